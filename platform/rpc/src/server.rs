@@ -1,0 +1,202 @@
+//! Binds a listener and serves gRPC services with health, reflection and limits.
+//!
+//! Binding comes first and is separate, so that a part knows its own address (port 0 is allowed)
+//! and reports a taken port before anything else has started.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::{Routes, RoutesBuilder};
+use tonic::transport::server::TcpIncoming;
+use tower::Service;
+
+use crate::administration::Administration;
+
+/// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
+const CONCURRENT_CALLS: usize = 4096;
+/// A silent connection is asked for a sign of life after this time.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// A connection that gives no sign of life for this long is closed.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Calls in flight have this long to end after the order to stop.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Why a listener could not be had.
+#[derive(Debug, Error)]
+#[error("cannot listen on {address}")]
+pub struct BindError {
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// The operating system's reason.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Why a server ended by itself.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The transport failed.
+    #[error("serving on {address} failed")]
+    Transport {
+        /// Where it served.
+        address: SocketAddr,
+        /// The transport's reason.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// The checked-in descriptors are damaged.
+    #[error("the reflection descriptors cannot be read")]
+    Reflection(#[source] tonic_reflection::server::Error),
+}
+
+/// A set of gRPC services that are served together.
+#[derive(Clone, Default)]
+pub struct Services {
+    routes: RoutesBuilder,
+    names: Vec<&'static str>,
+    roles: Vec<String>,
+    peers: Vec<v1::PeerAddress>,
+}
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Services").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl Services {
+    /// Starts an empty set for a part such as `tic`.
+    #[must_use]
+    pub fn new(role: &str) -> Self {
+        Self { roles: vec![role.to_owned()], ..Self::default() }
+    }
+
+    /// Adds a generated server.
+    #[must_use]
+    pub fn with<S>(mut self, service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        self.names.push(S::NAME);
+        self.routes.add_service(service);
+        self
+    }
+
+    /// Notes where another part is, for the administration service.
+    #[must_use]
+    pub fn with_peer(mut self, role: &str, address: impl Into<String>) -> Self {
+        self.peers.push(v1::PeerAddress { role: role.to_owned(), address: address.into() });
+        self
+    }
+
+    async fn routes(self) -> Result<Routes, ServeError> {
+        let Self { mut routes, mut names, roles, peers } = self;
+        let administration =
+            v1::administration_service_server::AdministrationServiceServer::new(Administration {
+                roles,
+                peers,
+                started: Instant::now(),
+            });
+        names.push(<v1::administration_service_server::AdministrationServiceServer<
+            Administration,
+        > as NamedService>::NAME);
+        let (reporter, health) = tonic_health::server::health_reporter();
+        for name in &names {
+            reporter.set_service_status(name, tonic_health::ServingStatus::Serving).await;
+        }
+        let reflection = || {
+            let mut builder = tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(fabricast_proto::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .with_service_name("grpc.health.v1.Health");
+            for name in &names {
+                builder = builder.with_service_name(*name);
+            }
+            builder
+        };
+        routes
+            .add_service(administration)
+            .add_service(health)
+            .add_service(reflection().build_v1().map_err(ServeError::Reflection)?)
+            .add_service(reflection().build_v1alpha().map_err(ServeError::Reflection)?);
+        Ok(routes.routes())
+    }
+}
+
+/// A listener that does not serve yet.
+#[derive(Debug)]
+pub struct BoundServer {
+    incoming: TcpIncoming,
+    address: SocketAddr,
+}
+
+impl BoundServer {
+    /// Takes the address; port 0 picks a free one.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError`] names the address and the system's reason, such as "address in use".
+    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let failed = |source| BindError { address, source };
+        let incoming = TcpIncoming::bind(address)
+            .map_err(|error| failed(error.into()))?
+            .with_nodelay(Some(true));
+        let address = incoming.local_addr().map_err(|error| failed(error.into()))?;
+        Ok(Self { incoming, address })
+    }
+
+    /// The address that clients use.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is cancelled, then lets calls in flight end.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`] when the transport fails; never because of a client.
+    pub async fn serve(
+        self,
+        services: Services,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let Self { incoming, address } = self;
+        let routes = services.routes().await?;
+        let limits = tower::ServiceBuilder::new()
+            .layer(tower::load_shed::LoadShedLayer::new())
+            .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
+            .into_inner();
+        let serving = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
+            .max_concurrent_streams(Some(1024))
+            .layer(limits)
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned());
+        tokio::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => {
+                return ended.map_err(|source| ServeError::Transport { address, source });
+            }
+            () = stop.cancelled() => {}
+        }
+        // Watch streams never end by themselves, so the drain is bounded.
+        match tokio::time::timeout(DRAIN, serving).await {
+            Ok(ended) => ended.map_err(|source| ServeError::Transport { address, source }),
+            Err(_elapsed) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The one place where an error becomes a gRPC status.
+//!
+//! Every refusal carries a stable [`Reason`] beside its text, as `google.rpc.ErrorInfo`, so that
+//! programs branch on the reason and people read the message.
+
+use std::collections::HashMap;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Domain of the `ErrorInfo` of all reasons.
+const DOMAIN: &str = "fabricast";
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident => $code:ident / $text:literal,)*) => {
+        /// Why a call was refused. The texts are stable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Reason {
+            /// The stable text, as it travels in `ErrorInfo.reason`.
+            #[must_use]
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            /// The gRPC code that goes with the reason.
+            #[must_use]
+            pub fn code(self) -> Code {
+                match self {
+                    $(Self::$variant => Code::$code,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A required field is missing.
+    FieldMissing => InvalidArgument / "FIELD_MISSING",
+    /// A name is empty, too long or has control characters.
+    NameInvalid => InvalidArgument / "NAME_INVALID",
+    /// A page token was not handed out by this call.
+    PageTokenInvalid => InvalidArgument / "PAGE_TOKEN_INVALID",
+    /// The endpoint is not in the topology or not of this node.
+    UnknownEndpoint => InvalidArgument / "UNKNOWN_ENDPOINT",
+    /// The link, switch or endpoint is not in the topology.
+    UnknownElement => NotFound / "UNKNOWN_ELEMENT",
+    /// No live group has this name or number.
+    UnknownGroup => NotFound / "UNKNOWN_GROUP",
+    /// No such node is registered or hosted here.
+    UnknownNode => NotFound / "UNKNOWN_NODE",
+    /// No such switch.
+    UnknownSwitch => NotFound / "UNKNOWN_SWITCH",
+    /// The process is not a member of the group.
+    NotAMember => NotFound / "NOT_A_MEMBER",
+    /// The group's agent is not hosted here.
+    NotHostedHere => NotFound / "NOT_HOSTED_HERE",
+    /// Another live group has this MGID.
+    MgidInUse => AlreadyExists / "MGID_IN_USE",
+    /// The group exists with another MGID or other flags.
+    GroupDiffers => AlreadyExists / "GROUP_DIFFERS",
+    /// The MGID is outside the fabric's space.
+    MgidOutOfRange => InvalidArgument / "MGID_OUT_OF_RANGE",
+    /// The endpoint belongs to another node.
+    EndpointTaken => AlreadyExists / "ENDPOINT_TAKEN",
+    /// The endpoint is attached by another process.
+    EndpointAttached => AlreadyExists / "ENDPOINT_ATTACHED",
+    /// The color is not below the number of entries.
+    ColorOutOfRange => InvalidArgument / "COLOR_OUT_OF_RANGE",
+    /// The payload is longer than allowed.
+    PayloadTooLong => InvalidArgument / "PAYLOAD_TOO_LONG",
+    /// A table entry names a port or color that does not exist.
+    BadEntry => InvalidArgument / "BAD_ENTRY",
+    /// The node has come back since, or was expelled.
+    StaleIncarnation => FailedPrecondition / "STALE_INCARNATION",
+    /// A newer group agent is known.
+    StaleEpoch => Aborted / "STALE_EPOCH",
+    /// A newer route service is known.
+    StaleTerm => Aborted / "STALE_TERM",
+    /// The group has no hardware route yet.
+    NotRouted => FailedPrecondition / "NOT_ROUTED",
+    /// The node was stopped.
+    NodeStopped => Unavailable / "NODE_STOPPED",
+    /// The fabric does not answer.
+    FabricUnavailable => Unavailable / "FABRIC_UNAVAILABLE",
+    /// A part this call needs does not answer.
+    PeerUnavailable => Unavailable / "PEER_UNAVAILABLE",
+    /// The reader of a stream was too slow.
+    ReaderTooSlow => Unavailable / "READER_TOO_SLOW",
+    /// The part is stopping.
+    ShuttingDown => Unavailable / "SHUTTING_DOWN",
+    /// A bounded queue or table is full.
+    LimitReached => ResourceExhausted / "LIMIT_REACHED",
+    /// The management key is wrong.
+    ManagementKeyWrong => PermissionDenied / "MANAGEMENT_KEY_WRONG",
+    /// The store failed; nothing was acknowledged.
+    StoreFailed => Internal / "STORE_FAILED",
+}
+
+impl Reason {
+    /// Builds the status: code, message, and reason with its details.
+    ///
+    /// - `message`: what is wrong with which field, for people.
+    /// - `metadata`: the same facts for programs, such as `("group", "rows/3")`.
+    #[must_use]
+    pub fn status(self, message: impl Into<String>, metadata: &[(&str, &str)]) -> Status {
+        let facts: HashMap<String, String> =
+            metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let details = ErrorDetails::with_error_info(self.text(), DOMAIN, facts);
+        Status::with_error_details(self.code(), message, details)
+    }
+}
+
+/// Reads the reason's text out of a status; `None` if the status was not made here.
+#[must_use]
+pub fn reason_of(status: &Status) -> Option<String> {
+    let info = status.get_error_details().error_info().cloned()?;
+    (info.domain == DOMAIN).then_some(info.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_carries_code_message_reason_and_facts() {
+        let status = Reason::UnknownGroup.status("no group named 'x'", &[("group", "x")]);
+        assert_eq!(status.code(), Code::NotFound);
+        assert_eq!(status.message(), "no group named 'x'");
+        assert_eq!(reason_of(&status).as_deref(), Some("UNKNOWN_GROUP"));
+        let details = status.get_error_details();
+        assert_eq!(details.error_info().unwrap().metadata["group"], "x");
+    }
+
+    #[test]
+    fn a_foreign_status_has_no_reason() {
+        assert_eq!(reason_of(&Status::not_found("elsewhere")), None);
+    }
+}
