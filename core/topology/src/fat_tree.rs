@@ -1,0 +1,230 @@
+//! The fat-tree view of a graph: levels, midplanes, lanes, and what is irregular.
+//!
+//! Source: C-MR4LMS §2 (compute and top network midplanes). A three-level tree
+//! is the same cut short (a core switch is a top midplane of one switch), and so is a
+//! two-level one (a spine is a level-1 switch without up-ports). Parallel
+//! links between two switches are *lanes*, which the paper does not have.
+//!
+//! Positions that a regular tree of these parameters would have but this fabric
+//! lacks are `None`; every one of them is explained in [`FatTree::irregularities`].
+
+mod report;
+
+pub use report::{Irregularity, NotFatTree, Reason};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{EndpointId, PortId, SwitchId};
+
+/// "Nothing" in a packed column.
+const NONE: u32 = u32::MAX;
+
+/// The sizes of a regular fat tree. Where the fabric is uneven, the largest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FatTreeParams {
+    /// Levels of switches, 1 to 4.
+    pub levels: u32,
+    /// Compute midplanes (CN): components of leaf and level-1 switches.
+    pub cns: u32,
+    /// Leaf switches of a CN (the paper's q).
+    pub leaves_per_cn: u32,
+    /// Level-1 switches of a CN (m); 0 for one level.
+    pub spines: u32,
+    /// Parallel links from a leaf to a level-1 switch.
+    pub lanes0: u32,
+    /// Top midplanes (TN) of a TN group (p); 0 below three levels.
+    pub tns_per_group: u32,
+    /// Parallel links from a level-1 switch to a TN.
+    pub lanes1: u32,
+    /// Top midplanes in all.
+    pub tns: u32,
+    /// Blocks of CNs (k): level-2 switches of a TN, unpopulated ones too; 1 for three levels.
+    pub blocks: u32,
+    /// CNs of a block.
+    pub cns_per_block: u32,
+    /// Level-3 switches of a TN (w); 0 below four levels.
+    pub l3_per_tn: u32,
+    /// Parallel links from a level-2 to a level-3 switch.
+    pub lanes2: u32,
+    /// Endpoints of a leaf.
+    pub endpoints_per_leaf: u32,
+}
+
+impl FatTreeParams {
+    /// Up-ports of a leaf: `spines * lanes0`.
+    #[must_use]
+    pub const fn leaf_up_ports(&self) -> u32 {
+        self.spines * self.lanes0
+    }
+
+    /// Up-ports of a level-1 switch: `tns_per_group * lanes1`.
+    #[must_use]
+    pub const fn l1_up_ports(&self) -> u32 {
+        self.tns_per_group * self.lanes1
+    }
+
+    /// Up-ports of a level-2 switch: `l3_per_tn * lanes2`.
+    #[must_use]
+    pub const fn l2_up_ports(&self) -> u32 {
+        self.l3_per_tn * self.lanes2
+    }
+}
+
+/// Where a switch stands in the fat tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Not part of it (unused or misplaced).
+    Outside,
+    /// Level 0.
+    Leaf {
+        /// Leaf index.
+        leaf: u32,
+    },
+    /// Level 1.
+    L1 {
+        /// Compute midplane.
+        cn: u32,
+        /// Number in the midplane, which is its TN group.
+        g: u32,
+    },
+    /// Level 2: the lower switches of a top midplane, or a core switch.
+    L2 {
+        /// Top midplane.
+        tn: u32,
+        /// Block of compute midplanes that it serves.
+        block: u32,
+    },
+    /// Level 3.
+    L3 {
+        /// Top midplane.
+        tn: u32,
+        /// Number in the midplane.
+        x: u32,
+    },
+}
+
+/// A fabric seen as a fat tree. All indices are dense and start at 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FatTree {
+    params: FatTreeParams,
+    places: Vec<Place>,      // by switch
+    endpoint_leaf: Vec<u32>, // by endpoint
+    leaves: Vec<u32>,        // by leaf: switch
+    leaf_cn: Vec<u32>,       // by leaf
+    leaf_up: Vec<u32>,       // by leaf, slot
+    cn_block: Vec<u32>,      // by CN
+    l1: Vec<u32>,            // by CN, g
+    l1_up: Vec<u32>,         // by CN, g, u
+    l2: Vec<u32>,            // by TN, block
+    l2_up: Vec<u32>,         // by TN, block, v
+    l3: Vec<u32>,            // by TN, x
+    irregularities: Vec<Irregularity>,
+}
+
+impl FatTree {
+    /// Gives the sizes.
+    #[must_use]
+    pub const fn params(&self) -> &FatTreeParams {
+        &self.params
+    }
+
+    /// Counts the leaf switches.
+    #[must_use]
+    pub fn leaf_count(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Gives the leaf an endpoint hangs on; none if it is not connected to a leaf.
+    #[must_use]
+    pub fn leaf_of_endpoint(&self, endpoint: EndpointId) -> Option<u32> {
+        present(self.endpoint_leaf[endpoint.index()])
+    }
+
+    /// Gives the switch of a leaf.
+    #[must_use]
+    pub fn leaf_switch(&self, leaf: u32) -> SwitchId {
+        SwitchId(self.leaves[leaf as usize])
+    }
+
+    /// Gives the compute midplane of a leaf.
+    #[must_use]
+    pub fn cn_of_leaf(&self, leaf: u32) -> u32 {
+        self.leaf_cn[leaf as usize]
+    }
+
+    /// Gives the block of a compute midplane: the number of the level-2 switch
+    /// that serves it in every top midplane. 0 below four levels.
+    #[must_use]
+    pub fn block_of_cn(&self, cn: u32) -> u32 {
+        self.cn_block[cn as usize]
+    }
+
+    /// Gives the up-port of a leaf switch at `slot = g * lanes0 + lane`.
+    #[must_use]
+    pub fn leaf_up(&self, leaf: u32, slot: u32) -> Option<PortId> {
+        let width = self.params.leaf_up_ports();
+        column(&self.leaf_up, leaf, slot, width).map(PortId)
+    }
+
+    /// Gives level-1 switch `g` of a compute midplane.
+    #[must_use]
+    pub fn l1_switch(&self, cn: u32, g: u32) -> Option<SwitchId> {
+        column(&self.l1, cn, g, self.params.spines).map(SwitchId)
+    }
+
+    /// Gives the up-port of a level-1 switch at `u = lane * tns_per_group + TN in group`.
+    #[must_use]
+    pub fn l1_up(&self, cn: u32, g: u32, u: u32) -> Option<PortId> {
+        if g >= self.params.spines {
+            return None;
+        }
+        let row = cn * self.params.spines + g;
+        column(&self.l1_up, row, u, self.params.l1_up_ports()).map(PortId)
+    }
+
+    /// Gives the level-2 switch of a top midplane that serves a block; of three levels, the core switch.
+    #[must_use]
+    pub fn l2_switch(&self, tn: u32, block: u32) -> Option<SwitchId> {
+        column(&self.l2, tn, block, self.params.blocks).map(SwitchId)
+    }
+
+    /// Gives the up-port of a level-2 switch at `v = lane * l3_per_tn + x`.
+    #[must_use]
+    pub fn l2_up(&self, tn: u32, block: u32, v: u32) -> Option<PortId> {
+        if block >= self.params.blocks {
+            return None;
+        }
+        let row = tn * self.params.blocks + block;
+        column(&self.l2_up, row, v, self.params.l2_up_ports()).map(PortId)
+    }
+
+    /// Gives level-3 switch `x` of a top midplane.
+    #[must_use]
+    pub fn l3_switch(&self, tn: u32, x: u32) -> Option<SwitchId> {
+        column(&self.l3, tn, x, self.params.l3_per_tn).map(SwitchId)
+    }
+
+    /// Gives the place of a switch.
+    #[must_use]
+    pub fn place(&self, switch: SwitchId) -> Place {
+        self.places[switch.index()]
+    }
+
+    /// Lists what differs from a regular fat tree, in the order of the levels.
+    #[must_use]
+    pub fn irregularities(&self) -> &[Irregularity] {
+        &self.irregularities
+    }
+}
+
+fn present(packed: u32) -> Option<u32> {
+    (packed != NONE).then_some(packed)
+}
+
+/// Reads a row-major table; none outside of it and where nothing is.
+fn column(table: &[u32], row: u32, at: u32, width: u32) -> Option<u32> {
+    if at >= width {
+        return None;
+    }
+    table.get(row as usize * width as usize + at as usize).copied().and_then(present)
+}

@@ -1,0 +1,362 @@
+//! The network graph: switches, ports, endpoints and cables by dense number.
+//!
+//! Immutable once built, columns instead of objects: a fabric of a million
+//! endpoints takes some hundred bytes per endpoint, names included, and each
+//! question below is answered in constant time (finding by name: logarithmic).
+//!
+//! Besides the wiring it keeps what `ibnetdiscover` prints about every node,
+//! so that export and import give an equal graph.
+
+mod builder;
+mod names;
+mod without;
+
+pub use builder::{BuildError, GraphBuilder};
+
+use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
+use names::{NameIndex, Names};
+
+/// "Nothing" in a packed column.
+const NONE: u32 = u32::MAX;
+/// Set in a packed peer that is an endpoint.
+const ENDPOINT: u32 = 1 << 31;
+
+/// A network of switches and endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    // By switch.
+    first_port: Vec<u32>, // one more than switches
+    switch_names: Names,
+    switch_descriptions: Names,
+    switch_facts: Vec<SwitchFacts>,
+    // By switch port.
+    port_switch: Vec<u32>,
+    peers: Vec<u32>,
+    port_speeds: Vec<u32>,
+    // By adapter.
+    first_endpoint: Vec<u32>, // one more than adapters
+    adapter_names: Names,
+    adapter_descriptions: Names,
+    adapter_facts: Vec<AdapterFacts>,
+    // By endpoint.
+    endpoint_names: Names,
+    endpoint_adapter: Vec<u32>,
+    endpoint_facts: Vec<EndpointFacts>,
+    attachments: Vec<u32>,
+    endpoint_speeds: Vec<u32>,
+    // Shared.
+    speeds: Names,
+    find_switch: NameIndex,
+    find_description: NameIndex,
+    find_endpoint: NameIndex,
+}
+
+/// What is known of a switch beside its wiring; 0 where unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchFacts {
+    /// Vendor number.
+    pub vendor: u32,
+    /// Device number.
+    pub device: u32,
+    /// GUID of the chassis or system.
+    pub system_guid: u64,
+    /// GUID of the node.
+    pub guid: u64,
+    /// GUID of the management port.
+    pub port_guid: u64,
+    /// Local identifier.
+    pub lid: u16,
+    /// LID mask control.
+    pub lmc: u8,
+    /// Whether the management port 0 is an enhanced one.
+    pub enhanced_port0: bool,
+}
+
+/// What is known of an adapter; 0 where unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdapterFacts {
+    /// Channel adapter or router.
+    pub kind: AdapterKind,
+    /// How many ports the card has, connected or not.
+    pub ports: u8,
+    /// Vendor number.
+    pub vendor: u32,
+    /// Device number.
+    pub device: u32,
+    /// GUID of the system.
+    pub system_guid: u64,
+    /// GUID of the node.
+    pub guid: u64,
+}
+
+/// What an adapter is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdapterKind {
+    /// A host's channel adapter.
+    #[default]
+    Channel,
+    /// A router to another subnet.
+    Router,
+}
+
+/// What is known of an adapter port; 0 where unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointFacts {
+    /// Number of the port on its adapter, from 1.
+    pub number: u8,
+    /// LID mask control.
+    pub lmc: u8,
+    /// Local identifier.
+    pub lid: u16,
+    /// GUID of the port.
+    pub port_guid: u64,
+}
+
+impl Graph {
+    /// Counts the switches.
+    #[must_use]
+    pub fn switch_count(&self) -> usize {
+        self.switch_facts.len()
+    }
+
+    /// Counts the endpoints, connected or only listed.
+    #[must_use]
+    pub fn endpoint_count(&self) -> usize {
+        self.attachments.len()
+    }
+
+    /// Counts the ports of all switches.
+    #[must_use]
+    pub fn port_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Counts the adapters.
+    #[must_use]
+    pub fn adapter_count(&self) -> usize {
+        self.adapter_facts.len()
+    }
+
+    /// Walks the switches.
+    pub fn switches(&self) -> impl ExactSizeIterator<Item = SwitchId> + use<> {
+        (0..dense(self.switch_count())).map(SwitchId)
+    }
+
+    /// Walks the endpoints.
+    pub fn endpoints(&self) -> impl ExactSizeIterator<Item = EndpointId> + use<> {
+        (0..dense(self.endpoint_count())).map(EndpointId)
+    }
+
+    /// Walks the adapters.
+    pub fn adapters(&self) -> impl ExactSizeIterator<Item = AdapterId> + use<> {
+        (0..dense(self.adapter_count())).map(AdapterId)
+    }
+
+    /// Walks the ports of a switch in the order of their physical numbers, from 1.
+    pub fn ports(&self, switch: SwitchId) -> impl ExactSizeIterator<Item = PortId> + use<> {
+        (self.first_port[switch.index()]..self.first_port[switch.index() + 1]).map(PortId)
+    }
+
+    /// Gives the port of a switch with a physical number, if it has one.
+    #[must_use]
+    pub fn port(&self, switch: SwitchId, number: u8) -> Option<PortId> {
+        let first = self.first_port[switch.index()];
+        let port = first + u32::from(number.checked_sub(1)?);
+        (port < self.first_port[switch.index() + 1]).then_some(PortId(port))
+    }
+
+    /// Gives the switch a port belongs to.
+    #[must_use]
+    pub fn switch_of(&self, port: PortId) -> SwitchId {
+        SwitchId(self.port_switch[port.index()])
+    }
+
+    /// Gives the physical number of a port, from 1.
+    #[must_use]
+    pub fn port_number(&self, port: PortId) -> u8 {
+        let first = self.first_port[self.switch_of(port).index()];
+        u8::try_from(port.0 - first + 1).expect("a switch has at most 255 ports")
+    }
+
+    /// Gives what is plugged into a switch port.
+    #[must_use]
+    pub fn peer(&self, port: PortId) -> Peer {
+        match self.peers[port.index()] {
+            NONE => Peer::None,
+            packed if packed & ENDPOINT != 0 => Peer::Endpoint(EndpointId(packed & !ENDPOINT)),
+            packed => Peer::Switch(PortId(packed)),
+        }
+    }
+
+    /// Gives the switch port an endpoint is plugged into.
+    #[must_use]
+    pub fn attachment(&self, endpoint: EndpointId) -> Option<PortId> {
+        let port = self.attachments[endpoint.index()];
+        (port != NONE).then_some(PortId(port))
+    }
+
+    /// Gives the node id of a switch as it was written, "S-" and a GUID.
+    #[must_use]
+    pub fn switch_name(&self, switch: SwitchId) -> &str {
+        self.switch_names.get(switch.index())
+    }
+
+    /// Gives the description of a switch; may be empty, may be that of others too.
+    #[must_use]
+    pub fn switch_description(&self, switch: SwitchId) -> &str {
+        self.switch_descriptions.get(switch.index())
+    }
+
+    /// Gives the name of an endpoint: its adapter's description where that is
+    /// unique, else the node id; with "/P" and the port number if the adapter has several endpoints.
+    #[must_use]
+    pub fn endpoint_name(&self, endpoint: EndpointId) -> &str {
+        self.endpoint_names.get(endpoint.index())
+    }
+
+    /// Finds a switch by node id, or by description where that is unique.
+    #[must_use]
+    pub fn find_switch(&self, name: &str) -> Option<SwitchId> {
+        let by_id = self.find_switch.find(&self.switch_names, name);
+        let by_text = || self.find_description.find(&self.switch_descriptions, name);
+        by_id.or_else(by_text).map(SwitchId)
+    }
+
+    /// Finds an endpoint by name.
+    #[must_use]
+    pub fn find_endpoint(&self, name: &str) -> Option<EndpointId> {
+        self.find_endpoint.find(&self.endpoint_names, name).map(EndpointId)
+    }
+
+    /// Gives what is known of a switch beside its wiring.
+    #[must_use]
+    pub fn switch_facts(&self, switch: SwitchId) -> &SwitchFacts {
+        &self.switch_facts[switch.index()]
+    }
+
+    /// Gives what is known of an adapter.
+    #[must_use]
+    pub fn adapter_facts(&self, adapter: AdapterId) -> &AdapterFacts {
+        &self.adapter_facts[adapter.index()]
+    }
+
+    /// Gives the node id of an adapter as it was written, "H-" or "R-" and a GUID.
+    #[must_use]
+    pub fn adapter_name(&self, adapter: AdapterId) -> &str {
+        self.adapter_names.get(adapter.index())
+    }
+
+    /// Gives the description of an adapter; may be empty.
+    #[must_use]
+    pub fn adapter_description(&self, adapter: AdapterId) -> &str {
+        self.adapter_descriptions.get(adapter.index())
+    }
+
+    /// Walks the endpoints of an adapter in the order of their port numbers.
+    pub fn adapter_endpoints(
+        &self,
+        adapter: AdapterId,
+    ) -> impl ExactSizeIterator<Item = EndpointId> + use<> {
+        let at = adapter.index();
+        (self.first_endpoint[at]..self.first_endpoint[at + 1]).map(EndpointId)
+    }
+
+    /// Gives the adapter an endpoint belongs to.
+    #[must_use]
+    pub fn adapter_of(&self, endpoint: EndpointId) -> AdapterId {
+        AdapterId(self.endpoint_adapter[endpoint.index()])
+    }
+
+    /// Gives what is known of an endpoint beside its wiring.
+    #[must_use]
+    pub fn endpoint_facts(&self, endpoint: EndpointId) -> &EndpointFacts {
+        &self.endpoint_facts[endpoint.index()]
+    }
+
+    /// Gives width and speed as the switch reports them, like "4xEDR"; empty if unknown.
+    #[must_use]
+    pub fn port_speed(&self, port: PortId) -> &str {
+        self.speeds.get(self.port_speeds[port.index()] as usize)
+    }
+
+    /// Gives width and speed as the adapter reports them; empty if unknown.
+    #[must_use]
+    pub fn endpoint_speed(&self, endpoint: EndpointId) -> &str {
+        self.speeds.get(self.endpoint_speeds[endpoint.index()] as usize)
+    }
+
+    /// Names a port for messages: switch id, description where there is one, and number.
+    #[must_use]
+    pub fn port_label(&self, port: PortId) -> String {
+        format!("{}[{}]", self.switch_label(self.switch_of(port)), self.port_number(port))
+    }
+
+    /// Names a switch for messages: id, and description in parentheses where it is unique.
+    #[must_use]
+    pub fn switch_label(&self, switch: SwitchId) -> String {
+        let (name, text) = (self.switch_name(switch), self.switch_description(switch));
+        if self.find_description.find(&self.switch_descriptions, text).is_some() && !text.is_empty()
+        {
+            format!("{name} ({text})")
+        } else {
+            name.to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Switches 0 and 1 with one host each at port 1 and switch 2 above them at port 2.
+    pub(crate) fn two_leaves_one_spine() -> Graph {
+        let mut builder = GraphBuilder::new();
+        for (name, ports) in [("S-0", 2), ("S-1", 2), ("S-2", 3)] {
+            builder.add_switch(name, "", ports, SwitchFacts::default());
+        }
+        for leaf in 0..2u8 {
+            let id = SwitchId(u32::from(leaf));
+            builder.add_adapter(
+                &format!("H-{leaf}"),
+                &format!("h{leaf}"),
+                AdapterFacts { ports: 1, ..AdapterFacts::default() },
+            );
+            let endpoint =
+                builder.add_endpoint(EndpointFacts { number: 1, ..EndpointFacts::default() });
+            builder.attach(endpoint, builder.port(id, 1).unwrap()).unwrap();
+            let (up, down) =
+                (builder.port(id, 2).unwrap(), builder.port(SwitchId(2), leaf + 1).unwrap());
+            builder.link(up, down).unwrap();
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn ports_of_a_switch_are_contiguous_and_numbered_from_one() {
+        let graph = two_leaves_one_spine();
+        let ports: Vec<_> = graph.ports(SwitchId(1)).collect();
+        assert_eq!(ports, [PortId(2), PortId(3)]);
+        assert_eq!(graph.port(SwitchId(1), 2), Some(PortId(3)));
+        assert_eq!((graph.port(SwitchId(1), 0), graph.port(SwitchId(1), 3)), (None, None));
+        assert_eq!((graph.switch_of(PortId(3)), graph.port_number(PortId(3))), (SwitchId(1), 2));
+    }
+
+    #[test]
+    fn cables_are_seen_from_both_ends() {
+        let graph = two_leaves_one_spine();
+        assert_eq!(graph.peer(PortId(3)), Peer::Switch(PortId(5)));
+        assert_eq!(graph.peer(PortId(5)), Peer::Switch(PortId(3)));
+        assert_eq!(graph.peer(PortId(2)), Peer::Endpoint(EndpointId(1)));
+        assert_eq!(graph.attachment(EndpointId(1)), Some(PortId(2)));
+        assert_eq!(graph.peer(PortId(6)), Peer::None);
+    }
+
+    #[test]
+    fn switches_and_endpoints_are_found_by_name() {
+        let graph = two_leaves_one_spine();
+        assert_eq!(graph.find_switch("S-1"), Some(SwitchId(1)));
+        assert_eq!(graph.find_endpoint("h1"), Some(EndpointId(1)));
+        assert_eq!((graph.find_switch("S-3"), graph.find_endpoint("H-1")), (None, None));
+        assert_eq!(graph.find_switch(""), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! The network: graph, faults, fat-tree view, generators, import and export.
+//!
+//! Read [`Graph`] first: switches, their ports, endpoints, and what is plugged
+//! into what, all by dense number. [`FatTree::detect`] then finds the levels,
+//! midplanes and lanes in it that routing works with, and says what is
+//! irregular. Graphs come from [`ibnetdiscover::read`] or from a
+//! [`spec::TopologySpec`]; [`Faults`] lies over a graph without changing it.
+//!
+//! Nothing here reads a file, a clock or a random number: text in, values out.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod fat_tree;
+mod faults;
+mod graph;
+mod ids;
+mod tables;
+
+pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
+pub use faults::Faults;
+pub use graph::{
+    AdapterFacts, AdapterKind, BuildError, EndpointFacts, Graph, GraphBuilder, SwitchFacts,
+};
+pub use ids::{AdapterId, EndpointId, Peer, PortId, SwitchId};
+pub use tables::{PortSet, TableEntry, TableKind};
