@@ -1749,6 +1749,9 @@ pub struct Group {
     /// Output only. When the group was created.
     #[prost(message, optional, tag = "13")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. Revision of the last change of anything in this record or its membership; what group agents report as known.
+    #[prost(uint64, tag = "14")]
+    pub records_revision: u64,
 }
 /// One process that belongs to a group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
