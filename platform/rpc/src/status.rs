@@ -62,6 +62,14 @@ reasons! {
     NotHostedHere => NotFound / "NOT_HOSTED_HERE",
     /// Another live group has this MGID.
     MgidInUse => AlreadyExists / "MGID_IN_USE",
+    /// Switch tables may still hold an ended group's MGID; works later.
+    MgidNotClean => Unavailable / "MGID_NOT_CLEAN",
+    /// The process is a member of the group with another endpoint.
+    JoinedElsewhere => AlreadyExists / "JOINED_ELSEWHERE",
+    /// The join was granted once and the membership has ended since.
+    MembershipEnded => FailedPrecondition / "MEMBERSHIP_ENDED",
+    /// The request id was used for another request.
+    RequestIdReused => InvalidArgument / "REQUEST_ID_REUSED",
     /// The group exists with another MGID or other flags.
     GroupDiffers => AlreadyExists / "GROUP_DIFFERS",
     /// The MGID is outside the fabric's space.
