@@ -1,0 +1,299 @@
+//! The one thread that writes, many transactions per commit.
+//!
+//! ```text
+//!   callers ──try_send──► bounded queue ──► writer thread: drain ─► apply all ─► one durable commit ─► answer all
+//!                                                                                     └─► newest revision ─► watches
+//! ```
+//!
+//! No answer leaves before the commit that holds its change. After a failed commit nobody knows what is on the disk, so the writer ends,
+//! and everything is refused until the store is opened again.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use redb::Database;
+use tokio::sync::{oneshot, watch};
+
+use crate::clock::Clock;
+use crate::embedded::Options;
+use crate::embedded::apply::{apply_lease_end, apply_txn};
+use crate::embedded::leases::LeaseTimer;
+use crate::embedded::open::Opened;
+use crate::embedded::tables::{META_COMPACTED, META_LEASE, META_REVISION, Tables};
+use crate::error::StoreError;
+use crate::store::LeaseId;
+use crate::txn::{Txn, TxnOutcome};
+
+/// One command on its way to the writer.
+pub(crate) struct Command {
+    /// When the caller asked, so that time spent in the queue costs no lease.
+    pub(crate) sent_at: Duration,
+    pub(crate) body: Body,
+}
+
+/// What the writer can be asked, each with the way back.
+pub(crate) enum Body {
+    Txn(Txn, Reply<TxnOutcome>),
+    Grant(Duration, Reply<LeaseId>),
+    KeepAlive(LeaseId, Reply<()>),
+    Revoke(LeaseId, Reply<()>),
+    Compact(u64, Reply<()>),
+    Sweep(Reply<()>),
+}
+
+/// The way back to a caller; a caller that is gone is not missed.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// An answer that waits for the commit. Dropped uncalled, it tells the caller that there will be none.
+type Answer = Box<dyn FnOnce() + Send>;
+
+/// The writer's state. What it holds beside the tables is theirs, read at start.
+pub(crate) struct Writer {
+    db: Arc<Database>,
+    commands: Receiver<Command>,
+    committed: watch::Sender<u64>,
+    failed: Arc<OnceLock<StoreError>>,
+    clock: Arc<dyn Clock>,
+    options: Options,
+    timer: LeaseTimer,
+    revision: u64,
+    compacted: u64,
+    last_lease: u64,
+}
+
+/// What the callers' side shares with the writer.
+pub(crate) struct Shared {
+    pub(crate) db: Arc<Database>,
+    /// The newest durable revision.
+    pub(crate) newest: watch::Receiver<u64>,
+    /// Why the writer gave up, set before any caller is left without an answer.
+    pub(crate) failed: Arc<OnceLock<StoreError>>,
+}
+
+impl Writer {
+    /// Prepares a writer for a store just opened; every lease gets its full time again.
+    pub(crate) fn new(
+        opened: Opened,
+        commands: Receiver<Command>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> (Self, Shared) {
+        let Opened { db, revision, compacted, last_lease, leases } = opened;
+        let db = Arc::new(db);
+        let failed = Arc::new(OnceLock::new());
+        let (committed, newest) = watch::channel(revision);
+        let mut timer = LeaseTimer::default();
+        for (lease, millis) in leases {
+            timer.start(LeaseId(lease), Duration::from_millis(millis), clock.now());
+        }
+        let shared = Shared { db: Arc::clone(&db), newest, failed: Arc::clone(&failed) };
+        let writer = Self {
+            db,
+            commands,
+            committed,
+            failed,
+            clock,
+            options,
+            timer,
+            revision,
+            compacted,
+            last_lease,
+        };
+        (writer, shared)
+    }
+
+    /// Runs until every sender is gone and the queue is empty, or the storage fails.
+    pub(crate) fn run(mut self) {
+        loop {
+            let first = match self.timer.next_deadline() {
+                None => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(deadline) => {
+                    self.commands.recv_timeout(deadline.saturating_sub(self.clock.now()))
+                }
+            };
+            let (mut commands, sweep_until) = match first {
+                Ok(first) => self.drain(first),
+                Err(RecvTimeoutError::Timeout) => (VecDeque::new(), self.clock.now()),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut answers = Vec::with_capacity(commands.len());
+            if let Err(error) = self.write(&mut commands, sweep_until, &mut answers) {
+                // Set once, as this ends the thread.
+                let _ = self.failed.set(StoreError::Storage { source: Arc::new(error) });
+                return;
+            }
+            self.committed.send_replace(self.revision);
+            for answer in answers {
+                answer();
+            }
+        }
+    }
+
+    /// Takes what is queued, up to the size of one batch, and says until when leases may be expired with it.
+    fn drain(&self, first: Command) -> (VecDeque<Command>, Duration) {
+        let now = self.clock.now();
+        let mut commands = VecDeque::new();
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(command) = next {
+            let sent_at = command.sent_at;
+            bytes += if let Body::Txn(txn, _) = &command.body { txn.bytes() } else { 0 };
+            commands.push_back(command);
+            if commands.len() >= self.options.max_batch || bytes >= self.options.max_txn_bytes {
+                // Keep-alives sent after this one are still queued: do not expire behind their backs.
+                return (commands, sent_at.min(now));
+            }
+            next = self.commands.try_recv().ok();
+        }
+        (commands, now)
+    }
+
+    /// Applies everything in one write transaction and makes it durable.
+    fn write(
+        &mut self,
+        commands: &mut VecDeque<Command>,
+        sweep_until: Duration,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), redb::Error> {
+        self.extend_leases(commands, answers);
+        let due = self.timer.due(sweep_until);
+        if commands.is_empty() && due.is_empty() {
+            return Ok(());
+        }
+        let before = (self.revision, self.compacted, self.last_lease);
+        let mut changed = !due.is_empty();
+        let txn = self.db.begin_write()?;
+        {
+            let mut tables = Tables::open(&txn)?;
+            for lease in due {
+                self.end_lease(&mut tables, lease)?;
+            }
+            while let Some(command) = commands.pop_front() {
+                changed |= matches!(command.body, Body::Revoke(..));
+                self.apply(&mut tables, command, answers)?;
+            }
+            self.trim(&mut tables)?;
+            tables.meta.insert(META_REVISION, self.revision)?;
+            tables.meta.insert(META_COMPACTED, self.compacted)?;
+            tables.meta.insert(META_LEASE, self.last_lease)?;
+        }
+        if changed || before != (self.revision, self.compacted, self.last_lease) {
+            txn.commit()?;
+        } else {
+            txn.abort()?;
+        }
+        Ok(())
+    }
+
+    /// Handles keep-alives first: they touch no table, and one that was sent in time must win over the expiry.
+    fn extend_leases(&mut self, commands: &mut VecDeque<Command>, answers: &mut Vec<Answer>) {
+        for command in std::mem::take(commands) {
+            match command.body {
+                Body::KeepAlive(lease, reply) => {
+                    let alive = self.timer.extend(lease, command.sent_at);
+                    let answer =
+                        if alive { Ok(()) } else { Err(StoreError::LeaseNotFound { lease }) };
+                    answers.push(Box::new(move || drop(reply.send(answer))));
+                }
+                Body::Txn(..)
+                | Body::Grant(..)
+                | Body::Revoke(..)
+                | Body::Compact(..)
+                | Body::Sweep(_) => {
+                    commands.push_back(command);
+                }
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        tables: &mut Tables<'_>,
+        command: Command,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), redb::Error> {
+        match command.body {
+            Body::Txn(txn, reply) => {
+                let outcome = apply_txn(tables, &self.timer, self.revision, &txn);
+                if let Ok(Ok(TxnOutcome::Committed { revision })) = outcome {
+                    self.revision = revision;
+                }
+                settle(answers, reply, outcome)
+            }
+            Body::Grant(ttl, reply) => {
+                let outcome = self.grant(tables, ttl, command.sent_at);
+                settle(answers, reply, outcome.map(Ok))
+            }
+            Body::Revoke(lease, reply) => {
+                let outcome = if self.timer.contains(lease) {
+                    self.end_lease(tables, lease).map(Ok)
+                } else {
+                    Ok(Err(StoreError::LeaseNotFound { lease }))
+                };
+                settle(answers, reply, outcome)
+            }
+            Body::Compact(asked, reply) if asked > self.revision => {
+                let current = self.revision;
+                settle(answers, reply, Ok(Err(StoreError::FutureRevision { asked, current })))
+            }
+            Body::Compact(asked, reply) => {
+                let outcome = self.forget(tables, asked);
+                settle(answers, reply, outcome.map(Ok))
+            }
+            Body::KeepAlive(_, reply) | Body::Sweep(reply) => settle(answers, reply, Ok(Ok(()))),
+        }
+    }
+
+    fn grant(
+        &mut self,
+        tables: &mut Tables<'_>,
+        ttl: Duration,
+        now: Duration,
+    ) -> Result<LeaseId, redb::Error> {
+        self.last_lease += 1;
+        let lease = LeaseId(self.last_lease);
+        tables.leases.insert(lease.0, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))?;
+        self.timer.start(lease, ttl, now);
+        Ok(lease)
+    }
+
+    fn end_lease(&mut self, tables: &mut Tables<'_>, lease: LeaseId) -> Result<(), redb::Error> {
+        self.timer.end(lease);
+        self.revision = apply_lease_end(tables, self.revision, lease)?;
+        Ok(())
+    }
+
+    /// Keeps the change log within its bound.
+    fn trim(&mut self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
+        let until = self.revision.saturating_sub(self.options.keep_revisions);
+        self.forget(tables, until)
+    }
+
+    fn forget(&mut self, tables: &mut Tables<'_>, until: u64) -> Result<(), redb::Error> {
+        if until > self.compacted {
+            tables.log.retain_in::<(u64, u32), _>(..(until + 1, 0), |_, _| false)?;
+            self.compacted = until;
+        }
+        Ok(())
+    }
+}
+
+/// Queues an answer for after the commit; if the storage failed, the caller is left to find that out from [`Shared::failed`].
+fn settle<T: Send + 'static>(
+    answers: &mut Vec<Answer>,
+    reply: Reply<T>,
+    outcome: Result<Result<T, StoreError>, redb::Error>,
+) -> Result<(), redb::Error> {
+    match outcome {
+        Ok(answer) => {
+            answers.push(Box::new(move || drop(reply.send(answer))));
+            Ok(())
+        }
+        Err(error) => {
+            answers.push(Box::new(move || drop(reply)));
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The contract of every store.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::StoreError;
+use crate::txn::{Txn, TxnOutcome};
+use crate::watch::Watch;
+
+/// Durable keys and values with one history.
+///
+/// Every transaction that changes something gets the next revision. Reads see everything acknowledged before they began.
+///
+/// Dropping a future of a write does not take the write back: it may still happen.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Reads one key.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Overloaded`] (retry), [`StoreError::Storage`], [`StoreError::Closed`].
+    async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError>;
+
+    /// Reads all keys that begin with `prefix`, in key order, as of one revision. An empty prefix reads everything.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::get`].
+    async fn range(&self, prefix: &[u8]) -> Result<Snapshot, StoreError>;
+
+    /// Returns the newest revision.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::get`].
+    async fn revision(&self) -> Result<u64, StoreError>;
+
+    /// Does all operations under one revision if every comparison holds, and answers when that is durable.
+    ///
+    /// # Errors
+    ///
+    /// Besides those of [`Store::get`]: [`StoreError::LeaseNotFound`] if a put names a lease that is gone, [`StoreError::OverlappingOps`] and [`StoreError::TooLarge`] for a transaction
+    /// that no state of the store could make acceptable. A comparison that does not hold is no error but [`TxnOutcome::Conflict`].
+    async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError>;
+
+    /// Delivers every change under `prefix` from `from_revision` (inclusive) on, past ones first.
+    ///
+    /// After a [`Store::range`] at revision `r`, watch from `r + 1` and nothing is missed. A revision in the future is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Compacted`] if the history no longer reaches back to `from_revision`. The watch itself ends with the same error when its reader falls behind what is kept.
+    async fn watch(&self, prefix: &[u8], from_revision: u64) -> Result<Watch, StoreError>;
+
+    /// Creates a lease. Unless kept alive it expires `ttl` later, some time after which all its keys are deleted under one revision.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LeaseTooShort`], and those of [`Store::get`].
+    async fn grant_lease(&self, ttl: Duration) -> Result<LeaseId, StoreError>;
+
+    /// Gives a lease its full time again, counted from this call.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LeaseNotFound`] if it has expired: its keys are gone or will be, start over.
+    async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError>;
+
+    /// Ends a lease now and deletes its keys under one revision.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LeaseNotFound`], and those of [`Store::get`].
+    async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
+
+    /// Forgets the history up to and including `revision`; present values stay. Forgetting twice does no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::FutureRevision`], and those of [`Store::get`].
+    async fn compact(&self, revision: u64) -> Result<(), StoreError>;
+}
+
+/// One key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// The revision that wrote this value.
+    pub mod_revision: u64,
+    /// The lease that the key lives on.
+    pub lease: Option<LeaseId>,
+}
+
+/// All keys under one prefix, as of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The revision the snapshot shows.
+    pub revision: u64,
+    /// The keys, in order.
+    pub entries: Vec<KeyValue>,
+}
+
+/// Identity of a lease, never zero, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub u64);
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
