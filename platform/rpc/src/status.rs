@@ -90,6 +90,10 @@ reasons! {
     StaleEpoch => Aborted / "STALE_EPOCH",
     /// A newer route service is known.
     StaleTerm => Aborted / "STALE_TERM",
+    /// A switch has seen a newer route service or plan.
+    StaleFence => Aborted / "STALE_FENCE",
+    /// The switch does not answer.
+    SwitchDown => Unavailable / "SWITCH_DOWN",
     /// The group has no hardware route yet.
     NotRouted => FailedPrecondition / "NOT_ROUTED",
     /// The node was stopped.
