@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -190,12 +190,16 @@ async fn the_change_log_stays_within_its_bound() {
 }
 
 /// Stops the writer whenever it looks at the time, until the gate is open.
-struct GateClock(Mutex<()>);
+#[derive(Default)]
+struct GateClock {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
 
 impl Clock for GateClock {
     fn now(&self) -> Duration {
         if thread::current().name() == Some("store-writer") {
-            drop(self.0.lock().unwrap());
+            drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
         }
         Duration::ZERO
     }
@@ -203,25 +207,21 @@ impl Clock for GateClock {
 
 #[tokio::test]
 async fn a_full_write_queue_refuses_and_recovers() {
-    let clock = Arc::new(GateClock(Mutex::new(())));
+    let clock = Arc::new(GateClock::default());
     let options = Options { max_queue: 1, ..Options::default() };
     let store = Arc::new(EmbeddedStore::in_memory_with(options, clock.clone()).unwrap());
     let mut tasks = JoinSet::new();
-    {
-        let _closed = clock.0.lock().unwrap();
-        for number in 0..10 {
-            let store = Arc::clone(&store);
-            tasks.spawn(async move { store.txn(Txn::new().put(format!("{number}"), "")).await });
-        }
-        // One write may be in the writer's hands and one in its queue.
-        for _ in 0..8 {
-            let refused = tasks.join_next().await.unwrap().unwrap().expect_err("full");
-            assert_eq!(
-                refused.to_string(),
-                "store is overloaded: write queue holds its limit of 1"
-            );
-        }
+    for number in 0..10 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move { store.txn(Txn::new().put(format!("{number}"), "")).await });
     }
+    // One write may be in the writer's hands and one in its queue.
+    for _ in 0..8 {
+        let refused = tasks.join_next().await.unwrap().unwrap().expect_err("full");
+        assert_eq!(refused.to_string(), "store is overloaded: write queue holds its limit of 1");
+    }
+    *clock.open.lock().unwrap() = true;
+    clock.opened.notify_all();
     let mut written = 0;
     while let Some(task) = tasks.join_next().await {
         written += usize::from(task.unwrap().is_ok());
