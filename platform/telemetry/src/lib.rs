@@ -1,1 +1,120 @@
-//! Placeholder.
+//! Sets up what a process says about itself: one call to [`init`] at the top of `main`.
+//!
+//! Everything goes to the standard error stream; standard output belongs to data.
+//!
+//! Invariants
+//! - LOG-1: one process has one subscriber; a second [`init`] is refused and changes nothing.
+
+use std::io::{self, IsTerminal};
+use std::time::Instant;
+
+use thiserror::Error;
+use tracing_subscriber::EnvFilter;
+
+/// Environment variable that overrides the filter given to [`init`].
+pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
+
+/// Starts logging for this process.
+///
+/// - `service`: the part that runs, such as `tic`; named in the first and the last line.
+/// - `filter`: what to log if `FABRICAST_LOG` is not set, such as `info` or
+///   `warn,fabricast_router=debug`.
+///
+/// Keep the [`Guard`] until the process has drained.
+///
+/// # Errors
+///
+/// [`InitError::BadFilter`] is the operator's to mend; [`InitError::AlreadyStarted`] is a fault
+/// of the program.
+pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard, InitError> {
+    let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.is_empty());
+    let filter = parse_filter(from_environment.as_deref().unwrap_or(filter))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        Format::Text => builder.with_ansi(wants_color()).try_init(),
+        Format::Json => builder.json().flatten_event(true).try_init(),
+    }
+    .map_err(|_| InitError::AlreadyStarted)?;
+    tracing::info!(service.name = service, service.version = env!("CARGO_PKG_VERSION"), "started");
+    Ok(Guard { service, since: Instant::now() })
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object on each line, for log collectors.
+    Json,
+}
+
+/// Proof that logging runs. Its end is the last line of a process that drained; a log without
+/// that line belongs to a process that was killed.
+#[derive(Debug)]
+#[must_use = "dropped at once, it reports the end of the process"]
+pub struct Guard {
+    service: &'static str,
+    since: Instant,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let elapsed_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(service.name = self.service, elapsed_ms, "ended");
+    }
+}
+
+/// Why logging could not be started.
+#[derive(Debug, Error)]
+pub enum InitError {
+    /// The filter is no filter.
+    #[error("cannot read log filter '{filter}'")]
+    BadFilter {
+        /// The filter as given.
+        filter: String,
+        /// What is wrong with it.
+        #[source]
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// This process logs already.
+    #[error("logging is already set up in this process")]
+    AlreadyStarted,
+}
+
+fn parse_filter(filter: &str) -> Result<EnvFilter, InitError> {
+    EnvFilter::try_new(filter)
+        .map_err(|source| InitError::BadFilter { filter: filter.to_owned(), source })
+}
+
+fn wants_color() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_start_is_refused_and_the_first_goes_on() {
+        let guard = init("first", Format::Json, "off").unwrap();
+        assert!(matches!(init("second", Format::Text, "info"), Err(InitError::AlreadyStarted)));
+        drop(guard);
+    }
+
+    #[test]
+    fn a_bad_filter_is_quoted_back() {
+        let error = parse_filter("fabricast_tic=loud").unwrap_err();
+        assert_eq!(error.to_string(), "cannot read log filter 'fabricast_tic=loud'");
+    }
+
+    #[test]
+    fn a_filter_may_name_a_level_or_single_crates() {
+        for filter in ["warn", "info,fabricast_router=debug"] {
+            assert_eq!(
+                parse_filter(filter).unwrap().to_string().split(',').count(),
+                filter.split(',').count()
+            );
+        }
+    }
+}

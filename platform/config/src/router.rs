@@ -1,0 +1,121 @@
+//! Settings of the route service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fabricast_topology::TableKind;
+use serde::Deserialize;
+
+use crate::load::Role;
+use crate::ports;
+use crate::problem::Problems;
+use crate::value::{PeerAddress, check_colors, check_listen, check_path};
+
+/// Checked settings of the route service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterConfig {
+    /// Address to serve on.
+    pub listen: SocketAddr,
+    /// The TIC.
+    pub tic: PeerAddress,
+    /// Switch agents, at least one; each says itself which switches it programs.
+    pub switch_agents: Vec<PeerAddress>,
+    /// Topology file.
+    pub topology: PathBuf,
+    /// How trees are computed.
+    pub engine: Engine,
+    /// Table entries that may be used, at least 1.
+    pub colors: u16,
+    /// How the switches key their tables.
+    pub tables: TableKind,
+    /// How long new and old entries stand side by side.
+    pub drain: Duration,
+}
+
+/// Section `[router]` as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawRouterConfig {
+    /// Address to serve on; port 0 takes a free one. Default 127.0.0.1:7402: not reachable from
+    /// other machines until someone decides so.
+    pub listen: SocketAddr,
+    /// Serve without encryption to other machines. Default false: only loopback is safe.
+    pub allow_plaintext: bool,
+    /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
+    pub tic: String,
+    /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
+    pub switch_agents: Vec<String>,
+    /// Topology file, as `ibnetdiscover` prints it. No default: a wrong topology means wrong
+    /// tables.
+    pub topology: Option<PathBuf>,
+    /// Default `c-mr4lms-fixed`: the only engine whose tables are a pure function of the groups.
+    pub engine: Engine,
+    /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
+    pub colors: u16,
+    /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
+    pub tables: TableKind,
+    /// Packets that are under way when a route moves have this long to arrive before old entries
+    /// go. Default 50ms: far longer than a packet lives, far shorter than a join waits.
+    #[serde(with = "humantime_serde")]
+    pub drain: Duration,
+}
+
+/// How trees are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Engine {
+    /// C-MR4LMS with a fixed root for every group.
+    #[default]
+    #[serde(rename = "c-mr4lms-fixed")]
+    CMr4lmsFixed,
+}
+
+impl Default for RawRouterConfig {
+    fn default() -> Self {
+        Self {
+            listen: ports::loopback(ports::ROUTER),
+            allow_plaintext: false,
+            tic: ports::local_peer(ports::TIC),
+            switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
+            topology: None,
+            engine: Engine::default(),
+            colors: 32,
+            tables: TableKind::PerPort,
+            drain: Duration::from_millis(50),
+        }
+    }
+}
+
+impl Role for RouterConfig {
+    type Raw = RawRouterConfig;
+    const SECTION: &'static str = "router";
+
+    fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
+        check_listen(problems, raw.listen, raw.allow_plaintext);
+        check_colors(problems, raw.colors);
+        if raw.switch_agents.is_empty() {
+            problems.add("switch_agents", "empty; without an agent no switch can be programmed");
+        }
+        let tic = PeerAddress::check(problems, "tic", &raw.tic);
+        let mut switch_agents = Vec::new();
+        for (index, agent) in raw.switch_agents.iter().enumerate() {
+            let field = format!("switch_agents[{index}]");
+            let agent = PeerAddress::check(problems, &field, agent);
+            if agent.as_ref().is_some_and(|agent| switch_agents.contains(agent)) {
+                problems.add(&field, "listed twice");
+            }
+            switch_agents.extend(agent);
+        }
+        let topology = check_path(problems, "topology", raw.topology);
+        Some(Self {
+            listen: raw.listen,
+            tic: tic?,
+            switch_agents,
+            topology: topology?,
+            engine: raw.engine,
+            colors: raw.colors,
+            tables: raw.tables,
+            drain: raw.drain,
+        })
+    }
+}

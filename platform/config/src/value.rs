@@ -1,0 +1,185 @@
+//! Checked values that the configurations of several parts share.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::problem::Problems;
+
+/// Where another part listens: `host:port`. The host may be a name, so it is resolved when used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerAddress(String);
+
+impl PeerAddress {
+    /// The address as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads `host:port`; the port may not be 0, for nobody can be reached there.
+    pub(crate) fn check(problems: &mut Problems, field: &str, text: &str) -> Option<Self> {
+        let host_and_port = text.rsplit_once(':').filter(|(host, port)| {
+            let bracketed = host.starts_with('[') && host.ends_with(']');
+            let plain = !host.contains([':', '/', '[', ']']) && !host.contains(char::is_whitespace);
+            !host.is_empty() && (bracketed || plain) && port.parse::<u16>().is_ok_and(|p| p > 0)
+        });
+        if host_and_port.is_none() {
+            problems.add(field, format!("'{text}' is not of the form host:port"));
+            return None;
+        }
+        Some(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A key that must not appear in logs: `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The key itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads a key; it may not be empty.
+    pub(crate) fn check(
+        problems: &mut Problems,
+        field: &str,
+        text: Option<String>,
+    ) -> Option<Self> {
+        let text = problems.required(field, text)?;
+        if text.is_empty() {
+            problems.add(field, "empty");
+            return None;
+        }
+        Some(Self(text))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Where durable records are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// Nowhere: they are gone with the process.
+    Memory,
+    /// In this file of the embedded store.
+    File(PathBuf),
+}
+
+impl StoreLocation {
+    /// Reads `memory` or a path.
+    pub(crate) fn check(
+        problems: &mut Problems,
+        field: &str,
+        text: Option<String>,
+    ) -> Option<Self> {
+        match problems.required(field, text)?.as_str() {
+            "" => {
+                problems.add(field, "empty; expected 'memory' or the path of a file");
+                None
+            }
+            "memory" => Some(Self::Memory),
+            path => Some(Self::File(path.into())),
+        }
+    }
+}
+
+/// Refuses to serve plain text beyond this machine unless that was asked for.
+pub(crate) fn check_listen(problems: &mut Problems, listen: SocketAddr, allow_plaintext: bool) {
+    if !listen.ip().is_loopback() && !allow_plaintext {
+        problems.add(
+            "listen",
+            format!("{listen} can be reached from other machines, and connections are not encrypted: set allow_plaintext = true to accept that"),
+        );
+    }
+}
+
+/// Refuses a duration of zero, with which nothing would ever happen, or all the time.
+pub(crate) fn check_positive(problems: &mut Problems, field: &str, duration: Duration) {
+    if duration.is_zero() {
+        problems.add(field, "must be longer than 0s");
+    }
+}
+
+/// Refuses a deadline for reports that a reporter on time would already miss.
+pub(crate) fn check_longer(
+    problems: &mut Problems,
+    (timeout_field, timeout): (&str, Duration),
+    (interval_field, interval): (&str, Duration),
+) {
+    if timeout <= interval {
+        let what = format!("{timeout:?} is not longer than {interval_field}, {interval:?}");
+        problems.add(timeout_field, what);
+    }
+}
+
+/// Refuses an empty path.
+pub(crate) fn check_path(
+    problems: &mut Problems,
+    field: &str,
+    path: Option<PathBuf>,
+) -> Option<PathBuf> {
+    let path = problems.required(field, path)?;
+    if path.as_os_str().is_empty() {
+        problems.add(field, "empty; expected the path of a file");
+        return None;
+    }
+    Some(path)
+}
+
+/// Refuses a fabric without table entries.
+pub(crate) fn check_colors(problems: &mut Problems, colors: u16) {
+    if colors == 0 {
+        problems.add("colors", "a switch has at least 1 table entry");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(text: &str) -> Option<PeerAddress> {
+        PeerAddress::check(&mut Problems::new("tic"), "peer", text)
+    }
+
+    #[test]
+    fn a_peer_is_a_host_and_a_port() {
+        for good in ["127.0.0.1:7401", "tic.fabric.local:1", "[::1]:7401"] {
+            assert_eq!(peer(good).unwrap().to_string(), good);
+        }
+        for bad in [
+            "",
+            "tic",
+            "tic:",
+            ":7401",
+            "tic:0",
+            "tic:70000",
+            "http://tic:7401",
+            "::1:7401",
+            "a b:1",
+        ] {
+            assert_eq!(peer(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_never_shows_in_debug_output() {
+        let secret = Secret("open sesame".into());
+        assert_eq!(format!("{secret:?}"), "Secret(hidden)");
+        assert_eq!(secret.reveal(), "open sesame");
+    }
+}
