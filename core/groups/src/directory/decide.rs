@@ -1,0 +1,310 @@
+//! The decisions of the directory, one function per command.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::draft::{Draft, Seated, check_limit};
+use super::{ChooseMgid, Directory};
+use crate::command::{
+    Answer, Command, CreateGroup, Decision, FormGroup, Formed, Join, Joined, Leave, Refusal,
+    RegisterNode,
+};
+use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
+use crate::names::{GroupName, NodeName, ProcessName, RequestId};
+use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
+
+/// Decides one command.
+pub(super) fn decide(
+    directory: &Directory,
+    now: Moment,
+    command: &Command,
+    choose: &mut ChooseMgid<'_>,
+) -> Result<Decision, Refusal> {
+    let mut draft = Draft::new(directory, now);
+    let answer = match command {
+        Command::RegisterNode(node) => register(&mut draft, node),
+        Command::Join(request) => join(&mut draft, request, choose),
+        Command::FormGroups(groups) => form(&mut draft, groups, choose),
+        Command::CreateGroup(request) => create(&mut draft, request, choose),
+        Command::Leave(request) => leave(&mut draft, request),
+        Command::DeleteGroup { request_id, group } => delete(&mut draft, request_id, group),
+        Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
+        Command::ProcessFailed { node, incarnation, process } => {
+            process_failed(&mut draft, node, *incarnation, process)
+        }
+        Command::Routed { routes, clean } => Ok(routed(&mut draft, routes, *clean)),
+    }?;
+    let (revision, changes) = draft.finish();
+    Ok(Decision { revision, changes, answer })
+}
+
+fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refusal> {
+    let directory = draft.base;
+    let before = directory.nodes.get(&asked.name);
+    if let Some(node) = before
+        && node.start_id == asked.start_id
+    {
+        return Ok(Answer::Node(node.clone()));
+    }
+    if asked.endpoints.is_empty() {
+        return Err(Refusal::NoEndpoints { node: asked.name.clone() });
+    }
+    let limits = &directory.limits;
+    check_limit("endpoints of the node", asked.endpoints.len(), limits.endpoints_per_node)?;
+    let nodes = directory.nodes.len() + usize::from(before.is_none());
+    check_limit("nodes", nodes, limits.nodes)?;
+    for endpoint in &asked.endpoints {
+        if let Some(owner) = directory.owners.get(endpoint)
+            && *owner != asked.name
+        {
+            let (endpoint, owner) = (endpoint.clone(), owner.clone());
+            return Err(Refusal::EndpointTaken { endpoint, owner });
+        }
+    }
+    draft.expel(&asked.name); // a new start: the processes of the one before are gone
+    let node = NodeRecord {
+        name: asked.name.clone(),
+        address: asked.address.clone(),
+        endpoints: asked.endpoints.clone(),
+        incarnation: before.map_or(Incarnation(1), |node| node.incarnation.next()),
+        start_id: asked.start_id,
+        state: NodeState::Up,
+    };
+    draft.changes.push(Change::NodePut(node.clone()));
+    Ok(Answer::Node(node))
+}
+
+fn join(
+    draft: &mut Draft<'_>,
+    request: &Join,
+    choose: &mut ChooseMgid<'_>,
+) -> Result<Answer, Refusal> {
+    let who = &request.member;
+    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group.name)? {
+        return match outcome {
+            Outcome::Joined { gn, pn, joined, node, process }
+                if *node == who.node && *process == who.process =>
+            {
+                let id = &request.request_id;
+                let ended = || Refusal::MembershipEnded { request_id: id.clone() };
+                let group = draft.base.groups.get(gn).ok_or_else(ended)?;
+                let member = group.members.get(pn).filter(|member| member.joined == *joined);
+                let member = member.ok_or_else(ended)?.clone();
+                Ok(joined_answer(draft, group.record.clone(), member))
+            }
+            Outcome::Joined { .. }
+            | Outcome::Left { .. }
+            | Outcome::Created { .. }
+            | Outcome::Deleted { .. } => Err(reused(&request.request_id)),
+        };
+    }
+    let Seated { group, members } =
+        draft.join(&request.group, std::slice::from_ref(who), choose)?;
+    let member = members.into_iter().next().expect("one joiner gets one seat");
+    if !draft.changes.is_empty() {
+        let outcome = Outcome::Joined {
+            gn: member.gn,
+            pn: member.pn,
+            joined: member.joined,
+            node: member.node.clone(),
+            process: member.process.clone(),
+        };
+        draft.remember(&request.request_id, &group.name, outcome);
+    }
+    Ok(joined_answer(draft, group, member))
+}
+
+fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: MemberRecord) -> Answer {
+    let agent = group.agent.as_ref().expect("a group with a member has an agent");
+    let node = draft.base.nodes.get(agent).expect("an agent's node has registered");
+    Answer::Joined(Joined { agent_address: node.address.clone(), group, member })
+}
+
+fn form(
+    draft: &mut Draft<'_>,
+    groups: &[FormGroup],
+    choose: &mut ChooseMgid<'_>,
+) -> Result<Answer, Refusal> {
+    let wanted = groups.iter().map(|group| group.members.len()).sum();
+    check_limit("memberships in the batch", wanted, draft.base.limits.batch)?;
+    let mut names = BTreeSet::new();
+    let mut formed = Vec::with_capacity(groups.len());
+    for asked in groups {
+        let group = asked.group.name.clone();
+        formed.push(if !names.insert(&asked.group.name) {
+            Err(Refusal::GroupNamedTwice { group })
+        } else if asked.members.is_empty() {
+            Err(Refusal::NoMembers { group })
+        } else {
+            draft.join(&asked.group, &asked.members, choose).map(|seated| Formed {
+                group: seated.group,
+                pns: seated.members.iter().map(|member| member.pn).collect(),
+            })
+        });
+    }
+    Ok(Answer::Formed(formed))
+}
+
+fn create(
+    draft: &mut Draft<'_>,
+    request: &CreateGroup,
+    choose: &mut ChooseMgid<'_>,
+) -> Result<Answer, Refusal> {
+    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group.name)? {
+        return match outcome {
+            Outcome::Created { gn, .. } => match draft.base.group(*gn) {
+                Some(group) => Ok(Answer::Created(group.clone())),
+                None => Err(Refusal::UnknownGroup { group: request.group.name.clone() }),
+            },
+            Outcome::Joined { .. } | Outcome::Left { .. } | Outcome::Deleted { .. } => {
+                Err(reused(&request.request_id))
+            }
+        };
+    }
+    if draft.base.find_group(&request.group.name).is_some() {
+        return Err(Refusal::GroupExists { group: request.group.name.clone() });
+    }
+    let mut spec = request.group.clone();
+    spec.persistent = true;
+    let Seated { group, .. } = draft.join(&spec, &[], choose)?;
+    let outcome = Outcome::Created { gn: group.gn, revision: draft.revision };
+    draft.remember(&request.request_id, &group.name, outcome);
+    Ok(Answer::Created(group))
+}
+
+fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
+    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group)? {
+        return match outcome {
+            Outcome::Left { gn, pn, revision, node, process }
+                if *node == request.node && *process == request.process =>
+            {
+                Ok(Answer::Left { gn: *gn, pn: *pn, revision: *revision })
+            }
+            Outcome::Left { .. }
+            | Outcome::Joined { .. }
+            | Outcome::Created { .. }
+            | Outcome::Deleted { .. } => Err(reused(&request.request_id)),
+        };
+    }
+    draft.live_node(&request.node, request.incarnation)?;
+    let gn = find(draft.base, &request.group)?;
+    let processes = draft.base.groups[&gn].processes.get(&request.node);
+    let pn = processes.and_then(|processes| processes.get(&request.process)).copied();
+    let pn = pn.ok_or_else(|| Refusal::NotAMember {
+        group: request.group.clone(),
+        node: request.node.clone(),
+        process: request.process.clone(),
+    })?;
+    draft.remove(gn, &BTreeSet::from([pn]));
+    let revision = draft.revision;
+    let outcome = Outcome::Left {
+        gn,
+        pn,
+        revision,
+        node: request.node.clone(),
+        process: request.process.clone(),
+    };
+    draft.remember(&request.request_id, &request.group, outcome);
+    Ok(Answer::Left { gn, pn, revision })
+}
+
+fn delete(
+    draft: &mut Draft<'_>,
+    request_id: &RequestId,
+    group: &GroupName,
+) -> Result<Answer, Refusal> {
+    if let Some(outcome) = remembered(draft.base, request_id, group)? {
+        return match outcome {
+            Outcome::Deleted { gn, revision } => {
+                Ok(Answer::Deleted { gn: *gn, revision: *revision })
+            }
+            Outcome::Joined { .. } | Outcome::Left { .. } | Outcome::Created { .. } => {
+                Err(reused(request_id))
+            }
+        };
+    }
+    let gn = find(draft.base, group)?;
+    draft.delete_group(gn);
+    let revision = draft.revision;
+    draft.remember(request_id, group, Outcome::Deleted { gn, revision });
+    Ok(Answer::Deleted { gn, revision })
+}
+
+fn node_failed(
+    draft: &mut Draft<'_>,
+    node: &NodeName,
+    incarnation: Option<Incarnation>,
+) -> Result<Answer, Refusal> {
+    let record = draft.base.nodes.get(node);
+    let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+    let given = incarnation.unwrap_or(record.incarnation);
+    if given > record.incarnation {
+        let (node, known) = (node.clone(), record.incarnation);
+        return Err(Refusal::StaleIncarnation { node, given, known });
+    }
+    if given < record.incarnation || record.state == NodeState::Failed {
+        return Ok(Answer::Expelled { memberships: 0 });
+    }
+    let memberships = draft.expel(node);
+    let record = NodeRecord { state: NodeState::Failed, ..record.clone() };
+    draft.changes.push(Change::NodePut(record));
+    Ok(Answer::Expelled { memberships })
+}
+
+fn process_failed(
+    draft: &mut Draft<'_>,
+    node: &NodeName,
+    incarnation: Incarnation,
+    process: &ProcessName,
+) -> Result<Answer, Refusal> {
+    draft.live_node(node, incarnation)?;
+    let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
+    for member in draft.base.memberships(node).filter(|member| member.process == *process) {
+        by_group.entry(member.gn).or_default().insert(member.pn);
+    }
+    for (gn, pns) in &by_group {
+        draft.remove(*gn, pns);
+    }
+    Ok(Answer::Expelled { memberships: by_group.values().map(BTreeSet::len).sum() })
+}
+
+fn routed(draft: &mut Draft<'_>, routes: &[(Gn, Route)], clean: Option<Revision>) -> Answer {
+    let mut ignored = Vec::new();
+    let latest: BTreeMap<Gn, &Route> = routes.iter().map(|(gn, route)| (*gn, route)).collect();
+    for (gn, route) in latest {
+        match draft.base.group(gn) {
+            Some(group) if group.route.as_ref() == Some(route) => {}
+            Some(group) if group.route.as_ref().is_none_or(|r| r.revision <= route.revision) => {
+                let mut group = group.clone();
+                group.route = Some(route.clone());
+                group.changed = draft.revision;
+                draft.changes.push(Change::GroupPut(group));
+            }
+            Some(_) | None => ignored.push(gn),
+        }
+    }
+    let released = draft.base.retired.iter().filter(|(_, at)| Some(**at) <= clean);
+    draft.changes.extend(released.map(|(mgid, _)| Change::MgidReleased(*mgid)));
+    Answer::Routed { ignored }
+}
+
+fn find(directory: &Directory, group: &GroupName) -> Result<Gn, Refusal> {
+    directory.find_group(group).ok_or_else(|| Refusal::UnknownGroup { group: group.clone() })
+}
+
+/// Answers what a request came to when it was first made, if that is remembered.
+fn remembered<'a>(
+    directory: &'a Directory,
+    id: &RequestId,
+    group: &GroupName,
+) -> Result<Option<&'a Outcome>, Refusal> {
+    let sequence = directory.request_ids.get(id);
+    match sequence.and_then(|sequence| directory.requests.get(sequence)) {
+        Some(request) if request.group == *group => Ok(Some(&request.outcome)),
+        Some(_) => Err(reused(id)),
+        None => Ok(None),
+    }
+}
+
+fn reused(request_id: &RequestId) -> Refusal {
+    Refusal::RequestIdReused { request_id: request_id.clone() }
+}

@@ -1,0 +1,311 @@
+//! A decision in the making: the records plus the changes decided so far.
+//!
+//! Within one decision a group is either joined once or shrunk once, so reading the records
+//! beneath is right for everything but the few things tracked here: new MGIDs and new GNs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_routing::Mgid;
+
+use super::{ChooseMgid, Directory, GroupState, NewGroup};
+use crate::command::{GroupSpec, Joiner, Refusal};
+use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
+use crate::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::record::{
+    Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, RequestRecord,
+};
+
+/// The directory as it would be after [`Draft::changes`].
+pub(super) struct Draft<'a> {
+    pub(super) base: &'a Directory,
+    pub(super) revision: Revision, // what the decision's revision is, if it changes anything
+    pub(super) changes: Vec<Change>,
+    now: Moment,
+    next_gn: Gn,
+    new_mgids: BTreeSet<Mgid>,
+}
+
+/// A group that was joined: its record afterwards, and the members asked for, in order.
+pub(super) struct Seated {
+    pub(super) group: GroupRecord,
+    pub(super) members: Vec<MemberRecord>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(base: &'a Directory, now: Moment) -> Self {
+        Self {
+            base,
+            revision: base.revision.next(),
+            changes: Vec::new(),
+            now,
+            next_gn: base.next_gn,
+            new_mgids: BTreeSet::new(),
+        }
+    }
+
+    /// Closes the draft: counters last, so that a reader of the changes sees a decision end.
+    pub(super) fn finish(mut self) -> (Revision, Vec<Change>) {
+        if self.changes.is_empty() {
+            return (self.base.revision, self.changes);
+        }
+        if self.next_gn != self.base.next_gn {
+            self.changes.push(Change::NextGnPut(self.next_gn));
+        }
+        self.changes.push(Change::RevisionPut(self.revision));
+        (self.revision, self.changes)
+    }
+
+    /// Answers a node that is up in the life given.
+    pub(super) fn live_node(
+        &self,
+        node: &NodeName,
+        incarnation: Incarnation,
+    ) -> Result<&'a NodeRecord, Refusal> {
+        let record = self.base.nodes.get(node);
+        let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+        if record.incarnation != incarnation {
+            return Err(Refusal::StaleIncarnation {
+                node: node.clone(),
+                given: incarnation,
+                known: record.incarnation,
+            });
+        }
+        match record.state {
+            NodeState::Up => Ok(record),
+            NodeState::Failed => Err(Refusal::NodeFailed { node: node.clone() }),
+        }
+    }
+
+    /// Lets processes join a group, creating it if need be: all of them or none.
+    pub(super) fn join(
+        &mut self,
+        spec: &GroupSpec,
+        joiners: &[Joiner],
+        choose: &mut ChooseMgid<'_>,
+    ) -> Result<Seated, Refusal> {
+        for joiner in joiners {
+            let node = self.live_node(&joiner.node, joiner.incarnation)?;
+            if !node.endpoints.contains(&joiner.endpoint) {
+                return Err(Refusal::UnknownEndpoint {
+                    node: joiner.node.clone(),
+                    endpoint: joiner.endpoint.clone(),
+                });
+            }
+        }
+        let existing = self.base.find_group(&spec.name).map(|gn| &self.base.groups[&gn]);
+        let mut group = match existing {
+            Some(group) => {
+                check_mgid(spec, &group.record)?;
+                group.record.clone()
+            }
+            None => self.new_group(spec, joiners, choose)?,
+        };
+        let (members, fresh) = self.seat(existing, &group, joiners)?;
+        if existing.is_none() {
+            self.next_gn = self.next_gn.next();
+            self.new_mgids.insert(group.mgid);
+        }
+        if existing.is_none() || !fresh.is_empty() {
+            if group.agent.is_none()
+                && let Some(first) = fresh.first()
+            {
+                group.agent = Some(first.node.clone());
+                group.epoch = group.epoch.next();
+            }
+            group.members_revision = self.revision;
+            group.changed = self.revision;
+            self.changes.push(Change::GroupPut(group.clone()));
+            self.changes.extend(fresh.into_iter().map(Change::MemberPut));
+        }
+        Ok(Seated { group, members })
+    }
+
+    /// Gives each joiner its seat: the one it has, or the lowest free PN. Answers all seats in
+    /// order, and those that are new.
+    fn seat(
+        &self,
+        existing: Option<&GroupState>,
+        group: &GroupRecord,
+        joiners: &[Joiner],
+    ) -> Result<(Vec<MemberRecord>, Vec<MemberRecord>), Refusal> {
+        let mut vacant = existing.into_iter().flat_map(|group| group.vacant.iter().copied());
+        let last = existing.and_then(|group| group.members.last_key_value());
+        let mut end = last.map_or(Pn(0), |(pn, _)| pn.next());
+        let mut given: BTreeMap<(&NodeName, &ProcessName), MemberRecord> = BTreeMap::new();
+        let (mut members, mut fresh) = (Vec::with_capacity(joiners.len()), Vec::new());
+        for joiner in joiners {
+            let key = (&joiner.node, &joiner.process);
+            let seated = existing.and_then(|group| {
+                let pn = group.processes.get(key.0)?.get(key.1)?;
+                group.members.get(pn)
+            });
+            if let Some(member) = seated.or_else(|| given.get(&key)) {
+                if member.endpoint != joiner.endpoint {
+                    return Err(Refusal::JoinedElsewhere {
+                        group: group.name.clone(),
+                        process: member.process.clone(),
+                        endpoint: member.endpoint.clone(),
+                    });
+                }
+                members.push(member.clone());
+                continue;
+            }
+            let pn = vacant.next().unwrap_or(end);
+            end = end.max(pn.next());
+            let member = MemberRecord {
+                gn: group.gn,
+                pn,
+                node: joiner.node.clone(),
+                process: joiner.process.clone(),
+                endpoint: joiner.endpoint.clone(),
+                joined: self.revision,
+            };
+            given.insert(key, member.clone());
+            fresh.push(member.clone());
+            members.push(member);
+        }
+        let wanted = existing.map_or(0, |group| group.members.len()) + fresh.len();
+        check_limit("members of the group", wanted, self.base.limits.members_per_group)?;
+        Ok((members, fresh))
+    }
+
+    fn new_group(
+        &self,
+        spec: &GroupSpec,
+        joiners: &[Joiner],
+        choose: &mut ChooseMgid<'_>,
+    ) -> Result<GroupRecord, Refusal> {
+        let groups = self.base.groups.len() + self.new_mgids.len() + 1;
+        check_limit("groups", groups, self.base.limits.groups)?;
+        let mgid = match spec.mgid {
+            Some(mgid) => self.check_new_mgid(mgid)?,
+            None => {
+                let endpoints: Vec<&EndpointName> = joiners.iter().map(|j| &j.endpoint).collect();
+                let is_free =
+                    |mgid| self.base.mgid_is_free(mgid) && !self.new_mgids.contains(&mgid);
+                choose(&NewGroup { name: &spec.name, endpoints, is_free: &is_free })
+                    .filter(|mgid| is_free(*mgid))
+                    .ok_or_else(|| Refusal::NoMgidFree { group: spec.name.clone() })?
+            }
+        };
+        Ok(GroupRecord {
+            gn: self.next_gn,
+            name: spec.name.clone(),
+            mgid,
+            agent: None,
+            epoch: Epoch(0),
+            members_revision: self.revision,
+            changed: self.revision,
+            persistent: spec.persistent,
+            exclusive: spec.exclusive,
+            created: self.now,
+            route: None,
+        })
+    }
+
+    fn check_new_mgid(&self, mgid: Mgid) -> Result<Mgid, Refusal> {
+        let limit = self.base.limits.mgids;
+        if mgid.0 >= limit {
+            return Err(Refusal::MgidOutOfRange { mgid, limit });
+        }
+        let in_draft = || {
+            self.changes.iter().find_map(|change| match change {
+                Change::GroupPut(group) if group.mgid == mgid => Some(group.name.clone()),
+                Change::GroupPut(_)
+                | Change::NodePut(_)
+                | Change::GroupDeleted(_)
+                | Change::MemberPut(_)
+                | Change::MemberDeleted(_)
+                | Change::MgidRetired(..)
+                | Change::MgidReleased(_)
+                | Change::RequestPut(_)
+                | Change::RequestDeleted(_)
+                | Change::NextGnPut(_)
+                | Change::RevisionPut(_) => None,
+            })
+        };
+        let owner = self.base.mgids.get(&mgid).map(|gn| self.base.groups[gn].record.name.clone());
+        let owner = owner.or_else(|| self.new_mgids.contains(&mgid).then(in_draft).flatten());
+        match owner {
+            Some(group) => Err(Refusal::MgidInUse { mgid, group }),
+            None if self.base.retired.contains_key(&mgid) => Err(Refusal::MgidNotClean { mgid }),
+            None => Ok(mgid),
+        }
+    }
+
+    /// Takes members out of a group; an emptied group that is not persistent ends, and a group
+    /// whose agent's node has no member left gets the node of its lowest PN as its new agent.
+    pub(super) fn remove(&mut self, gn: Gn, leaving: &BTreeSet<Pn>) {
+        let group = &self.base.groups[&gn];
+        let gone = leaving.iter().filter_map(|pn| group.members.get(pn)).cloned();
+        self.changes.extend(gone.map(Change::MemberDeleted));
+        let lowest = group.members.values().find(|member| !leaving.contains(&member.pn));
+        if lowest.is_none() && !group.record.persistent {
+            self.end_group(&group.record);
+            return;
+        }
+        let mut record = group.record.clone();
+        let at_agent = record.agent.as_ref().and_then(|agent| group.processes.get(agent));
+        let keeps = at_agent.is_some_and(|pns| pns.values().any(|pn| !leaving.contains(pn)));
+        if !keeps {
+            record.agent = lowest.map(|member| member.node.clone());
+            record.epoch = record.epoch.next();
+        }
+        record.members_revision = self.revision;
+        record.changed = self.revision;
+        self.changes.push(Change::GroupPut(record));
+    }
+
+    /// Ends a group with all its members.
+    pub(super) fn delete_group(&mut self, gn: Gn) {
+        let group = &self.base.groups[&gn];
+        self.changes.extend(group.members.values().cloned().map(Change::MemberDeleted));
+        self.end_group(&group.record);
+    }
+
+    fn end_group(&mut self, record: &GroupRecord) {
+        self.changes.push(Change::GroupDeleted(record.gn));
+        self.changes.push(Change::MgidRetired(record.mgid, self.revision));
+    }
+
+    /// Takes every member of a node out of its groups; answers how many there were.
+    pub(super) fn expel(&mut self, node: &NodeName) -> usize {
+        let Some(seats) = self.base.seats.get(node) else { return 0 };
+        let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
+        for (gn, pn) in seats {
+            by_group.entry(*gn).or_default().insert(*pn);
+        }
+        for (gn, pns) in &by_group {
+            self.remove(*gn, pns);
+        }
+        seats.len()
+    }
+
+    /// Remembers what a request came to, forgetting the oldest where the log is full.
+    pub(super) fn remember(&mut self, id: &RequestId, group: &GroupName, outcome: Outcome) {
+        let requests = &self.base.requests;
+        if self.base.limits.requests == 0 {
+            return;
+        }
+        let excess = (requests.len() + 1).saturating_sub(self.base.limits.requests);
+        let oldest = requests.keys().take(excess).copied();
+        self.changes.extend(oldest.map(Change::RequestDeleted));
+        let sequence = requests.last_key_value().map_or(0, |(sequence, _)| sequence + 1);
+        let (id, group) = (id.clone(), group.clone());
+        self.changes.push(Change::RequestPut(RequestRecord { sequence, id, group, outcome }));
+    }
+}
+
+fn check_mgid(spec: &GroupSpec, group: &GroupRecord) -> Result<(), Refusal> {
+    match spec.mgid {
+        Some(asked) if asked != group.mgid => {
+            Err(Refusal::MgidMismatch { group: group.name.clone(), has: group.mgid, asked })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses what would pass a bound.
+pub(super) fn check_limit(what: &'static str, wanted: usize, limit: usize) -> Result<(), Refusal> {
+    if wanted > limit { Err(Refusal::LimitReached { what, wanted, limit }) } else { Ok(()) }
+}

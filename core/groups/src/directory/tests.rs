@@ -1,0 +1,477 @@
+//! Decisions one by one, and laws over random histories.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::command::{
+    Answer, CreateGroup, FormGroup, GroupSpec, Join, Joined, Joiner, Leave, RegisterNode,
+};
+use crate::record::{Route, RouteState};
+
+/// A directory and the store it would be read back from.
+struct Tic {
+    directory: Directory,
+    store: BTreeMap<String, Vec<u8>>,
+    gns: BTreeSet<Gn>,
+}
+
+impl Tic {
+    fn new(limits: Limits) -> Self {
+        Self { directory: Directory::new(limits), store: BTreeMap::new(), gns: BTreeSet::new() }
+    }
+
+    fn with_nodes(nodes: u32) -> Self {
+        let mut tic = Self::new(Limits::default());
+        for node in 0..nodes {
+            tic.run(&register(node, 1)).unwrap();
+        }
+        tic
+    }
+
+    fn run(&mut self, command: &Command) -> Result<Answer, Refusal> {
+        let mut lowest_free =
+            |group: &NewGroup<'_>| (100..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
+        let decision = self.directory.decide(Moment(5), command, &mut lowest_free)?;
+        let advance = u64::from(!decision.changes.is_empty());
+        assert_eq!(decision.revision.0, self.directory.revision().0 + advance);
+        for change in &decision.changes {
+            if let Change::GroupPut(group) = change
+                && self.directory.group(group.gn).is_none()
+            {
+                assert!(self.gns.insert(group.gn), "G1: {:?} was used before", group.gn);
+            }
+            match change.encode() {
+                Some(value) => self.store.insert(change.store_key(), value),
+                None => Some(self.store.remove(&change.store_key()).expect("deletes exist")),
+            };
+            self.directory.apply(change);
+        }
+        assert_eq!(decision.revision, self.directory.revision());
+        Ok(decision.answer)
+    }
+
+    fn join(&mut self, group: &str, node: u32, process: &str) -> Joined {
+        let id = format!("{group}/{node}/{process}/{}", self.directory.revision());
+        let answer = self.run(&join(&id, group, node, process)).unwrap();
+        let Answer::Joined(joined) = answer else { panic!("a join grants a membership") };
+        joined
+    }
+
+    fn group(&self, name: &str) -> &GroupRecord {
+        let gn = self.directory.find_group(&GroupName::new(name).unwrap()).unwrap();
+        self.directory.group(gn).unwrap()
+    }
+
+    fn check(&self) {
+        let directory = &self.directory;
+        let loaded = Directory::load(directory.limits.clone(), self.store.iter()).unwrap();
+        assert_eq!(&loaded, directory, "S3: what is read back is what was");
+        let mut mgids = BTreeSet::new();
+        for group in directory.groups.values() {
+            assert!(mgids.insert(group.record.mgid), "DIR-3");
+            let agent = group.record.agent.as_ref();
+            let agents_seats = group.members.values().filter(|m| Some(&m.node) == agent).count();
+            assert_eq!(agents_seats > 0, !group.members.is_empty(), "DIR-1");
+            assert_eq!(agent.is_none(), group.members.is_empty(), "DIR-1");
+            assert!(group.record.persistent || !group.members.is_empty());
+            let processes: BTreeSet<_> =
+                group.members.values().map(|m| (&m.node, &m.process)).collect();
+            assert_eq!(processes.len(), group.members.len(), "one process, one membership");
+            for (pn, member) in &group.members {
+                assert_eq!((member.gn, member.pn), (group.record.gn, *pn));
+                let node = directory.node(&member.node).unwrap();
+                assert_eq!(node.state, NodeState::Up, "DIR-2");
+                assert_eq!(directory.owners[&member.endpoint], member.node, "DIR-3");
+            }
+        }
+    }
+}
+
+fn node_name(node: u32) -> NodeName {
+    NodeName::new(&format!("n{node}")).unwrap()
+}
+
+fn register(node: u32, start_id: u64) -> Command {
+    let endpoint = |port| EndpointName::new(&format!("h{node}/{port}")).unwrap();
+    Command::RegisterNode(RegisterNode {
+        name: node_name(node),
+        address: Address::new(&format!("10.0.0.{node}:1")).unwrap(),
+        endpoints: vec![endpoint(0), endpoint(1)],
+        start_id,
+    })
+}
+
+fn spec(group: &str) -> GroupSpec {
+    let name = GroupName::new(group).unwrap();
+    GroupSpec { name, mgid: None, persistent: false, exclusive: false }
+}
+
+fn joiner(node: u32, process: &str) -> Joiner {
+    Joiner {
+        node: node_name(node),
+        incarnation: Incarnation(1),
+        endpoint: EndpointName::new(&format!("h{node}/0")).unwrap(),
+        process: ProcessName::new(process).unwrap(),
+    }
+}
+
+fn join(id: &str, group: &str, node: u32, process: &str) -> Command {
+    let request_id = RequestId::new(id).unwrap();
+    Command::Join(Join { request_id, group: spec(group), member: joiner(node, process) })
+}
+
+fn leave(id: &str, group: &str, node: u32, process: &str) -> Command {
+    Command::Leave(Leave {
+        request_id: RequestId::new(id).unwrap(),
+        group: GroupName::new(group).unwrap(),
+        node: node_name(node),
+        incarnation: Incarnation(1),
+        process: ProcessName::new(process).unwrap(),
+    })
+}
+
+fn delete(id: &str, group: &str) -> Command {
+    let group = GroupName::new(group).unwrap();
+    Command::DeleteGroup { request_id: RequestId::new(id).unwrap(), group }
+}
+
+fn node_failed(node: u32) -> Command {
+    Command::NodeFailed { node: node_name(node), incarnation: None }
+}
+
+#[test]
+fn the_first_to_join_becomes_the_agent_and_ranks_are_given_in_order() {
+    let mut tic = Tic::with_nodes(3);
+    let first = tic.join("g", 1, "p");
+    assert_eq!((first.group.gn, first.member.pn), (Gn(1), Pn(0)));
+    assert_eq!((first.group.agent, first.group.epoch), (Some(node_name(1)), Epoch(1)));
+    assert_eq!(first.agent_address.as_str(), "10.0.0.1:1");
+    let second = tic.join("g", 2, "p");
+    assert_eq!((second.group.gn, second.member.pn, second.group.epoch), (Gn(1), Pn(1), Epoch(1)));
+    assert_eq!(second.group.members_revision, second.member.joined);
+}
+
+#[test]
+fn a_vacant_rank_is_given_to_the_next_who_joins() {
+    let mut tic = Tic::with_nodes(4);
+    for node in 0..3 {
+        tic.join("g", node, "p");
+    }
+    tic.run(&leave("l", "g", 1, "p")).unwrap();
+    assert_eq!(tic.join("g", 3, "p").member.pn, Pn(1));
+    assert_eq!(tic.join("g", 1, "p").member.pn, Pn(3));
+    tic.check();
+}
+
+#[test]
+fn a_repeated_request_gets_the_first_answer_and_changes_nothing() {
+    let mut tic = Tic::with_nodes(2);
+    let first = tic.run(&join("a", "g", 0, "p"));
+    let revision = tic.directory.revision();
+    assert_eq!(tic.run(&join("a", "g", 0, "p")), first);
+    assert_eq!(tic.run(&join("b", "g", 0, "p")), first, "a live process keeps its seat");
+    assert_eq!(tic.directory.revision(), revision);
+    tic.join("g", 1, "p");
+    let left = tic.run(&leave("c", "g", 0, "p"));
+    assert_eq!(tic.run(&leave("c", "g", 0, "p")), left);
+    let ended = tic.run(&join("a", "g", 0, "p")).unwrap_err();
+    assert!(matches!(ended, Refusal::MembershipEnded { .. }));
+    for command in [join("c", "g", 1, "q"), leave("a", "g", 1, "p"), delete("a", "g")] {
+        let refused = tic.run(&command).unwrap_err();
+        assert!(matches!(refused, Refusal::RequestIdReused { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn the_log_of_requests_is_bounded() {
+    let mut tic = Tic::new(Limits { requests: 2, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    for id in ["a", "b", "c"] {
+        tic.run(&join(id, id, 0, "p")).unwrap();
+    }
+    let remembered: Vec<_> = tic.directory.request_ids.keys().map(RequestId::as_str).collect();
+    assert_eq!(remembered, ["b", "c"]);
+    tic.check();
+}
+
+#[test]
+fn a_failed_node_leaves_every_group_and_its_agencies_move_to_the_lowest_rank() {
+    let mut tic = Tic::with_nodes(3);
+    for (group, nodes) in [("a", vec![0, 2, 1]), ("b", vec![1, 0]), ("c", vec![0])] {
+        for node in nodes {
+            tic.join(group, node, "p");
+        }
+    }
+    assert_eq!(tic.run(&node_failed(0)), Ok(Answer::Expelled { memberships: 3 }));
+    assert_eq!((&tic.group("a").agent, tic.group("a").epoch), (&Some(node_name(2)), Epoch(2)));
+    assert_eq!((&tic.group("b").agent, tic.group("b").epoch), (&Some(node_name(1)), Epoch(1)));
+    assert_eq!(tic.directory.find_group(&GroupName::new("c").unwrap()), None);
+    assert_eq!(tic.run(&node_failed(0)), Ok(Answer::Expelled { memberships: 0 }));
+    tic.check();
+    let refused = tic.run(&join("x", "a", 0, "p")).unwrap_err();
+    assert!(matches!(refused, Refusal::NodeFailed { .. }));
+}
+
+#[test]
+fn a_restarted_node_loses_what_its_former_life_had_and_stale_news_of_it_is_ignored() {
+    let mut tic = Tic::with_nodes(2);
+    tic.join("g", 0, "p");
+    tic.join("g", 1, "p");
+    let Ok(Answer::Node(node)) = tic.run(&register(0, 2)) else { panic!("it registers") };
+    assert_eq!((node.incarnation, node.state), (Incarnation(2), NodeState::Up));
+    assert_eq!(tic.directory.memberships(&node_name(0)).count(), 0);
+    assert_eq!(tic.group("g").agent, Some(node_name(1)));
+    let late = Command::NodeFailed { node: node_name(0), incarnation: Some(Incarnation(1)) };
+    assert_eq!(tic.run(&late), Ok(Answer::Expelled { memberships: 0 }));
+    assert_eq!(tic.directory.node(&node_name(0)).unwrap().state, NodeState::Up);
+    let refused = tic.run(&join("x", "g", 0, "p")).unwrap_err();
+    assert!(matches!(refused, Refusal::StaleIncarnation { known: Incarnation(2), .. }));
+    tic.run(&node_failed(0)).unwrap();
+    let Ok(Answer::Node(node)) = tic.run(&register(0, 2)) else { panic!("it is answered") };
+    assert_eq!(node.state, NodeState::Failed, "an expelled start is not revived by a late copy");
+}
+
+#[test]
+fn endpoints_belong_to_one_node_that_is_up() {
+    let mut tic = Tic::with_nodes(2);
+    let mut thief = RegisterNode {
+        name: node_name(7),
+        address: Address::new("x").unwrap(),
+        endpoints: vec![EndpointName::new("h0/1").unwrap()],
+        start_id: 1,
+    };
+    let refused = tic.run(&Command::RegisterNode(thief.clone())).unwrap_err();
+    assert_eq!(refused.to_string(), "endpoint \"h0/1\" belongs to node \"n0\"");
+    tic.run(&node_failed(0)).unwrap();
+    tic.run(&Command::RegisterNode(thief.clone())).unwrap();
+    let back = tic.run(&register(0, 2)).unwrap_err();
+    assert!(matches!(back, Refusal::EndpointTaken { .. }));
+    (thief.endpoints, thief.start_id) = (Vec::new(), 2);
+    let empty = tic.run(&Command::RegisterNode(thief)).unwrap_err();
+    assert!(matches!(empty, Refusal::NoEndpoints { .. }));
+    let mut foreign = joiner(1, "p");
+    foreign.endpoint = EndpointName::new("h0/0").unwrap();
+    let request_id = RequestId::new("f").unwrap();
+    let foreign = Command::Join(Join { request_id, group: spec("g"), member: foreign });
+    assert!(matches!(tic.run(&foreign), Err(Refusal::UnknownEndpoint { .. })));
+}
+
+#[test]
+fn mgids_are_unique_in_range_and_rest_until_the_tables_are_clean() {
+    let mut tic = Tic::with_nodes(1);
+    let mut asked = spec("a");
+    let mut ask = |asked: &GroupSpec, id: &str| {
+        let request_id = RequestId::new(id).unwrap();
+        let member = joiner(0, "p");
+        tic.run(&Command::Join(Join { request_id, group: asked.clone(), member }))
+    };
+    asked.mgid = Some(Mgid(1 << 24));
+    assert!(matches!(ask(&asked, "1"), Err(Refusal::MgidOutOfRange { limit: 16_777_216, .. })));
+    asked.mgid = Some(Mgid(7));
+    ask(&asked, "2").unwrap();
+    let other = GroupSpec { mgid: Some(Mgid(7)), ..spec("b") };
+    assert!(matches!(ask(&other, "3"), Err(Refusal::MgidInUse { .. })));
+    let changed = GroupSpec { mgid: Some(Mgid(8)), ..spec("a") };
+    assert!(matches!(ask(&changed, "4"), Err(Refusal::MgidMismatch { .. })));
+
+    tic.run(&delete("5", "a")).unwrap();
+    let again = Command::CreateGroup(CreateGroup {
+        request_id: RequestId::new("6").unwrap(),
+        group: other,
+    });
+    assert!(matches!(tic.run(&again), Err(Refusal::MgidNotClean { .. })));
+    let clean = Some(tic.directory.revision());
+    tic.run(&Command::Routed { routes: Vec::new(), clean }).unwrap();
+    assert!(tic.run(&again).is_ok());
+    tic.check();
+}
+
+#[test]
+fn a_persistent_group_waits_for_its_next_member() {
+    let mut tic = Tic::with_nodes(2);
+    let create = Command::CreateGroup(CreateGroup {
+        request_id: RequestId::new("c").unwrap(),
+        group: spec("g"),
+    });
+    let created = tic.run(&create);
+    assert_eq!(tic.run(&create), created);
+    assert_eq!((&tic.group("g").agent, tic.group("g").epoch), (&None, Epoch(0)));
+    tic.join("g", 1, "p");
+    tic.run(&leave("l", "g", 1, "p")).unwrap();
+    assert_eq!((&tic.group("g").agent, tic.group("g").epoch), (&None, Epoch(2)));
+    assert_eq!(tic.join("g", 0, "p").group.epoch, Epoch(3));
+    tic.check();
+}
+
+#[test]
+fn a_batch_forms_each_group_wholly_or_not_at_all() {
+    let mut tic = Tic::with_nodes(3);
+    let form = |name: &str, nodes: &[u32]| FormGroup {
+        group: spec(name),
+        members: nodes.iter().map(|node| joiner(*node, "p")).collect(),
+    };
+    let batch = vec![
+        form("a", &[0, 1, 2]),
+        form("bad", &[0, 9]),
+        form("b", &[2, 1, 2]),
+        form("a", &[1]),
+        form("none", &[]),
+    ];
+    let command = Command::FormGroups(batch);
+    let Ok(Answer::Formed(formed)) = tic.run(&command) else { panic!("a batch is answered") };
+    assert_eq!(formed[0].as_ref().unwrap().pns, [Pn(0), Pn(1), Pn(2)]);
+    assert!(matches!(formed[1], Err(Refusal::UnknownNode { .. })));
+    assert_eq!(formed[2].as_ref().unwrap().pns, [Pn(0), Pn(1), Pn(0)]);
+    assert_eq!(formed[2].as_ref().unwrap().group.agent, Some(node_name(2)));
+    assert!(matches!(formed[3], Err(Refusal::GroupNamedTwice { .. })));
+    assert!(matches!(formed[4], Err(Refusal::NoMembers { .. })));
+    assert_eq!(tic.directory.groups.len(), 2);
+    tic.check();
+    let revision = tic.directory.revision();
+    tic.run(&command).unwrap();
+    assert_eq!(tic.directory.revision(), revision, "a repeated batch changes nothing");
+}
+
+#[test]
+fn bounds_are_refusals() {
+    let mut tic =
+        Tic::new(Limits { groups: 1, members_per_group: 1, nodes: 2, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    tic.run(&register(1, 1)).unwrap();
+    tic.join("g", 0, "p");
+    for command in [register(2, 1), join("b", "g", 1, "p"), join("c", "h", 1, "p")] {
+        let refused = tic.run(&command).unwrap_err();
+        assert!(matches!(refused, Refusal::LimitReached { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn a_newer_route_stays_and_unknown_groups_are_named() {
+    let mut tic = Tic::with_nodes(1);
+    tic.join("g", 0, "p");
+    let route = |at, color| Route {
+        revision: Revision(at),
+        state: RouteState::Routed { color, virtual_group: 1 },
+        reason: String::new(),
+        cut_off: Vec::new(),
+    };
+    let routes = vec![(Gn(1), route(2, 3)), (Gn(9), route(2, 3))];
+    let answer = tic.run(&Command::Routed { routes, clean: None });
+    assert_eq!(answer, Ok(Answer::Routed { ignored: vec![Gn(9)] }));
+    let late = Command::Routed { routes: vec![(Gn(1), route(1, 4))], clean: None };
+    assert_eq!(tic.run(&late), Ok(Answer::Routed { ignored: vec![Gn(1)] }));
+    assert_eq!(tic.group("g").route, Some(route(2, 3)));
+    assert_eq!(tic.group("g").members_revision, Revision(2));
+}
+
+#[test]
+fn a_host_is_told_what_it_lacks_and_what_it_lost() {
+    let mut tic = Tic::with_nodes(2);
+    let known = tic.join("a", 0, "p").group;
+    tic.join("b", 0, "p");
+    tic.join("c", 1, "p");
+    let hosted = |gn, epoch, known| HostedGroup { gn: Gn(gn), epoch: Epoch(epoch), known };
+    let report = [hosted(1, 1, known.changed), hosted(3, 1, known.changed)];
+    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
+    assert_eq!(verdict, Verdict { expelled: false, refresh: vec![Gn(2)], drop: vec![Gn(3)] });
+    tic.join("a", 1, "p");
+    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
+    assert_eq!(verdict.refresh, [Gn(1), Gn(2)]);
+    tic.run(&node_failed(0)).unwrap();
+    assert!(tic.directory.verdict(&node_name(0), Incarnation(1), &report).expelled);
+    let moved = tic.directory.snapshot(Gn(1)).unwrap();
+    assert_eq!(moved.agent_address.unwrap().as_str(), "10.0.0.1:1");
+    assert_eq!(moved.members.len(), 1);
+}
+
+#[test]
+fn contradictions_in_the_store_are_named() {
+    let mut tic = Tic::with_nodes(1);
+    tic.join("g", 0, "p");
+    let without = |key: &'static str| tic.store.iter().filter(move |(k, _)| k.as_str() != key);
+    let lost = Directory::load(Limits::default(), without("group/0000000000000001")).unwrap_err();
+    assert!(matches!(lost, LoadError::NoGroup { .. }));
+    let lost = Directory::load(Limits::default(), without("counter/gn")).unwrap_err();
+    assert!(matches!(lost, LoadError::CounterBehind { .. }));
+}
+
+#[test]
+fn groups_of_an_endpoint_are_those_its_processes_are_in() {
+    let mut tic = Tic::with_nodes(2);
+    for (group, node, process) in [("a", 0, "p"), ("b", 0, "q"), ("b", 1, "p")] {
+        tic.join(group, node, process);
+    }
+    let of = |endpoint| {
+        let endpoint = EndpointName::new(endpoint).unwrap();
+        tic.directory.groups_of_endpoint(&endpoint).map(|g| g.gn.0).collect::<Vec<_>>()
+    };
+    assert_eq!((of("h0/0"), of("h0/1"), of("h1/0")), (vec![1, 2], vec![], vec![2]));
+}
+
+fn random_command() -> impl Strategy<Value = Command> {
+    let group = (0u32..4).prop_map(|group| format!("g{group}"));
+    let process = (0u32..2).prop_map(|process| format!("p{process}"));
+    let id = (0u32..60).prop_map(|id| format!("r{id}"));
+    (0u32..14, 0u32..5, group, process, id, 1u64..4).prop_map(
+        |(kind, node, group, process, id, life)| match kind {
+            0 | 1 => register(node, life),
+            2..=6 => Command::Join(Join {
+                request_id: RequestId::new(&id).unwrap(),
+                group: GroupSpec {
+                    persistent: group == "g0",
+                    mgid: (group == "g1").then_some(Mgid(1)),
+                    ..spec(&group)
+                },
+                member: Joiner { incarnation: Incarnation(life), ..joiner(node, &process) },
+            }),
+            7 | 8 => leave(&id, &group, node, &process),
+            9 => delete(&id, &group),
+            10 => node_failed(node),
+            11 => Command::ProcessFailed {
+                node: node_name(node),
+                incarnation: Incarnation(life),
+                process: ProcessName::new(&process).unwrap(),
+            },
+            12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
+            _ => Command::FormGroups(
+                [group, "g3".to_owned()]
+                    .iter()
+                    .map(|group| FormGroup {
+                        group: spec(group),
+                        members: vec![joiner(node, &process), joiner((node + 1) % 5, "p0")],
+                    })
+                    .collect(),
+            ),
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// G1, DIR-1, DIR-2, DIR-3, and the store half of S3
+    #[test]
+    fn every_history_keeps_the_rules_and_can_be_read_back(
+        commands in proptest::collection::vec(random_command(), 1..120),
+    ) {
+        let mut tic = Tic::new(Limits { requests: 16, ..Limits::default() });
+        for node in 0..4 {
+            tic.run(&register(node, 1)).unwrap();
+        }
+        for command in &commands {
+            let before = tic.directory.clone();
+            let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
+            let members = before.groups.values().flat_map(|group| group.members.values());
+            let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
+            if tic.run(command).is_err() {
+                prop_assert_eq!(&before, &tic.directory);
+            }
+            for member in tic.directory.groups.values().flat_map(|g| g.members.values()) {
+                if let Some(pn) = pns.get(&life(member)) {
+                    prop_assert_eq!(*pn, member.pn, "G1: a live process keeps its PN");
+                }
+            }
+            tic.check();
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! What the TIC keeps for good, and how each record lies in a store.
+//!
+//! A decision of the directory is a list of [`Change`]s; each one puts or deletes exactly one
+//! record under one key, so a shell can write a decision as one store transaction and read the
+//! directory back from the same keys. Values are JSON, so that an operator can read a store.
+
+use fabricast_routing::Mgid;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
+use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+
+/// A compute node as the TIC knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: NodeName,
+    /// Where its agents listen.
+    pub address: Address,
+    /// The adapter ports it owns.
+    pub endpoints: Vec<EndpointName>,
+    /// Its present life.
+    pub incarnation: Incarnation,
+    /// The number its operating agent chose at this start.
+    pub start_id: u64,
+    /// Whether it takes part.
+    pub state: NodeState,
+}
+
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeState {
+    /// Its operating agent has registered.
+    Up,
+    /// It was expelled; it comes back only with a new start.
+    Failed,
+}
+
+/// A group without its members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRecord {
+    /// Its number, never used for another group (G1).
+    pub gn: Gn,
+    /// The name by which processes find it.
+    pub name: GroupName,
+    /// Its address on the fabric.
+    pub mgid: Mgid,
+    /// The node that hosts its agent: always a member's node, so `None` if and only if it is empty.
+    pub agent: Option<NodeName>,
+    /// Grows with each change of agent (G4); 0 before the first.
+    pub epoch: Epoch,
+    /// When the membership last changed.
+    pub members_revision: Revision,
+    /// When anything in this record or the membership last changed.
+    pub changed: Revision,
+    /// Whether it outlives its last member.
+    pub persistent: bool,
+    /// Whether it must not share a virtual group.
+    pub exclusive: bool,
+    /// When it was created, on the TIC's clock.
+    pub created: Moment,
+    /// What the route service last reported.
+    pub route: Option<Route>,
+}
+
+/// How the hardware serves a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The records up to this revision are in the switches.
+    pub revision: Revision,
+    /// Whether there is a tree.
+    pub state: RouteState,
+    /// Why there is no tree, or what is special about it; empty otherwise.
+    pub reason: String,
+    /// Member endpoints that the tree leaves out.
+    pub cut_off: Vec<EndpointName>,
+}
+
+/// Whether packets of a group travel through switch tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RouteState {
+    /// The switches hold its tree.
+    Routed {
+        /// The table entry that senders name in their packets.
+        color: u16,
+        /// The set of groups that share the tree.
+        virtual_group: u64,
+    },
+    /// The unicast tree alone serves it.
+    UnicastOnly,
+}
+
+/// A process in a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberRecord {
+    /// The group.
+    pub gn: Gn,
+    /// The rank in it.
+    pub pn: Pn,
+    /// The node it runs on; always the node's present incarnation.
+    pub node: NodeName,
+    /// The process.
+    pub process: ProcessName,
+    /// The adapter port it uses.
+    pub endpoint: EndpointName,
+    /// When it joined; tells two processes apart that had the same PN one after the other.
+    pub joined: Revision,
+}
+
+/// An answered request, kept so that a repetition gets the same answer (S1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Age order; the oldest is forgotten first.
+    pub sequence: u64,
+    /// The caller's name for the request.
+    pub id: RequestId,
+    /// The group it was about.
+    pub group: GroupName,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What a request came to, in as few bytes as the answer can be rebuilt from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// A process became a member.
+    Joined {
+        /// The group.
+        gn: Gn,
+        /// The rank it was given.
+        pn: Pn,
+        /// The revision of its join.
+        joined: Revision,
+        /// Who asked.
+        node: NodeName,
+        /// Who asked.
+        process: ProcessName,
+    },
+    /// A process left.
+    Left {
+        /// The group.
+        gn: Gn,
+        /// The rank it had.
+        pn: Pn,
+        /// The revision of the leave.
+        revision: Revision,
+        /// Who asked.
+        node: NodeName,
+        /// Who asked.
+        process: ProcessName,
+    },
+    /// A group was created without members.
+    Created {
+        /// The group.
+        gn: Gn,
+        /// The revision of its creation.
+        revision: Revision,
+    },
+    /// A group was deleted.
+    Deleted {
+        /// The group.
+        gn: Gn,
+        /// The revision of the end.
+        revision: Revision,
+    },
+}
+
+/// One record put or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A node is new or different.
+    NodePut(NodeRecord),
+    /// A group is new or different.
+    GroupPut(GroupRecord),
+    /// A group is gone; its members went before it.
+    GroupDeleted(Gn),
+    /// A member is new.
+    MemberPut(MemberRecord),
+    /// A member is gone; the record tells readers of the change who it was.
+    MemberDeleted(MemberRecord),
+    /// An MGID lost its group at this revision and waits until no table holds it.
+    MgidRetired(Mgid, Revision),
+    /// No table holds the MGID any more; it may be used again.
+    MgidReleased(Mgid),
+    /// A request was answered.
+    RequestPut(RequestRecord),
+    /// The oldest answered request is forgotten.
+    RequestDeleted(u64),
+    /// The GN that the next group gets.
+    NextGnPut(Gn),
+    /// The number of decisions so far; the last change of every decision.
+    RevisionPut(Revision),
+}
+
+impl Change {
+    /// Answers the key of the record; keys sort by kind, then by number or name.
+    pub fn store_key(&self) -> String {
+        match self {
+            Self::NodePut(node) => format!("node/{}", node.name),
+            Self::GroupPut(group) => format!("group/{:016x}", group.gn.0),
+            Self::GroupDeleted(gn) => format!("group/{:016x}", gn.0),
+            Self::MemberPut(member) | Self::MemberDeleted(member) => {
+                format!("member/{:016x}/{:08x}", member.gn.0, member.pn.0)
+            }
+            Self::MgidRetired(mgid, _) | Self::MgidReleased(mgid) => format!("mgid/{:08x}", mgid.0),
+            Self::RequestPut(request) => format!("request/{:016x}", request.sequence),
+            Self::RequestDeleted(sequence) => format!("request/{sequence:016x}"),
+            Self::NextGnPut(_) => "counter/gn".to_owned(),
+            Self::RevisionPut(_) => "counter/revision".to_owned(),
+        }
+    }
+
+    /// Answers the value to put under the key, or `None` if the key is to be deleted.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let value = match self {
+            Self::NodePut(node) => serde_json::to_vec(node),
+            Self::GroupPut(group) => serde_json::to_vec(group),
+            Self::MemberPut(member) => serde_json::to_vec(member),
+            Self::MgidRetired(mgid, at) => serde_json::to_vec(&(mgid, at)),
+            Self::RequestPut(request) => serde_json::to_vec(request),
+            Self::NextGnPut(gn) => serde_json::to_vec(gn),
+            Self::RevisionPut(revision) => serde_json::to_vec(revision),
+            Self::GroupDeleted(_)
+            | Self::MemberDeleted(_)
+            | Self::MgidReleased(_)
+            | Self::RequestDeleted(_) => return None,
+        };
+        Some(value.expect("records have string keys only, which JSON can always hold"))
+    }
+
+    /// Reads a stored record back.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the key is none of ours, the value is no such record, or the record
+    /// belongs under another key: the store was damaged or written by something else.
+    pub fn decode(key: &str, value: &[u8]) -> Result<Self, DecodeError> {
+        let change = match key.split_once('/') {
+            Some(("node", _)) => Self::NodePut(read(key, value)?),
+            Some(("group", _)) => Self::GroupPut(read(key, value)?),
+            Some(("member", _)) => Self::MemberPut(read(key, value)?),
+            Some(("mgid", _)) => {
+                let (mgid, at) = read(key, value)?;
+                Self::MgidRetired(mgid, at)
+            }
+            Some(("request", _)) => Self::RequestPut(read(key, value)?),
+            Some(("counter", "gn")) => Self::NextGnPut(read(key, value)?),
+            Some(("counter", "revision")) => Self::RevisionPut(read(key, value)?),
+            Some(_) | None => return Err(DecodeError::UnknownKey { key: key.to_owned() }),
+        };
+        if change.store_key() == key {
+            Ok(change)
+        } else {
+            Err(DecodeError::Misplaced { key: key.to_owned(), belongs: change.store_key() })
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(value)
+        .map_err(|source| DecodeError::BadValue { key: key.to_owned(), source })
+}
+
+/// Why a stored record could not be read.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// No record has such a key.
+    #[error("no record has key {key:?}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// The value is not what the key says.
+    #[error("the value of {key:?} is damaged")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// What the reader found.
+        source: serde_json::Error,
+    },
+    /// The value belongs under another key.
+    #[error("the value of {key:?} belongs under {belongs:?}")]
+    Misplaced {
+        /// The key it was found under.
+        key: String,
+        /// The key it names itself.
+        belongs: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member() -> MemberRecord {
+        MemberRecord {
+            gn: Gn(7),
+            pn: Pn(3),
+            node: NodeName::new("a/b").unwrap(),
+            process: ProcessName::new("rank 3").unwrap(),
+            endpoint: EndpointName::new("h0").unwrap(),
+            joined: Revision(9),
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_read_back() {
+        let node = NodeRecord {
+            name: NodeName::new("a/b").unwrap(),
+            address: Address::new("127.0.0.1:1").unwrap(),
+            endpoints: vec![EndpointName::new("h0").unwrap()],
+            incarnation: Incarnation(2),
+            start_id: u64::MAX,
+            state: NodeState::Failed,
+        };
+        let request = RequestRecord {
+            sequence: 4,
+            id: RequestId::new("r").unwrap(),
+            group: GroupName::new("rows/1").unwrap(),
+            outcome: Outcome::Deleted { gn: Gn(7), revision: Revision(9) },
+        };
+        for change in [
+            Change::NodePut(node),
+            Change::MemberPut(member()),
+            Change::RequestPut(request),
+            Change::MgidRetired(Mgid(5), Revision(6)),
+            Change::NextGnPut(Gn(8)),
+            Change::RevisionPut(Revision(9)),
+        ] {
+            let value = change.encode().unwrap();
+            assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
+        }
+    }
+
+    #[test]
+    fn a_deletion_names_the_key_of_the_put() {
+        let gone = Change::MemberDeleted(member());
+        assert_eq!(gone.encode(), None);
+        assert_eq!(gone.store_key(), Change::MemberPut(member()).store_key());
+    }
+
+    #[test]
+    fn damaged_records_are_named_by_their_key() {
+        let value = Change::MemberPut(member()).encode().unwrap();
+        let moved = Change::decode("member/0000000000000007/00000004", &value).unwrap_err();
+        assert!(matches!(moved, DecodeError::Misplaced { .. }));
+        let cut = Change::decode("member/0000000000000007/00000003", &value[..20]).unwrap_err();
+        assert!(matches!(cut, DecodeError::BadValue { .. }));
+        let alien = Change::decode("lease/1", b"1").unwrap_err();
+        assert_eq!(alien.to_string(), "no record has key \"lease/1\"");
+    }
+}
