@@ -8,6 +8,11 @@
 //! Positions that a regular tree of these parameters would have but this fabric
 //! lacks are `None`; every one of them is explained in [`FatTree::irregularities`].
 
+mod detect;
+mod disjoint;
+mod irregular;
+mod levels;
+mod midplanes;
 mod report;
 
 pub use report::{Irregularity, NotFatTree, Reason};

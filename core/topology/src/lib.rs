@@ -13,6 +13,7 @@ mod fat_tree;
 mod faults;
 mod graph;
 mod ids;
+pub mod spec;
 mod tables;
 
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};

@@ -154,6 +154,54 @@ pub enum Reason {
         /// The other switch.
         b: String,
     },
+    /// A switch fits into no TN group.
+    #[error("{switch} fits into no group of top midplanes")]
+    NoGroup {
+        /// The switch.
+        switch: String,
+    },
+    /// Most links of a regular tree would be missing.
+    #[error("only {links} of the {positions} links of a regular tree of these sizes are there")]
+    TooSparse {
+        /// Links there are.
+        links: u64,
+        /// Links a regular tree has.
+        positions: u64,
+    },
+}
+
+/// How many contradictions are written out.
+const REASONS_SHOWN: usize = 8;
+
+/// Collects contradictions, the first few in words.
+#[derive(Default)]
+pub(super) struct Reasons {
+    reasons: Vec<Reason>,
+    more: usize,
+}
+
+impl Reasons {
+    /// Adds one.
+    pub(super) fn push(&mut self, reason: impl FnOnce() -> Reason) {
+        if self.reasons.len() < REASONS_SHOWN {
+            self.reasons.push(reason());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Refuses the fabric if there is one.
+    pub(super) fn check(self) -> Result<(), NotFatTree> {
+        if self.reasons.is_empty() {
+            return Ok(());
+        }
+        Err(NotFatTree { reasons: self.reasons, more: self.more })
+    }
+
+    /// Makes the refusal for one contradiction.
+    pub(super) fn only(reason: Reason) -> NotFatTree {
+        NotFatTree { reasons: vec![reason], more: 0 }
+    }
 }
 
 fn list(reasons: &[Reason]) -> String {

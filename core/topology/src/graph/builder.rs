@@ -63,6 +63,12 @@ impl GraphBuilder {
         Self::default()
     }
 
+    /// Counts the switches added so far.
+    #[must_use]
+    pub fn switch_count(&self) -> u32 {
+        dense(self.switch_facts.len())
+    }
+
     /// Adds a switch with ports 1 to `ports`.
     pub fn add_switch(
         &mut self,

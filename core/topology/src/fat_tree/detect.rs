@@ -1,0 +1,272 @@
+//! Detects a fat tree in a graph without any hint.
+//!
+//! Linear in the number of ports, but for sorting the few up-links of each switch.
+
+use fixedbitset::FixedBitSet;
+
+use super::levels::{Levels, count_endpoints, find_levels};
+use super::midplanes::{Midplanes, find_midplanes};
+use super::report::{NotFatTree, Reason, Reasons};
+use super::{FatTree, FatTreeParams, Irregularity, NONE, Place};
+use crate::graph::Graph;
+use crate::ids::{PortId, SwitchId, dense};
+
+impl FatTree {
+    /// Finds the fat tree in a graph.
+    ///
+    /// Missing and surplus parts are listed as irregularities; only a graph
+    /// without a level structure is refused. If some switches have markedly fewer
+    /// endpoints than most, it is also tried without taking those for leaf switches, and the
+    /// more regular reading wins.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFatTree`] naming the switches and links that contradict every reading.
+    pub fn detect(graph: &Graph) -> Result<Self, NotFatTree> {
+        let endpoints = count_endpoints(graph);
+        let with_endpoints = |least: u32| -> FixedBitSet {
+            endpoints.iter().map(|count| *count >= least).collect_bits()
+        };
+        let plain = read(graph, &endpoints, &with_endpoints(1));
+        let mut counts: Vec<u32> = endpoints.iter().copied().filter(|count| *count > 0).collect();
+        counts.sort_unstable();
+        let few = counts.get(counts.len() / 2).map_or(0, |median| median.div_ceil(2));
+        let is_clean = plain.as_ref().is_ok_and(|tree| tree.structural_irregularities() == 0);
+        if is_clean || counts.first().is_none_or(|least| *least >= few) {
+            return plain;
+        }
+        // One leaf under a switch with fewer endpoints is no tree, just two switches.
+        let careful =
+            read(graph, &endpoints, &with_endpoints(few)).ok().filter(|tree| tree.leaf_count() > 1);
+        match (plain, careful) {
+            (Ok(plain), Some(careful)) => {
+                let better =
+                    careful.structural_irregularities() < plain.structural_irregularities();
+                Ok(if better { careful } else { plain })
+            }
+            (Err(_), Some(careful)) => Ok(careful),
+            (plain, None) => plain,
+        }
+    }
+
+    /// Counts what speaks against a reading, as opposed to what is so in every reading.
+    fn structural_irregularities(&self) -> usize {
+        let counts = |irregularity: &&Irregularity| match irregularity {
+            Irregularity::UnconnectedEndpoint { .. } | Irregularity::LoopbackCable { .. } => false,
+            Irregularity::MissingLink { .. }
+            | Irregularity::FewerLinks { .. }
+            | Irregularity::MissingLeaves { .. }
+            | Irregularity::MissingSwitch { .. }
+            | Irregularity::EndpointAboveLeaves { .. }
+            | Irregularity::LeafCutOff { .. }
+            | Irregularity::StrayLink { .. }
+            | Irregularity::UnusedSwitch { .. } => true,
+        };
+        self.irregularities.iter().filter(counts).count()
+    }
+}
+
+trait CollectBits {
+    fn collect_bits(self) -> FixedBitSet;
+}
+
+impl<I: ExactSizeIterator<Item = bool>> CollectBits for I {
+    fn collect_bits(self) -> FixedBitSet {
+        let mut bits = FixedBitSet::with_capacity(self.len());
+        for (index, bit) in self.enumerate() {
+            bits.set(index, bit);
+        }
+        bits
+    }
+}
+
+/// Reads the graph as a fat tree with `solid` as its leaf switches.
+fn read(graph: &Graph, endpoints: &[u32], solid: &FixedBitSet) -> Result<FatTree, NotFatTree> {
+    if solid.is_clear() {
+        return Err(Reasons::only(Reason::NoEndpoints));
+    }
+    let levels = find_levels(graph, endpoints, solid)?;
+    let midplanes = find_midplanes(graph, &levels)?;
+    let reading = Reading::new(graph, &levels, midplanes);
+    let params = reading.params(endpoints);
+    reading.check_density(&params)?;
+    let mut tree = reading.fill(params);
+    tree.irregularities = super::irregular::list(graph, &levels, &tree);
+    Ok(tree)
+}
+
+/// The places of all switches and their links upwards.
+struct Reading<'a> {
+    graph: &'a Graph,
+    midplanes: Midplanes,
+    places: Vec<Place>,
+    tns_per_group: u32,
+}
+
+impl<'a> Reading<'a> {
+    fn new(graph: &'a Graph, levels: &Levels, midplanes: Midplanes) -> Self {
+        let tns_per_group = dense(midplanes.groups.iter().map(Vec::len).max().unwrap_or(0));
+        let places = midplanes.places(levels.level.len(), tns_per_group);
+        Self { graph, midplanes, places, tns_per_group }
+    }
+
+    /// Gives the up-links of a switch as (position among the switches above, port), sorted.
+    fn up_links(&self, switch: SwitchId, links: &mut Vec<(u32, PortId)>) {
+        links.clear();
+        let here = self.places[switch.index()];
+        for (port, other) in super::levels::links(self.graph, switch) {
+            let position = match (here, self.places[other.index()]) {
+                (Place::Leaf { leaf }, Place::L1 { cn, g })
+                    if self.midplanes.leaf_cn[leaf as usize] == cn =>
+                {
+                    g
+                }
+                (Place::L1 { cn, g }, Place::L2 { tn, block })
+                    if tn / self.tns_per_group == g
+                        && self.midplanes.cn_block[cn as usize] == block =>
+                {
+                    tn % self.tns_per_group
+                }
+                (Place::L2 { tn, .. }, Place::L3 { tn: other, x }) if tn == other => x,
+                _ => continue,
+            };
+            links.push((position, port));
+        }
+        links.sort_unstable();
+    }
+
+    fn params(&self, endpoints: &[u32]) -> FatTreeParams {
+        let midplanes = &self.midplanes;
+        let mut lanes = [0; 3];
+        let mut links = Vec::new();
+        for switch in self.graph.switches() {
+            let level = match self.places[switch.index()] {
+                Place::Leaf { .. } => 0,
+                Place::L1 { .. } => 1,
+                Place::L2 { .. } => 2,
+                Place::L3 { .. } | Place::Outside => continue,
+            };
+            self.up_links(switch, &mut links);
+            let most = links.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
+            lanes[level] = lanes[level].max(dense(most));
+        }
+        let tops = || midplanes.groups.iter().flatten();
+        let on_leaves = midplanes.leaves.iter().map(|leaf| endpoints[leaf.index()]);
+        FatTreeParams {
+            levels: midplanes.levels,
+            cns: midplanes.cns,
+            leaves_per_cn: most_of_one_value(&midplanes.leaf_cn, midplanes.cns),
+            spines: midplanes.spines,
+            lanes0: lanes[0],
+            tns_per_group: self.tns_per_group,
+            lanes1: lanes[1],
+            tns: self.tns_per_group * midplanes.spines,
+            blocks: dense(tops().map(|top| top.l2.len()).max().unwrap_or(0)),
+            cns_per_block: most_of_one_value(&midplanes.cn_block, midplanes.populated),
+            l3_per_tn: dense(tops().map(|top| top.l3.len()).max().unwrap_or(0)),
+            lanes2: lanes[2],
+            endpoints_per_leaf: on_leaves.max().unwrap_or(0),
+        }
+    }
+
+    /// Refuses readings of which hardly any link exists: their tables would not be linear.
+    fn check_density(&self, params: &FatTreeParams) -> Result<(), NotFatTree> {
+        let by = |rows: usize, width: u32| {
+            u64::try_from(rows).expect("64 bits").saturating_mul(width.into())
+        };
+        let l1 = self.midplanes.l1.len();
+        let l2 = params.tns as usize * params.blocks as usize;
+        let positions = by(self.midplanes.leaves.len(), params.leaf_up_ports())
+            .saturating_add(by(l1, params.l1_up_ports()))
+            .saturating_add(by(l2, params.l2_up_ports()));
+        let mut buffer = Vec::new();
+        let mut links = 0;
+        for switch in self.graph.switches() {
+            self.up_links(switch, &mut buffer);
+            links += u64::try_from(buffer.len()).expect("64 bits");
+        }
+        if positions > links.saturating_mul(4) {
+            return Err(Reasons::only(Reason::TooSparse { links, positions }));
+        }
+        Ok(())
+    }
+
+    fn fill(self, params: FatTreeParams) -> FatTree {
+        let table = |rows: usize, width: u32| vec![NONE; rows * width as usize];
+        let (leaves, l1) = (self.midplanes.leaves.len(), self.midplanes.l1.len());
+        let tns = params.tns as usize;
+        let l2 = tns * params.blocks as usize;
+        let mut tree = FatTree {
+            params,
+            endpoint_leaf: self.endpoint_leaves(),
+            leaves: self.midplanes.leaves.iter().map(|leaf| leaf.0).collect(),
+            leaf_up: table(leaves, params.leaf_up_ports()),
+            l1_up: table(l1, params.l1_up_ports()),
+            l2: table(tns, params.blocks),
+            l2_up: table(l2, params.l2_up_ports()),
+            l3: table(tns, params.l3_per_tn),
+            places: Vec::new(),
+            leaf_cn: Vec::new(),
+            cn_block: Vec::new(),
+            l1: Vec::new(),
+            irregularities: Vec::new(),
+        };
+        let mut links = Vec::new();
+        for switch in self.graph.switches() {
+            let at = |row: u32, width: u32, slot: u32| (row * width + slot) as usize;
+            self.up_links(switch, &mut links);
+            let (ups, row, width, above, lanes_first) = match self.places[switch.index()] {
+                Place::Leaf { leaf } => {
+                    let width = params.leaf_up_ports();
+                    (&mut tree.leaf_up, leaf, width, params.lanes0, true)
+                }
+                Place::L1 { cn, g } => {
+                    let row = cn * params.spines + g;
+                    (&mut tree.l1_up, row, params.l1_up_ports(), params.tns_per_group, false)
+                }
+                Place::L2 { tn, block } => {
+                    tree.l2[at(tn, params.blocks, block)] = switch.0;
+                    let row = tn * params.blocks + block;
+                    (&mut tree.l2_up, row, params.l2_up_ports(), params.l3_per_tn, false)
+                }
+                Place::L3 { tn, x } => {
+                    tree.l3[at(tn, params.l3_per_tn, x)] = switch.0;
+                    continue;
+                }
+                Place::Outside => continue,
+            };
+            for bundle in links.chunk_by(|a, b| a.0 == b.0) {
+                for (lane, (position, port)) in (0u32..).zip(bundle) {
+                    let slot =
+                        if lanes_first { position * above + lane } else { lane * above + position };
+                    ups[at(row, width, slot)] = port.0;
+                }
+            }
+        }
+        tree.places = self.places;
+        tree.leaf_cn = self.midplanes.leaf_cn;
+        tree.cn_block = self.midplanes.cn_block;
+        tree.l1 = self.midplanes.l1;
+        tree
+    }
+
+    fn endpoint_leaves(&self) -> Vec<u32> {
+        let leaf_of = |endpoint| {
+            let switch = self.graph.switch_of(self.graph.attachment(endpoint)?);
+            match self.places[switch.index()] {
+                Place::Leaf { leaf } => Some(leaf),
+                Place::Outside | Place::L1 { .. } | Place::L2 { .. } | Place::L3 { .. } => None,
+            }
+        };
+        self.graph.endpoints().map(|endpoint| leaf_of(endpoint).unwrap_or(NONE)).collect()
+    }
+}
+
+/// Counts how often the most frequent of the values `0..values` occurs.
+fn most_of_one_value(items: &[u32], values: u32) -> u32 {
+    let mut counts = vec![0; values as usize];
+    for item in items {
+        counts[*item as usize] += 1;
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
