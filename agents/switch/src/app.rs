@@ -1,0 +1,141 @@
+//! The agent as one part: its options, its listener and its tasks.
+//!
+//! ```text
+//!  route service ──gRPC──► SwitchAgent ──► Inventory ──► Driver ──► hardware
+//!                                              ▲                       │
+//!                                   forget     │    failed elements    │
+//!                                  follow task ┴◄──────────────────────┘
+//!                                       │ watch channel: newest list only
+//!                                  report task ──gRPC──► TIC (on change, and every interval)
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_proto::v1::switch_agent_service_server::SwitchAgentServiceServer;
+use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::Driver;
+use crate::failures;
+use crate::inventory::Inventory;
+use crate::service::{MESSAGE_LIMIT, SwitchAgent};
+
+/// How to run one agent.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to serve; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Name of the agent; its reports to the TIC carry it.
+    pub name: String,
+    /// Address of the TIC, `host:port`.
+    pub tic: String,
+    /// The hardware.
+    pub driver: Arc<dyn Driver>,
+    /// Node ids of the switches to serve; empty means all the driver finds.
+    pub switches: BTreeSet<String>,
+    /// Time between two reports of failed elements when nothing changes; 1 s is usual.
+    pub report_interval: Duration,
+}
+
+/// Why an agent cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The name is empty.
+    #[error("the switch agent needs a name")]
+    NameEmpty,
+    /// The report interval is zero.
+    #[error("the report interval must be longer than 0")]
+    ReportIntervalZero,
+    /// The TIC's address is wrong.
+    #[error("the address of the tic is wrong")]
+    Tic(#[source] PeerError),
+    /// The listener could not be had.
+    #[error("the switch agent cannot serve")]
+    Bind(#[source] BindError),
+}
+
+/// Why an agent ended by itself.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// Serving failed.
+    #[error("the switch agent stopped serving")]
+    Serve(#[source] ServeError),
+}
+
+/// One switch agent, bound and ready to run.
+#[derive(Debug)]
+pub struct App {
+    server: BoundServer,
+    inventory: Arc<Inventory>,
+    name: String,
+    tic: Peer,
+    report_interval: Duration,
+}
+
+impl App {
+    /// Takes the listener; asks nobody yet. Needs a tokio runtime around it.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] names the option that is wrong or the address that is taken.
+    pub fn bind(options: Options) -> Result<Self, StartError> {
+        let Options { listen, name, tic, driver, switches, report_interval } = options;
+        if name.is_empty() {
+            return Err(StartError::NameEmpty);
+        }
+        if report_interval.is_zero() {
+            return Err(StartError::ReportIntervalZero);
+        }
+        let tic = Peer::new(&tic).map_err(StartError::Tic)?;
+        let server = BoundServer::bind(listen).map_err(StartError::Bind)?;
+        let inventory = Arc::new(Inventory::new(driver, switches));
+        Ok(Self { server, inventory, name, tic, report_interval })
+    }
+
+    /// Gives the address that clients use.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Gives the services of this part, for one more listener.
+    #[must_use]
+    pub fn services(&self) -> Services {
+        let agent = SwitchAgent { inventory: Arc::clone(&self.inventory) };
+        let server = SwitchAgentServiceServer::new(agent)
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        Services::new("switch-agent").with(server).with_peer("tic", self.tic.address())
+    }
+
+    /// Serves and reports until `stop` is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if serving fails; absent peers are no error.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+        let services = self.services();
+        let (failed, newest) = watch::channel(None);
+        let follow = failures::follow(self.inventory, failed);
+        let report = failures::report(self.name, self.tic, self.report_interval, newest);
+        let ended = stop.child_token();
+        let serving = async {
+            let _ends_the_tasks = ended.clone().drop_guard();
+            self.server.serve(services, stop).await
+        };
+        // The tasks have nothing to finish: a report cut short is repeated by the next agent.
+        let tasks = async {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                ((), ()) = async { tokio::join!(follow, report) } => {}
+            }
+        };
+        let (served, ()) = tokio::join!(serving, tasks);
+        served.map_err(RunError::Serve)
+    }
+}

@@ -1,0 +1,132 @@
+//! The driver for the emulated fabric: gRPC with the management key.
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_rpc::{Peer, PeerError, Reason, reason_of};
+use tokio_stream::StreamExt;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::driver::{Driver, DriverError, DriverStream, Written};
+use crate::service::MESSAGE_LIMIT;
+
+/// Programs the switches of an emulated fabric.
+#[derive(Clone)]
+pub struct EmulatedDriver {
+    fabric: Peer,
+    client: FabricServiceClient<Channel>,
+    management_key: String,
+}
+
+impl std::fmt::Debug for EmulatedDriver {
+    // The key stays out of logs.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let address = self.fabric.address();
+        formatter.debug_struct("EmulatedDriver").field("fabric", &address).finish_non_exhaustive()
+    }
+}
+
+impl EmulatedDriver {
+    /// Prepares a driver; nothing is sent yet.
+    ///
+    /// - `fabric`: `host:port` of the emulated fabric.
+    /// - `management_key`: the key it was started with.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError`] if the address cannot be parsed.
+    pub fn new(fabric: &str, management_key: &str) -> Result<Self, PeerError> {
+        let fabric = Peer::new(fabric)?;
+        let client = FabricServiceClient::new(fabric.channel())
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        Ok(Self { fabric, client, management_key: management_key.to_owned() })
+    }
+
+    fn key(&self) -> String {
+        self.management_key.clone()
+    }
+
+    fn failed(&self, source: Status) -> DriverError {
+        failed(self.fabric.address(), source)
+    }
+}
+
+#[tonic::async_trait]
+impl Driver for EmulatedDriver {
+    async fn list_switches(&self) -> Result<Vec<v1::Switch>, DriverError> {
+        let request = v1::ListFabricSwitchesRequest { management_key: self.key() };
+        let answer = self.client.clone().list_fabric_switches(request).await;
+        answer.map(|listed| listed.into_inner().switches).map_err(|status| self.failed(status))
+    }
+
+    async fn read_tables(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchTable>, DriverError> {
+        let request =
+            v1::ReadSwitchTablesRequest { management_key: self.key(), switch_names: switches };
+        let answer = self.client.clone().read_switch_tables(request).await;
+        let messages = answer.map_err(|status| self.failed(status))?.into_inner();
+        let fabric = self.fabric.address().to_owned();
+        Ok(Box::pin(messages.map(move |message| {
+            message.map(|read| read.table.unwrap_or_default()).map_err(|s| failed(&fabric, s))
+        })))
+    }
+
+    async fn write_tables(
+        &self,
+        fence: v1::Fence,
+        writes: Vec<v1::SwitchWrite>,
+    ) -> Result<Written, DriverError> {
+        let request =
+            v1::WriteSwitchTablesRequest { management_key: self.key(), fence: Some(fence), writes };
+        match self.client.clone().write_switch_tables(request).await {
+            Ok(answer) => {
+                let v1::WriteSwitchTablesResponse { written_entries, refusals } =
+                    answer.into_inner();
+                Ok(Written { entries: written_entries, refusals })
+            }
+            Err(status) if reason_of(&status).as_deref() == Some(Reason::StaleFence.text()) => {
+                let v1::Fence { term, generation } = fence;
+                Err(DriverError::StaleFence { term, generation })
+            }
+            Err(status) => Err(self.failed(status)),
+        }
+    }
+
+    async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
+        let request = v1::ListSwitchPortsRequest {
+            management_key: self.key(),
+            switch_name: switch.to_owned(),
+        };
+        match self.client.clone().list_switch_ports(request).await {
+            Ok(answer) => Ok(answer.into_inner().ports),
+            Err(status) if status.code() == Code::NotFound => {
+                Err(DriverError::UnknownSwitch { switch: switch.to_owned() })
+            }
+            Err(status) => Err(self.failed(status)),
+        }
+    }
+
+    async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {
+        let request = v1::WatchFailedElementsRequest { management_key: self.key() };
+        let answer = self.client.clone().watch_failed_elements(request).await;
+        let messages = answer.map_err(|status| self.failed(status))?.into_inner();
+        let fabric = self.fabric.address().to_owned();
+        Ok(Box::pin(messages.map(move |message| {
+            message.map(|list| list.elements).map_err(|status| failed(&fabric, status))
+        })))
+    }
+}
+
+fn failed(fabric: &str, source: Status) -> DriverError {
+    let fabric = fabric.to_owned();
+    // A reason shows that the fabric itself answered and not the connection to it.
+    match reason_of(&source) {
+        Some(reason) if reason != Reason::ShuttingDown.text() => {
+            DriverError::Refused { fabric, source }
+        }
+        _ => DriverError::Unavailable { fabric, source },
+    }
+}

@@ -1,0 +1,112 @@
+//! The switch agent's API: checks a call, then hands it to the driver.
+
+use std::sync::Arc;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::switch_agent_service_server::SwitchAgentService;
+use fabricast_rpc::Reason;
+use tokio_stream::StreamExt;
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status};
+
+use crate::check::split_writes;
+use crate::driver::{DriverError, Written};
+use crate::inventory::Inventory;
+
+/// Bytes in one message: the switch list and the writes of a fabric of a million endpoints fit.
+pub(crate) const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Serves one agent.
+#[derive(Clone, Debug)]
+pub(crate) struct SwitchAgent {
+    pub(crate) inventory: Arc<Inventory>,
+}
+
+#[tonic::async_trait]
+impl SwitchAgentService for SwitchAgent {
+    async fn list_switches(
+        &self,
+        _request: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        let switches = self.inventory.discover().await?;
+        let switches = switches.values().cloned().collect();
+        Ok(Response::new(v1::ListSwitchesResponse { switches }))
+    }
+
+    type ReadTablesStream = BoxStream<v1::ReadTablesResponse>;
+
+    async fn read_tables(
+        &self,
+        request: Request<v1::ReadTablesRequest>,
+    ) -> Result<Response<Self::ReadTablesStream>, Status> {
+        let mut names = request.into_inner().switch_names;
+        let switches = self.inventory.switches(names.iter().map(String::as_str)).await?;
+        if let Some(unknown) = names.iter().find(|name| !switches.contains_key(*name)) {
+            return Err(unknown_switch(unknown));
+        }
+        if names.is_empty() {
+            names = switches.keys().cloned().collect();
+        }
+        if names.is_empty() {
+            return Ok(Response::new(Box::pin(tokio_stream::empty())));
+        }
+        let tables = self.inventory.driver().read_tables(names).await?;
+        let answers = tables.map(|table| {
+            table.map(|table| v1::ReadTablesResponse { table: Some(table) }).map_err(Status::from)
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn write_tables(
+        &self,
+        request: Request<v1::WriteTablesRequest>,
+    ) -> Result<Response<v1::WriteTablesResponse>, Status> {
+        let v1::WriteTablesRequest { fence, writes } = request.into_inner();
+        let Some(fence) = fence else {
+            return Err(Reason::FieldMissing.status("fence is missing", &[("field", "fence")]));
+        };
+        let v1::Fence { term, generation } = fence;
+        if term < self.inventory.newest_term().await? {
+            return Err(DriverError::StaleFence { term, generation }.into());
+        }
+        // From here on a newer writer is known, whether or not the hardware answers it.
+        self.inventory.note_term(term);
+        let names = writes.iter().map(|write| write.switch_name.as_str());
+        let switches = self.inventory.switches(names).await?;
+        let (accepted, mut refusals) = split_writes(&switches, writes);
+        let mut written = Written::default();
+        if !accepted.is_empty() {
+            written = self.inventory.driver().write_tables(fence, accepted).await?;
+        }
+        refusals.append(&mut written.refusals);
+        tracing::debug!(
+            term,
+            generation,
+            entries = written.entries,
+            refused = refusals.len(),
+            "tables written"
+        );
+        Ok(Response::new(v1::WriteTablesResponse { written_entries: written.entries, refusals }))
+    }
+
+    async fn list_ports(
+        &self,
+        request: Request<v1::ListPortsRequest>,
+    ) -> Result<Response<v1::ListPortsResponse>, Status> {
+        let name = request.into_inner().switch_name;
+        if name.is_empty() {
+            let facts = [("field", "switch_name")];
+            return Err(Reason::FieldMissing.status("switch_name is missing", &facts));
+        }
+        let switches = self.inventory.switches(std::iter::once(name.as_str())).await?;
+        if !switches.contains_key(&name) {
+            return Err(unknown_switch(&name));
+        }
+        let ports = self.inventory.driver().list_ports(&name).await?;
+        Ok(Response::new(v1::ListPortsResponse { ports }))
+    }
+}
+
+fn unknown_switch(name: &str) -> Status {
+    Reason::UnknownSwitch.status(format!("no switch '{name}' at this agent"), &[("switch", name)])
+}
