@@ -1,0 +1,133 @@
+//! Failing and healing parts of the fabric.
+
+use fabricast_topology::{EndpointId, Faults, Peer, PortId, SwitchId};
+use thiserror::Error;
+
+use crate::emulator::{Emulator, PortCounters};
+use crate::events::{Event, EventPage, EventsLost};
+
+/// A part that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// A switch, with everything it holds.
+    Switch(SwitchId),
+    /// The link at a switch port, both ways.
+    Link(PortId),
+    /// An endpoint.
+    Endpoint(EndpointId),
+}
+
+/// The graph has no such part; the caller's mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the fabric has no {component:?}")]
+pub struct UnknownComponent {
+    /// The part asked for.
+    pub component: Component,
+}
+
+impl Emulator {
+    /// Fails a part; `false` if it had failed already.
+    ///
+    /// A switch that fails loses its tables, its fence and its counters, as in a power cycle: after healing it is empty and obeys any fence.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownComponent`]; nothing is changed.
+    pub fn fail(&mut self, component: Component) -> Result<bool, UnknownComponent> {
+        self.check(component)?;
+        let changed = match component {
+            Component::Switch(switch) => self.faults.fail_switch(switch),
+            Component::Link(port) => self.faults.fail_link(&self.graph, port),
+            Component::Endpoint(endpoint) => self.faults.fail_endpoint(endpoint),
+        };
+        if let (Component::Switch(switch), true) = (component, changed) {
+            self.tables[switch.index()].clear();
+            for port in self.graph.ports(switch) {
+                self.counters[port.index()] = PortCounters::default();
+            }
+            self.events.push(Event::Switch { switch, up: false });
+        }
+        self.update_ports(component);
+        Ok(changed)
+    }
+
+    /// Heals a part; `false` if it had not failed. Links and endpoints that failed by themselves stay failed when a switch heals.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownComponent`]; nothing is changed.
+    pub fn heal(&mut self, component: Component) -> Result<bool, UnknownComponent> {
+        self.check(component)?;
+        let changed = match component {
+            Component::Switch(switch) => self.faults.heal_switch(switch),
+            Component::Link(port) => self.faults.heal_link(&self.graph, port),
+            Component::Endpoint(endpoint) => self.faults.heal_endpoint(endpoint),
+        };
+        if let (Component::Switch(switch), true) = (component, changed) {
+            self.events.push(Event::Switch { switch, up: true });
+        }
+        self.update_ports(component);
+        Ok(changed)
+    }
+
+    /// Gives what has failed.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Tells whether packets pass a switch port: its switch, its link and what is at the other end are alive.
+    #[must_use]
+    pub fn port_is_up(&self, port: PortId) -> bool {
+        self.live.get(port.index()).copied().unwrap_or(false)
+    }
+
+    /// Gives what happened after `cursor` (0 at first), as long as it is among the last 65 536 events.
+    ///
+    /// # Errors
+    ///
+    /// [`EventsLost`] if the caller fell behind: read [`Emulator::port_is_up`] of every port, then go on from the cursor in the error.
+    pub fn events_since(&self, cursor: u64) -> Result<EventPage, EventsLost> {
+        self.events.since(cursor)
+    }
+
+    fn check(&self, component: Component) -> Result<(), UnknownComponent> {
+        let known = match component {
+            Component::Switch(switch) => switch.index() < self.graph.switch_count(),
+            Component::Link(port) => port.index() < self.graph.port_count(),
+            Component::Endpoint(endpoint) => endpoint.index() < self.graph.endpoint_count(),
+        };
+        if known { Ok(()) } else { Err(UnknownComponent { component }) }
+    }
+
+    /// Brings the ports that a part's health decides up to date.
+    fn update_ports(&mut self, component: Component) {
+        match component {
+            Component::Switch(switch) => {
+                for port in self.graph.ports(switch) {
+                    self.update_link(port);
+                }
+            }
+            Component::Link(port) => self.update_link(port),
+            Component::Endpoint(endpoint) => {
+                if let Some(port) = self.graph.attachment(endpoint) {
+                    self.update_link(port);
+                }
+            }
+        }
+    }
+
+    fn update_link(&mut self, port: PortId) {
+        self.update_port(port);
+        if let Peer::Switch(other) = self.graph.peer(port) {
+            self.update_port(other);
+        }
+    }
+
+    fn update_port(&mut self, port: PortId) {
+        let up = self.faults.port_is_live(&self.graph, port);
+        if std::mem::replace(&mut self.live[port.index()], up) != up {
+            self.events.push(Event::Port { port, up });
+        }
+    }
+}
