@@ -1,1 +1,29 @@
-//! Placeholder.
+//! The topology information centre (TIC): owns groups, members, nodes and the topology.
+//!
+//! Read [`App`] first: `app.rs` opens with the diagram of its tasks. The rules are in
+//! `fabricast_groups` ([`fabricast_groups::Directory`]); this crate makes its decisions durable,
+//! serves them as `fabricast.v1.TicService`, and keeps an eye on the nodes that host group agents.
+//!
+//! Invariants
+//! - G3: nothing is answered, published or hinted before the store has acknowledged it.
+//! - S1: every queue is bounded; every mutation can be repeated.
+//! - S2: a refused request changes nothing, and its message names the field.
+
+mod app;
+mod elements;
+mod fields;
+mod hints;
+mod liveness;
+mod mgids;
+mod pages;
+mod peers;
+mod records;
+mod refusals;
+mod service;
+mod storage;
+mod watchers;
+mod wire;
+mod writer;
+
+pub use app::{App, Options, RunError, StartError};
+pub use storage::{RecordsError, StoreLocation};

@@ -1,0 +1,81 @@
+//! Checks of request fields; every refusal names the field.
+
+use fabricast_groups::names::{Address, NameError, NodeName};
+use fabricast_rpc::Reason;
+use tonic::Status;
+
+/// Longest free text, in characters.
+const MAX_TEXT_CHARS: usize = 4096;
+
+/// Accepts a text as a name.
+pub(crate) fn name<T>(
+    field: &str,
+    text: &str,
+    accept: impl FnOnce(&str) -> Result<T, NameError>,
+) -> Result<T, Status> {
+    accept(text).map_err(|error| {
+        Reason::NameInvalid.status(format!("{field}: {error}"), &[("field", field)])
+    })
+}
+
+/// Accepts an address of the form `host:port`.
+pub(crate) fn address(field: &str, text: &str) -> Result<Address, Status> {
+    let address = name(field, text, Address::new)?;
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+    let valid = port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+        && fabricast_rpc::Peer::new(text).is_ok();
+    if valid {
+        Ok(address)
+    } else {
+        let message = format!("{field}: '{text}' is not an address of the form host:port");
+        Err(Reason::NameInvalid.status(message, &[("field", field)]))
+    }
+}
+
+/// Accepts a caller's name for itself, which goes into logs only.
+pub(crate) fn label<'a>(field: &str, text: &'a str) -> Result<&'a str, Status> {
+    let kind = || "name".to_owned();
+    let of_anybody = |error| match error {
+        NameError::Empty { .. } => NameError::Empty { kind: kind() },
+        NameError::TooLong { chars, .. } => NameError::TooLong { kind: kind(), chars },
+        NameError::ControlCharacter { character, at, .. } => {
+            NameError::ControlCharacter { kind: kind(), character, at }
+        }
+    };
+    name(field, text, |text| NodeName::new(text).map_err(of_anybody)).map(|_| text)
+}
+
+/// Accepts free text of bounded length.
+pub(crate) fn text<'a>(field: &str, text: &'a str) -> Result<&'a str, Status> {
+    let chars = text.chars().count();
+    if chars <= MAX_TEXT_CHARS {
+        return Ok(text);
+    }
+    let message = format!("{field}: {chars} characters, at most {MAX_TEXT_CHARS} are allowed");
+    Err(Reason::NameInvalid.status(message, &[("field", field)]))
+}
+
+/// Refuses a call because a required field is absent.
+pub(crate) fn missing(field: &str) -> Status {
+    Reason::FieldMissing.status(format!("{field}: required, but missing"), &[("field", field)])
+}
+
+/// Demands a number that is not zero, as zero stands for "left out" on the wire.
+pub(crate) fn not_zero(field: &str, number: u64) -> Result<u64, Status> {
+    if number == 0 { Err(missing(field)) } else { Ok(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn addresses_need_a_host_and_a_port() {
+        assert!(address("node.address", "127.0.0.1:7000").is_ok());
+        assert!(address("node.address", "node-3.cluster:7000").is_ok());
+        for bad in ["", "host", "host:", ":1", "host:0", "host:99999", "a b:1", "h:1/x"] {
+            let status = address("node.address", bad).unwrap_err();
+            assert!(status.message().starts_with("node.address: "), "{bad}: {status:?}");
+        }
+    }
+}

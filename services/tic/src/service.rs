@@ -1,0 +1,370 @@
+//! `TicService`: each call is checked here, decided by the writer or answered from the records.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave, RegisterNode};
+use fabricast_groups::directory::{Directory, HostedGroup};
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Revision};
+use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use fabricast_proto::v1;
+use fabricast_routing::Mgid;
+use fabricast_rpc::Reason;
+use fabricast_topology::Graph;
+use tokio_stream::Iter;
+use tonic::{Request, Response, Status};
+
+use crate::elements::ElementKey;
+use crate::fields;
+use crate::liveness::Inbox;
+use crate::pages;
+use crate::records::{Records, wire_group, wire_member};
+use crate::watchers::WatchStream;
+use crate::wire;
+use crate::writer::{Done, Orders, Work};
+
+/// Most bytes of the topology in one message.
+const CHUNK: usize = 1 << 20;
+
+/// The service; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Tic {
+    pub(crate) orders: Orders,
+    pub(crate) records: Arc<Records>,
+    pub(crate) liveness: Arc<Inbox>,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) topology: Arc<str>,
+    pub(crate) colors: u16,
+}
+
+impl Tic {
+    async fn decide(&self, command: Command) -> Result<(Answer, Revision), Status> {
+        self.place(Work::Decide(command)).await
+    }
+
+    async fn place(&self, work: Work) -> Result<(Answer, Revision), Status> {
+        match self.orders.place(work).await? {
+            Done::Decided { answer, revision } => Ok((*answer, revision)),
+            Done::Term(_) => Err(mismatch()),
+        }
+    }
+
+    /// Checks that endpoints are in the topology, each named once.
+    fn endpoints(&self, names: &[String]) -> Result<Vec<EndpointName>, Status> {
+        let mut seen = BTreeSet::new();
+        let mut endpoints = Vec::with_capacity(names.len());
+        for name in names {
+            let endpoint = fields::name("node.endpoints", name, EndpointName::new)?;
+            if self.graph.find_endpoint(name).is_none() {
+                let message = format!("node.endpoints: no endpoint '{name}' in the topology");
+                return Err(Reason::UnknownEndpoint.status(message, &[("endpoint", name)]));
+            }
+            if !seen.insert(name) {
+                let message = format!("node.endpoints: '{name}' is named twice");
+                return Err(Reason::NameInvalid.status(message, &[("endpoint", name)]));
+            }
+            endpoints.push(endpoint);
+        }
+        if endpoints.is_empty() { Err(fields::missing("node.endpoints")) } else { Ok(endpoints) }
+    }
+}
+
+/// The writer answered something else than was asked, which its match on commands rules out.
+fn mismatch() -> Status {
+    Status::internal("the directory answered another question")
+}
+
+#[tonic::async_trait]
+impl v1::tic_service_server::TicService for Tic {
+    async fn register_node(
+        &self,
+        request: Request<v1::RegisterNodeRequest>,
+    ) -> Result<Response<v1::RegisterNodeResponse>, Status> {
+        let v1::RegisterNodeRequest { node, start_id } = request.into_inner();
+        let node = node.ok_or_else(|| fields::missing("node"))?;
+        let command = Command::RegisterNode(RegisterNode {
+            name: fields::name("node.name", &node.name, NodeName::new)?,
+            address: fields::address("node.address", &node.address)?,
+            endpoints: self.endpoints(&node.endpoints)?,
+            start_id: fields::not_zero("start_id", start_id)?,
+        });
+        let (Answer::Node(node), _) = self.decide(command).await? else { return Err(mismatch()) };
+        Ok(Response::new(v1::RegisterNodeResponse { node: Some(wire::node(&node)) }))
+    }
+
+    async fn join_group(
+        &self,
+        request: Request<v1::JoinGroupRequest>,
+    ) -> Result<Response<v1::JoinGroupResponse>, Status> {
+        let request = request.into_inner();
+        let incarnation = fields::not_zero("incarnation", request.incarnation)?;
+        let command = Command::Join(Join {
+            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            group: GroupSpec {
+                name: fields::name("group", &request.group, GroupName::new)?,
+                mgid: request.mgid.map(Mgid),
+                persistent: request.persistent,
+                exclusive: request.exclusive,
+            },
+            member: Joiner {
+                node: fields::name("node", &request.node, NodeName::new)?,
+                incarnation: Incarnation(incarnation),
+                endpoint: fields::name("endpoint", &request.endpoint, EndpointName::new)?,
+                process: fields::name("process", &request.process, ProcessName::new)?,
+            },
+        });
+        let (Answer::Joined(joined), _) = self.decide(command).await? else {
+            return Err(mismatch());
+        };
+        let (count, member) = self.records.read(|directory| {
+            let member = wire_member(directory, &joined.member);
+            (directory.member_count(joined.group.gn), member)
+        });
+        let address = joined.agent_address.as_str();
+        Ok(Response::new(v1::JoinGroupResponse {
+            group: Some(wire::group(&joined.group, address, count, Vec::new())),
+            member: Some(member),
+            revision: joined.member.joined.0,
+        }))
+    }
+
+    async fn leave_group(
+        &self,
+        request: Request<v1::LeaveGroupRequest>,
+    ) -> Result<Response<v1::LeaveGroupResponse>, Status> {
+        let request = request.into_inner();
+        let incarnation = fields::not_zero("incarnation", request.incarnation)?;
+        let command = Command::Leave(Leave {
+            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            group: fields::name("group", &request.group, GroupName::new)?,
+            node: fields::name("node", &request.node, NodeName::new)?,
+            incarnation: Incarnation(incarnation),
+            process: fields::name("process", &request.process, ProcessName::new)?,
+        });
+        let (Answer::Left { revision, .. }, _) = self.decide(command).await? else {
+            return Err(mismatch());
+        };
+        Ok(Response::new(v1::LeaveGroupResponse { revision: revision.0 }))
+    }
+
+    async fn delete_group(
+        &self,
+        request: Request<v1::DeleteGroupRequest>,
+    ) -> Result<Response<v1::DeleteGroupResponse>, Status> {
+        let request = request.into_inner();
+        let command = Command::DeleteGroup {
+            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            group: fields::name("group", &request.group, GroupName::new)?,
+        };
+        let (Answer::Deleted { revision, .. }, _) = self.decide(command).await? else {
+            return Err(mismatch());
+        };
+        Ok(Response::new(v1::DeleteGroupResponse { revision: revision.0 }))
+    }
+
+    async fn get_group(
+        &self,
+        request: Request<v1::GetGroupRequest>,
+    ) -> Result<Response<v1::GetGroupResponse>, Status> {
+        let request = request.into_inner();
+        let name = match request.gn {
+            0 => Some(fields::name("group", &request.group, GroupName::new)?),
+            _ => None,
+        };
+        let group = self.records.read(|directory| {
+            let gn = match &name {
+                Some(name) => directory.find_group(name),
+                None => Some(Gn(request.gn)),
+            };
+            let group = gn.and_then(|gn| directory.group(gn))?;
+            Some(wire_group(directory, group, true))
+        });
+        let group = group.ok_or_else(|| {
+            let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
+            Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
+        })?;
+        Ok(Response::new(v1::GetGroupResponse { group: Some(group) }))
+    }
+
+    async fn list_groups(
+        &self,
+        request: Request<v1::ListGroupsRequest>,
+    ) -> Result<Response<v1::ListGroupsResponse>, Status> {
+        let request = request.into_inner();
+        let from = pages::read_gn(&request.page_token)?;
+        Ok(Response::new(self.records.read(|directory| {
+            let groups = directory.groups_from(from);
+            let groups = groups.map(|group| wire_group(directory, group, request.with_members));
+            let (groups, next) = pages::fill(request.page_size, groups);
+            let next_page_token = next.map(|group| pages::gn_token(Gn(group.gn)));
+            v1::ListGroupsResponse {
+                groups,
+                next_page_token: next_page_token.unwrap_or_default(),
+                revision: directory.revision().0,
+            }
+        })))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<v1::ListNodesRequest>,
+    ) -> Result<Response<v1::ListNodesResponse>, Status> {
+        let request = request.into_inner();
+        let after = pages::read_node(&request.page_token)?;
+        Ok(Response::new(self.records.read(|directory| {
+            let nodes = directory.nodes_after(after.as_ref()).map(wire::node);
+            let (nodes, next) = pages::fill(request.page_size, nodes);
+            let last = nodes.last().filter(|_| next.is_some());
+            let next_page_token = last.map(|node| pages::node_token(&node.name));
+            v1::ListNodesResponse { nodes, next_page_token: next_page_token.unwrap_or_default() }
+        })))
+    }
+
+    async fn report_node_failure(
+        &self,
+        request: Request<v1::ReportNodeFailureRequest>,
+    ) -> Result<Response<v1::ReportNodeFailureResponse>, Status> {
+        let request = request.into_inner();
+        let reporter = fields::label("reporter", &request.reporter)?;
+        let node = fields::name("node", &request.node, NodeName::new)?;
+        let incarnation = Some(request.incarnation).filter(|number| *number > 0).map(Incarnation);
+        let command = Command::NodeFailed { node: node.clone(), incarnation };
+        let (Answer::Expelled { memberships }, revision) = self.decide(command).await? else {
+            return Err(mismatch());
+        };
+        tracing::info!(member = %node, reporter, memberships, "node reported as failed");
+        let ended_memberships = u32::try_from(memberships).unwrap_or(u32::MAX);
+        let revision = revision.0;
+        Ok(Response::new(v1::ReportNodeFailureResponse { ended_memberships, revision }))
+    }
+
+    async fn report_group_agents(
+        &self,
+        request: Request<v1::ReportGroupAgentsRequest>,
+    ) -> Result<Response<v1::ReportGroupAgentsResponse>, Status> {
+        let statuses = request.into_inner().statuses.into_iter().map(read_status);
+        let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
+        let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
+            let verdict = |(node, incarnation, groups): &(NodeName, Incarnation, Vec<_>)| {
+                directory.verdict(node, *incarnation, groups)
+            };
+            statuses.iter().map(verdict).collect()
+        });
+        let heard = statuses.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.expelled);
+        self.liveness.heard(heard.map(|((node, incarnation, _), _)| (node.clone(), *incarnation)));
+        let answers =
+            statuses.into_iter().zip(verdicts).map(|((node, ..), verdict)| v1::GroupAgentVerdict {
+                node: node.into(),
+                expelled: verdict.expelled,
+                refresh_gns: verdict.refresh.into_iter().map(|gn| gn.0).collect(),
+                drop_gns: verdict.drop.into_iter().map(|gn| gn.0).collect(),
+            });
+        Ok(Response::new(v1::ReportGroupAgentsResponse { verdicts: answers.collect() }))
+    }
+
+    async fn report_failed_elements(
+        &self,
+        request: Request<v1::ReportFailedElementsRequest>,
+    ) -> Result<Response<v1::ReportFailedElementsResponse>, Status> {
+        let request = request.into_inner();
+        let reporter = fields::label("reporter", &request.reporter)?;
+        let elements = request.elements.iter();
+        let elements = elements.map(|element| ElementKey::find(&self.graph, element));
+        let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
+        let (count, cut_off) = self.records.report_failed(reporter, elements)?;
+        self.liveness.suspect(cut_off);
+        let failed_count = u32::try_from(count).unwrap_or(u32::MAX);
+        Ok(Response::new(v1::ReportFailedElementsResponse { failed_count }))
+    }
+
+    type WatchDirectoryStream = WatchStream;
+
+    async fn watch_directory(
+        &self,
+        _request: Request<v1::WatchDirectoryRequest>,
+    ) -> Result<Response<WatchStream>, Status> {
+        self.records.watch().map(Response::new)
+    }
+
+    type DownloadTopologyStream = Iter<TopologyChunks>;
+
+    async fn download_topology(
+        &self,
+        _request: Request<v1::DownloadTopologyRequest>,
+    ) -> Result<Response<Self::DownloadTopologyStream>, Status> {
+        let chunks = TopologyChunks { text: Arc::clone(&self.topology), at: 0 };
+        Ok(Response::new(tokio_stream::iter(chunks)))
+    }
+
+    async fn acquire_route_term(
+        &self,
+        request: Request<v1::AcquireRouteTermRequest>,
+    ) -> Result<Response<v1::AcquireRouteTermResponse>, Status> {
+        let request = request.into_inner();
+        let router = fields::label("router", &request.router)?;
+        let Done::Term(term) = self.orders.place(Work::AcquireTerm).await? else {
+            return Err(mismatch());
+        };
+        tracing::info!(peer = router, term, "route service has a new term");
+        Ok(Response::new(v1::AcquireRouteTermResponse { term }))
+    }
+
+    async fn report_routes(
+        &self,
+        request: Request<v1::ReportRoutesRequest>,
+    ) -> Result<Response<v1::ReportRoutesResponse>, Status> {
+        let request = request.into_inner();
+        let term = fields::not_zero("term", request.term)?;
+        let fence = request.fence.ok_or_else(|| fields::missing("fence"))?;
+        if fence.term != term {
+            let message = format!("fence.term: {} differs from term {term}", fence.term);
+            return Err(Reason::StaleTerm.status(message, &[("field", "fence.term")]));
+        }
+        let routes = request.routes.iter().map(|reported| {
+            let gn = Gn(fields::not_zero("routes.gn", reported.gn)?);
+            let route = reported.route.as_ref().ok_or_else(|| fields::missing("routes.route"))?;
+            Ok((gn, wire::read_route(route, self.colors)?))
+        });
+        let routes = routes.collect::<Result<Vec<_>, Status>>()?;
+        let command = Command::Routed { routes, clean: None };
+        let (Answer::Routed { .. }, revision) =
+            self.place(Work::DecideInTerm(term, command)).await?
+        else {
+            return Err(mismatch());
+        };
+        Ok(Response::new(v1::ReportRoutesResponse { revision: revision.0 }))
+    }
+}
+
+fn read_status(
+    status: v1::GroupAgentStatus,
+) -> Result<(NodeName, Incarnation, Vec<HostedGroup>), Status> {
+    let node = fields::name("statuses.node", &status.node, NodeName::new)?;
+    let incarnation = fields::not_zero("statuses.incarnation", status.incarnation)?;
+    let groups = status.groups.into_iter().map(|group| {
+        Ok(HostedGroup {
+            gn: Gn(fields::not_zero("statuses.groups.gn", group.gn)?),
+            epoch: Epoch(group.epoch),
+            known: Revision(group.known_revision),
+        })
+    });
+    Ok((node, Incarnation(incarnation), groups.collect::<Result<_, Status>>()?))
+}
+
+/// The topology's text, cut into messages as they are read.
+#[derive(Debug)]
+pub(crate) struct TopologyChunks {
+    text: Arc<str>,
+    at: usize,
+}
+
+impl Iterator for TopologyChunks {
+    type Item = Result<v1::DownloadTopologyResponse, Status>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.text.as_bytes().get(self.at..).filter(|rest| !rest.is_empty())?;
+        let chunk = rest[..rest.len().min(CHUNK)].to_vec();
+        self.at += chunk.len();
+        Some(Ok(v1::DownloadTopologyResponse { chunk }))
+    }
+}

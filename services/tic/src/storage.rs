@@ -1,0 +1,174 @@
+//! How the TIC's records lie in the store.
+//!
+//! ```text
+//!   tic/schema          version of this layout
+//!   tic/route_term      the newest term given to a route service
+//!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
+//! ```
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fabricast_groups::directory::{Directory, Limits, LoadError};
+use fabricast_groups::record::Change;
+use fabricast_store::{
+    EmbeddedStore, Expected, OpenError, Options as StoreOptions, Store, StoreError, SystemClock,
+    Txn, TxnOutcome,
+};
+use thiserror::Error;
+
+/// Version of the layout that this program reads and writes.
+const SCHEMA: u64 = 1;
+const PREFIX: &str = "tic/";
+const SCHEMA_KEY: &[u8] = b"tic/schema";
+/// Where the newest term lies.
+pub(crate) const TERM_KEY: &[u8] = b"tic/route_term";
+const RECORDS: &str = "tic/records/";
+
+/// Where the records are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// In memory: gone when the TIC ends.
+    Memory,
+    /// In a file; created if there is none.
+    File(PathBuf),
+}
+
+impl StoreLocation {
+    /// Opens the store; blocks while a file is read.
+    pub(crate) fn open(&self) -> Result<Arc<dyn Store>, OpenError> {
+        let options = StoreOptions {
+            // Nobody watches the store: watches are served from the records.
+            keep_revisions: 1,
+            // The end of the largest group is one transaction.
+            max_txn_ops: 4 << 20,
+            max_txn_bytes: 1 << 30,
+            ..StoreOptions::default()
+        };
+        let clock = Arc::new(SystemClock::new());
+        Ok(match self {
+            Self::Memory => Arc::new(EmbeddedStore::in_memory_with(options, clock)?),
+            Self::File(path) => Arc::new(EmbeddedStore::open_with(path, options, clock)?),
+        })
+    }
+}
+
+/// Why the records could not be read from the store.
+#[derive(Debug, Error)]
+pub enum RecordsError {
+    /// The store failed.
+    #[error("the store cannot be read")]
+    Store(#[from] StoreError),
+    /// A key or number is not of the TIC's layout.
+    #[error("the store holds {key:?}, which is no record of a TIC")]
+    Foreign {
+        /// The key.
+        key: String,
+    },
+    /// Another version wrote the records.
+    #[error("the records have layout {found}, this program reads layout {SCHEMA}")]
+    Schema {
+        /// The layout in the store.
+        found: u64,
+    },
+    /// The records contradict each other.
+    #[error("the records are damaged")]
+    Damaged(#[from] LoadError),
+}
+
+/// The store and what is needed to read it.
+pub(crate) struct Storage {
+    pub(crate) store: Arc<dyn Store>,
+    limits: Limits,
+}
+
+/// What the store holds.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) directory: Directory,
+    pub(crate) term: u64,
+}
+
+impl Storage {
+    /// Takes a store over; writes the layout's version if the store is new.
+    pub(crate) async fn adopt(
+        store: Arc<dyn Store>,
+        limits: Limits,
+    ) -> Result<(Self, Loaded), RecordsError> {
+        let first = Txn::new().when(SCHEMA_KEY, Expected::Absent).put(SCHEMA_KEY, number(SCHEMA));
+        match store.txn(first).await? {
+            TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. } => {}
+        }
+        let storage = Self { store, limits };
+        let loaded = storage.load().await?;
+        Ok((storage, loaded))
+    }
+
+    /// Reads everything.
+    pub(crate) async fn load(&self) -> Result<Loaded, RecordsError> {
+        let snapshot = self.store.range(PREFIX.as_bytes()).await?;
+        let mut records = Vec::with_capacity(snapshot.entries.len());
+        let mut term = 0;
+        for entry in snapshot.entries {
+            let key = String::from_utf8(entry.key).map_err(|error| RecordsError::Foreign {
+                key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            })?;
+            if key.as_bytes() == SCHEMA_KEY {
+                let found = read_number(&key, &entry.value)?;
+                if found != SCHEMA {
+                    return Err(RecordsError::Schema { found });
+                }
+            } else if key.as_bytes() == TERM_KEY {
+                term = read_number(&key, &entry.value)?;
+            } else if let Some(record) = key.strip_prefix(RECORDS) {
+                records.push((record.to_owned(), entry.value));
+            } else {
+                return Err(RecordsError::Foreign { key });
+            }
+        }
+        Ok(Loaded { directory: Directory::load(self.limits.clone(), records)?, term })
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Storage").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// The key of a record in the store.
+pub(crate) fn key(change: &Change) -> Vec<u8> {
+    format!("{RECORDS}{}", change.store_key()).into_bytes()
+}
+
+/// A number as it lies in the store: decimal, so that an operator can read it.
+pub(crate) fn number(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+fn read_number(key: &str, value: &[u8]) -> Result<u64, RecordsError> {
+    let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| RecordsError::Foreign { key: key.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn records_of_another_layout_are_left_alone() {
+        let store = StoreLocation::Memory.open().unwrap();
+        store.txn(Txn::new().put(SCHEMA_KEY, number(SCHEMA + 1))).await.unwrap();
+        let error = Storage::adopt(store, Limits::default()).await.unwrap_err();
+        assert_eq!(error.to_string(), "the records have layout 2, this program reads layout 1");
+    }
+
+    #[tokio::test]
+    async fn a_foreign_key_is_named() {
+        let store = StoreLocation::Memory.open().unwrap();
+        store.txn(Txn::new().put("tic/other", "1")).await.unwrap();
+        let error = Storage::adopt(store, Limits::default()).await.unwrap_err();
+        assert_eq!(error.to_string(), "the store holds \"tic/other\", which is no record of a TIC");
+    }
+}

@@ -1,0 +1,227 @@
+//! Open watches of the directory: who reads, what they get, and how their stream ends.
+//!
+//! A watcher is added under the same lock that changes are published under, so its snapshot and
+//! its first delta meet without a gap. A watcher whose queue is full is cut off at once: it starts
+//! again with a snapshot, and nobody else waits for it.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use fabricast_proto::v1;
+use fabricast_rpc::Reason;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tonic::Status;
+
+/// Encoded size at which a message is closed; readers take at most 4 MiB unless told otherwise.
+const BYTES_PER_MESSAGE: usize = 1 << 20;
+
+/// All open watches.
+#[derive(Debug)]
+pub(crate) struct Watchers {
+    open: Vec<Watcher>,
+    queue: usize,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    deltas: mpsc::Sender<v1::WatchDirectoryResponse>,
+    end: Arc<OnceLock<Reason>>,
+}
+
+impl Watchers {
+    /// - `queue`: messages one watcher may be behind.
+    /// - `most`: watchers at a time.
+    pub(crate) fn new(queue: usize, most: usize) -> Self {
+        Self { open: Vec::new(), queue, most }
+    }
+
+    /// Opens a watch that starts with a snapshot of everything published so far.
+    pub(crate) fn open(
+        &mut self,
+        revision: u64,
+        snapshot: impl FnOnce() -> Vec<v1::DirectoryChange>,
+    ) -> Result<WatchStream, Status> {
+        self.open.retain(|watcher| !watcher.deltas.is_closed());
+        if self.open.len() >= self.most {
+            let text = format!("{} watches are open already", self.most);
+            return Err(Reason::LimitReached.status(text, &[]));
+        }
+        let mut messages = messages(revision, revision, snapshot());
+        if messages.is_empty() {
+            messages.push(v1::WatchDirectoryResponse { revision, ..Default::default() });
+        }
+        let last = messages.len() - 1;
+        for (number, message) in messages.iter_mut().enumerate() {
+            message.snapshot = true;
+            message.snapshot_end = number == last;
+        }
+        let (sender, deltas) = mpsc::channel(self.queue);
+        let end = Arc::new(OnceLock::new());
+        self.open.push(Watcher { deltas: sender, end: Arc::clone(&end) });
+        Ok(WatchStream { snapshot: messages.into_iter(), deltas, end, ended: false })
+    }
+
+    /// Sends changes to everybody.
+    ///
+    /// - `before`, `revision`: of the records without and with the changes.
+    pub(crate) fn publish(
+        &mut self,
+        before: u64,
+        revision: u64,
+        changes: impl FnOnce() -> Vec<v1::DirectoryChange>,
+    ) {
+        if self.open.is_empty() {
+            return;
+        }
+        let messages = messages(before, revision, changes());
+        self.open.retain(|watcher| {
+            for message in &messages {
+                match watcher.deltas.try_send(message.clone()) {
+                    Ok(()) => {}
+                    Err(mpsc::error::TrySendError::Closed(_)) => return false,
+                    Err(mpsc::error::TrySendError::Full(_)) => {
+                        tracing::warn!("directory watcher cut off, it reads too slowly");
+                        end_with(&watcher.end, Reason::ReaderTooSlow);
+                        return false;
+                    }
+                }
+            }
+            true
+        });
+    }
+
+    /// Ends every watch.
+    pub(crate) fn close(&mut self, reason: Reason) {
+        for watcher in self.open.drain(..) {
+            end_with(&watcher.end, reason);
+        }
+    }
+}
+
+fn end_with(end: &OnceLock<Reason>, reason: Reason) {
+    // Set once: a watcher is dropped with its reason.
+    let _ = end.set(reason);
+}
+
+/// Cuts changes into messages. Only the last one carries the new revision: a reader that has seen
+/// a revision has seen all of it.
+fn messages(
+    before: u64,
+    revision: u64,
+    changes: Vec<v1::DirectoryChange>,
+) -> Vec<v1::WatchDirectoryResponse> {
+    let mut messages: Vec<v1::WatchDirectoryResponse> = Vec::new();
+    let mut bytes = BYTES_PER_MESSAGE;
+    for change in changes {
+        if bytes >= BYTES_PER_MESSAGE {
+            messages.push(v1::WatchDirectoryResponse { revision: before, ..Default::default() });
+            bytes = 0;
+        }
+        bytes += change.encoded_len();
+        messages.last_mut().expect("one was just pushed").changes.push(change);
+    }
+    if let Some(last) = messages.last_mut() {
+        last.revision = revision;
+    }
+    messages
+}
+
+/// What one watcher reads: the snapshot, then deltas, then why it ended.
+#[derive(Debug)]
+pub(crate) struct WatchStream {
+    snapshot: std::vec::IntoIter<v1::WatchDirectoryResponse>,
+    deltas: mpsc::Receiver<v1::WatchDirectoryResponse>,
+    end: Arc<OnceLock<Reason>>,
+    ended: bool,
+}
+
+impl Stream for WatchStream {
+    type Item = Result<v1::WatchDirectoryResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(message) = self.snapshot.next() {
+            return Poll::Ready(Some(Ok(message)));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.deltas.poll_recv(context).map(|message| match message {
+            Some(message) => Some(Ok(message)),
+            None => {
+                self.ended = true;
+                let reason = self.end.get().copied().unwrap_or(Reason::ShuttingDown);
+                let text = match reason {
+                    Reason::ReaderTooSlow => "the watch was read too slowly, start again",
+                    Reason::StoreFailed => "the records were read anew from the store, start again",
+                    _ => "the TIC is stopping, start again later",
+                };
+                Some(Err(reason.status(text, &[])))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    fn deleted(gn: u64) -> v1::DirectoryChange {
+        v1::DirectoryChange { kind: Some(v1::directory_change::Kind::DeletedGn(gn)) }
+    }
+
+    #[tokio::test]
+    async fn a_watch_starts_with_its_snapshot_and_goes_on_with_deltas() {
+        let mut watchers = Watchers::new(4, 1);
+        let mut stream = watchers.open(7, Vec::new).unwrap();
+        watchers.publish(7, 8, || vec![deleted(1)]);
+        let first = stream.next().await.unwrap().unwrap();
+        assert!(first.snapshot && first.snapshot_end && first.changes.is_empty());
+        assert_eq!(first.revision, 7);
+        let second = stream.next().await.unwrap().unwrap();
+        assert_eq!((second.revision, second.snapshot, second.changes.len()), (8, false, 1));
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_gets_what_is_queued_and_then_the_reason() {
+        let mut watchers = Watchers::new(2, 1);
+        let stream = watchers.open(0, Vec::new).unwrap();
+        for revision in 1..=3 {
+            watchers.publish(revision - 1, revision, || vec![deleted(revision)]);
+        }
+        let mut got: Vec<_> = stream.collect().await;
+        let end = got.pop().unwrap().unwrap_err();
+        assert_eq!(fabricast_rpc::reason_of(&end).as_deref(), Some("READER_TOO_SLOW"));
+        assert_eq!(got.len(), 3, "the snapshot and two deltas");
+        assert!(got.iter().all(Result::is_ok));
+        assert!(watchers.open(3, Vec::new).is_ok(), "its place is free again");
+    }
+
+    #[tokio::test]
+    async fn only_the_last_message_of_a_large_change_carries_its_revision() {
+        let mut watchers = Watchers::new(4, 1);
+        let mut stream = watchers.open(5, Vec::new).unwrap();
+        let long = v1::Group { name: "g".repeat(BYTES_PER_MESSAGE), ..Default::default() };
+        let long = v1::DirectoryChange { kind: Some(v1::directory_change::Kind::Group(long)) };
+        watchers.publish(5, 6, || vec![deleted(1), long, deleted(2)]);
+        stream.next().await.unwrap().unwrap();
+        let first = stream.next().await.unwrap().unwrap();
+        let second = stream.next().await.unwrap().unwrap();
+        assert_eq!((first.revision, first.changes.len()), (5, 2));
+        assert_eq!((second.revision, second.changes.len()), (6, 1));
+    }
+
+    #[test]
+    fn watches_are_bounded_and_closed_ones_do_not_count() {
+        let mut watchers = Watchers::new(1, 1);
+        let open = watchers.open(0, Vec::new).unwrap();
+        assert_eq!(watchers.open(0, Vec::new).unwrap_err().code(), tonic::Code::ResourceExhausted);
+        drop(open);
+        assert!(watchers.open(0, Vec::new).is_ok());
+    }
+}

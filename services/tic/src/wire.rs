@@ -1,0 +1,118 @@
+//! The records as they travel: from `fabricast_groups` to `fabricast.v1`, and routes back.
+
+use std::time::Duration;
+
+use fabricast_groups::ids::Revision;
+use fabricast_groups::names::EndpointName;
+use fabricast_groups::record::{
+    GroupRecord, MemberRecord, NodeRecord, NodeState, Route, RouteState,
+};
+use fabricast_proto::v1;
+use tonic::Status;
+
+use crate::fields;
+
+/// A group as it travels.
+///
+/// - `agent_address`: where the agent's node listens; empty if the group has no agent.
+pub(crate) fn group(
+    record: &GroupRecord,
+    agent_address: &str,
+    member_count: usize,
+    members: Vec<v1::Member>,
+) -> v1::Group {
+    let created = Duration::from_nanos(record.created.0);
+    v1::Group {
+        name: record.name.as_str().to_owned(),
+        gn: record.gn.0,
+        mgid: record.mgid.0,
+        agent_node: record.agent.as_ref().map_or_else(String::new, ToString::to_string),
+        agent_address: agent_address.to_owned(),
+        epoch: record.epoch.0,
+        members,
+        member_count: u32::try_from(member_count).unwrap_or(u32::MAX),
+        members_revision: record.members_revision.0,
+        persistent: record.persistent,
+        exclusive: record.exclusive,
+        route: record.route.as_ref().map(route),
+        create_time: Some(prost_types::Timestamp {
+            seconds: i64::try_from(created.as_secs()).unwrap_or(i64::MAX),
+            nanos: i32::try_from(created.subsec_nanos()).unwrap_or(0),
+        }),
+        records_revision: record.changed.0,
+    }
+}
+
+/// A member as it travels.
+///
+/// - `address`: where the member's node listens.
+pub(crate) fn member(record: &MemberRecord, address: &str) -> v1::Member {
+    v1::Member {
+        pn: record.pn.0,
+        node: record.node.as_str().to_owned(),
+        endpoint: record.endpoint.as_str().to_owned(),
+        process: record.process.as_str().to_owned(),
+        address: address.to_owned(),
+        joined_revision: record.joined.0,
+    }
+}
+
+/// A node as it travels.
+pub(crate) fn node(record: &NodeRecord) -> v1::Node {
+    let state = match record.state {
+        NodeState::Up => v1::NodeState::Up,
+        NodeState::Failed => v1::NodeState::Failed,
+    };
+    v1::Node {
+        name: record.name.as_str().to_owned(),
+        address: record.address.as_str().to_owned(),
+        endpoints: record.endpoints.iter().map(|name| name.as_str().to_owned()).collect(),
+        incarnation: record.incarnation.0,
+        state: state.into(),
+    }
+}
+
+/// A route as it travels.
+pub(crate) fn route(record: &Route) -> v1::Route {
+    let (state, color, virtual_group) = match record.state {
+        RouteState::Routed { color, virtual_group } => {
+            (v1::RouteState::Routed, u32::from(color), virtual_group)
+        }
+        RouteState::UnicastOnly => (v1::RouteState::UnicastOnly, 0, 0),
+    };
+    v1::Route {
+        routed_revision: record.revision.0,
+        state: state.into(),
+        color,
+        virtual_group,
+        reason: record.reason.clone(),
+        cut_off_endpoints: record.cut_off.iter().map(|name| name.as_str().to_owned()).collect(),
+    }
+}
+
+/// Reads a route that the route service reports.
+pub(crate) fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
+    let state = match v1::RouteState::try_from(route.state) {
+        Ok(v1::RouteState::Routed) => {
+            let color = u16::try_from(route.color).ok().filter(|color| *color < colors);
+            let color = color.ok_or_else(|| {
+                fabricast_rpc::Reason::ColorOutOfRange.status(
+                    format!("routes: color {} is not below {colors}", route.color),
+                    &[("field", "routes.route.color")],
+                )
+            })?;
+            RouteState::Routed { color, virtual_group: route.virtual_group }
+        }
+        Ok(v1::RouteState::UnicastOnly) => RouteState::UnicastOnly,
+        Ok(v1::RouteState::Unspecified) | Err(_) => {
+            return Err(fields::missing("routes.route.state"));
+        }
+    };
+    let cut_off = route
+        .cut_off_endpoints
+        .iter()
+        .map(|name| fields::name("routes.route.cut_off_endpoints", name, EndpointName::new))
+        .collect::<Result<_, _>>()?;
+    let reason = fields::text("routes.route.reason", &route.reason)?.to_owned();
+    Ok(Route { revision: Revision(route.routed_revision), state, reason, cut_off })
+}
