@@ -1,0 +1,529 @@
+//! C-MR4LMS with the fixed root and merging: groups in, a [`Plan`] out, change by change.
+//!
+//! Source: C-MR4LMS §3. The plan is a pure function of the fabric, its faults and the groups;
+//! the engine only saves work: after a change it computes again what the change can touch, which is
+//! one spanning tree as long as every group is on the tree of its MGID.
+//!
+//! Invariants
+//! - R3: the plan equals [`Engine::plan_from_scratch`] after every call, whatever the history.
+//! - A refused batch changes nothing.
+//!
+//! Departures from the paper: lanes (see [`crate::Layout`]); groups that cannot use their spanning tree
+//! (a dead link, a color in use by a member elsewhere) move to another, by a rule that
+//! depends on groups and faults only; members that cannot be reached are left out and reported.
+
+mod fabric;
+mod footprint;
+mod placement;
+mod registry;
+mod weave;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
+use thiserror::Error;
+
+use crate::mgid::Mgid;
+use crate::plan::{Plan, TreePlan};
+use crate::spt::{Layout, LayoutError, MgidSpace};
+use fabric::Fabric;
+use footprint::Footprint;
+use placement::{Pending, Placement};
+use registry::{Memberships, Registry};
+use weave::Loom;
+
+/// From this many groups in one batch on, whole rounds are settled instead of group by group.
+const BULK: usize = 64;
+
+/// Keeps groups and their trees on one fabric.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    layout: Layout,
+    fabric: Fabric,
+    registry: Registry,
+    memberships: Option<Memberships>, // built when first needed
+    placement: Placement,
+    loom: Loom,
+    rounds: Pending, // to settle again
+    trees: Pending,  // to weave again
+    plan: Plan,
+}
+
+/// What an engine is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Entries of a multicast table, 1 to [`crate::MAX_COLORS`].
+    pub colors: u16,
+    /// How switches key their tables.
+    pub tables: TableKind,
+}
+
+/// One change to the groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Makes a group, or gives it other members; once per group in a batch.
+    Put {
+        /// The group.
+        mgid: Mgid,
+        /// All its members, any order.
+        members: Vec<EndpointId>,
+    },
+    /// Adds a member to a group that exists.
+    Join {
+        /// The group.
+        mgid: Mgid,
+        /// The new member.
+        endpoint: EndpointId,
+    },
+    /// Takes a member out of a group.
+    Leave {
+        /// The group.
+        mgid: Mgid,
+        /// The member.
+        endpoint: EndpointId,
+    },
+    /// Removes a group.
+    Delete {
+        /// The group.
+        mgid: Mgid,
+    },
+}
+
+/// The tree of one group alone, as it lies in the tree of its virtual group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTree {
+    /// The topmost switch.
+    pub root: SwitchId,
+    /// Its links between switches, lower port first, rising.
+    pub links: Vec<(PortId, PortId)>,
+    /// The leaf ports of the live members, rising.
+    pub member_ports: Vec<PortId>,
+}
+
+/// Why a batch is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("change {index}, group {mgid}: {problem}", mgid = .mgid.0)]
+pub struct ChangeError {
+    /// Position of the change in the batch, from 0.
+    pub index: usize,
+    /// Its group.
+    pub mgid: Mgid,
+    /// What is wrong with it.
+    pub problem: ChangeProblem,
+}
+
+/// What is wrong with a change.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChangeProblem {
+    /// The MGID names no group.
+    #[error("mgid: there is no such group")]
+    UnknownGroup,
+    /// Two groups of one batch have one MGID.
+    #[error("mgid: two groups of one batch have it")]
+    PutTwice,
+    /// The fabric has no such endpoint.
+    #[error("endpoint {}: the fabric has no such endpoint", .endpoint.0)]
+    UnknownEndpoint {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// The list of members names an endpoint twice.
+    #[error("members: endpoint {} is listed twice", .endpoint.0)]
+    DuplicateMember {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// The endpoint that joins is a member already.
+    #[error("endpoint {}: it is a member already", .endpoint.0)]
+    AlreadyMember {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// The endpoint that leaves is not a member.
+    #[error("endpoint {}: it is not a member", .endpoint.0)]
+    NotMember {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+}
+
+impl Change {
+    /// Gives the group that changes.
+    #[must_use]
+    pub const fn mgid(&self) -> Mgid {
+        match self {
+            Self::Put { mgid, .. }
+            | Self::Join { mgid, .. }
+            | Self::Leave { mgid, .. }
+            | Self::Delete { mgid } => *mgid,
+        }
+    }
+}
+
+/// What happens to a group in a batch.
+struct Staged {
+    slot: Option<u32>,
+    members: Option<Vec<u32>>,
+    put: bool,
+}
+
+/// Gives what is in one rising list and not in another.
+fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
+    let mut rest = other;
+    let is_missing = |at: &&u32| {
+        rest = &rest[rest.partition_point(|one| one < *at)..];
+        rest.first() != Some(*at)
+    };
+    list.iter().filter(is_missing).copied().collect()
+}
+
+impl Engine {
+    /// Makes an engine without groups or faults.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] if the colors are out of range or the fabric has no spanning tree.
+    pub fn new(
+        graph: Arc<Graph>,
+        fat_tree: Arc<FatTree>,
+        options: EngineOptions,
+    ) -> Result<Self, LayoutError> {
+        let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
+        let fabric = Fabric::new(graph, fat_tree, &layout);
+        let space = *layout.space();
+        Ok(Self {
+            registry: Registry::new(space),
+            memberships: None,
+            placement: Placement::new(space),
+            loom: Loom::new(&fabric, options.tables),
+            rounds: Pending::new(space.rounds()),
+            trees: Pending::new(space.total()),
+            plan: Plan::empty(space),
+            layout,
+            fabric,
+        })
+    }
+
+    /// Gives the numbering of spanning trees.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Gives the current plan; a copy of it is cheap.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Gives the faults the plan goes round.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.fabric.faults
+    }
+
+    /// Counts the groups.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// Gives the members of a group, cut off or not, in the order of the ports they are plugged into.
+    #[must_use]
+    pub fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        let group = self.registry.get(self.registry.find(mgid)?);
+        Some(group.members.iter().map(|seat| self.fabric.endpoint_at(*seat)).collect())
+    }
+
+    /// Gives the members of a group that its tree reaches; none if it does not exist or is not routed.
+    #[must_use]
+    pub fn live_members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        let cut_off = self.plan.group(mgid)?.cut_off;
+        let mut members = self.members(mgid)?;
+        members.retain(|member| !cut_off.iter().any(|cut| cut.endpoint == *member));
+        Some(members)
+    }
+
+    /// Lists all groups, spanning tree by spanning tree.
+    pub fn groups(&self) -> impl Iterator<Item = Mgid> + '_ {
+        self.registry.iter().map(|(_, group)| group.mgid)
+    }
+
+    /// Makes a batch of changes, in order, and brings the plan up to date.
+    ///
+    /// Cost: the memberships of the spanning trees that the batch touches.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] names the first change that cannot be made; then nothing has changed.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        let mut staged = BTreeMap::new();
+        for (index, change) in changes.iter().enumerate() {
+            self.stage(&mut staged, change).map_err(|problem| ChangeError {
+                index,
+                mgid: change.mgid(),
+                problem,
+            })?;
+        }
+        let bulk = staged.len() >= BULK;
+        if !bulk {
+            self.index_members();
+        }
+        for (mgid, change) in staged {
+            self.commit(mgid, change, bulk);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes over the faults as they are now and reroutes what they touch.
+    pub fn set_faults(&mut self, faults: Faults) {
+        let touched = self.fabric.set_faults(faults);
+        if !touched.seats.is_empty() {
+            self.index_members();
+        }
+        let Self { fabric, registry, placement, rounds, trees, memberships, .. } = self;
+        for spt in touched.trees {
+            for (_, slot) in registry.at_home(spt) {
+                let group = registry.get(*slot);
+                let broken = placement.broken_at_home(fabric, spt, &group.members);
+                if broken.is_some() || group.displaced.is_some() {
+                    rounds.add(placement.round(spt));
+                }
+            }
+        }
+        for (seat, lists) in touched.seats.iter().zip(std::iter::repeat(&*memberships)) {
+            for slot in lists.iter().flat_map(|lists| lists.groups_of(*seat)) {
+                let group = registry.get(slot);
+                rounds.add(placement.round(self.layout.space().spt(group.mgid)));
+                trees.add(group.placed);
+            }
+        }
+        self.settle();
+    }
+
+    /// Computes the plan for the same groups and faults without using anything of the current one.
+    #[must_use]
+    pub fn plan_from_scratch(&self) -> Plan {
+        let space: MgidSpace = *self.layout.space();
+        let mut fresh = Self {
+            registry: Registry::new(space),
+            memberships: None,
+            placement: Placement::new(space),
+            plan: Plan::empty(space),
+            ..self.clone()
+        };
+        for (_, group) in self.registry.iter() {
+            fresh.registry.insert(group.mgid, group.members.clone());
+        }
+        fresh.rounds.add_all();
+        fresh.trees.add_all();
+        fresh.settle();
+        fresh.plan
+    }
+
+    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
+    #[must_use]
+    pub fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
+        let members = &self.registry.get(self.registry.find(mgid)?).members;
+        let mut footprint = Footprint::default();
+        footprint.trace(&self.fabric, members);
+        let tree = self.fabric.tree(planned.spt);
+        let (mut links, mut top, mut root_at) = (Vec::new(), 0, footprint.leaves[0]);
+        let rows = self.fabric.rows(tree);
+        for (level, places) in footprint.places().into_iter().enumerate() {
+            if places.len() > 1 {
+                let (lower, upper) = self.fabric.tiers[level].row(rows[level]);
+                let link = |at: &u32| (PortId(lower[*at as usize]), PortId(upper[*at as usize]));
+                links.extend(places.iter().map(link));
+                let above = [footprint.cns.first(), footprint.blocks.first(), None];
+                (top, root_at) = (level + 1, above[level].copied().unwrap_or(0));
+            }
+        }
+        links.sort_unstable();
+        let seats = footprint.live(members).iter();
+        Some(GroupTree {
+            root: self.fabric.switch(tree, top, root_at)?,
+            links,
+            member_ports: seats.map(|seat| PortId(self.fabric.seat_port[*seat as usize])).collect(),
+        })
+    }
+
+    fn seat(&self, endpoint: EndpointId) -> Result<u32, ChangeProblem> {
+        self.fabric.seat_of(endpoint).ok_or(ChangeProblem::UnknownEndpoint { endpoint })
+    }
+
+    /// Checks a change against the groups as the changes before it leave them.
+    fn stage(
+        &self,
+        staged: &mut BTreeMap<Mgid, Staged>,
+        change: &Change,
+    ) -> Result<(), ChangeProblem> {
+        let entry = staged.entry(change.mgid()).or_insert_with(|| {
+            let slot = self.registry.find(change.mgid());
+            let is_put = matches!(change, Change::Put { .. });
+            let current = slot.filter(|_| !is_put);
+            let members = current.map(|slot| self.registry.get(slot).members.clone());
+            Staged { slot, members, put: false }
+        });
+        match change {
+            Change::Put { members, .. } => {
+                if std::mem::replace(&mut entry.put, true) {
+                    return Err(ChangeProblem::PutTwice);
+                }
+                entry.members = Some(self.seats_of(members)?);
+            }
+            Change::Join { endpoint, .. } => {
+                let seat = self.seat(*endpoint)?;
+                let members = entry.members.as_mut().ok_or(ChangeProblem::UnknownGroup)?;
+                match members.binary_search(&seat) {
+                    Ok(_) => return Err(ChangeProblem::AlreadyMember { endpoint: *endpoint }),
+                    Err(at) => members.insert(at, seat),
+                }
+            }
+            Change::Leave { endpoint, .. } => {
+                let seat = self.seat(*endpoint)?;
+                let members = entry.members.as_mut().ok_or(ChangeProblem::UnknownGroup)?;
+                let at = members
+                    .binary_search(&seat)
+                    .map_err(|_| ChangeProblem::NotMember { endpoint: *endpoint })?;
+                members.remove(at);
+            }
+            Change::Delete { .. } => {
+                entry.members.take().ok_or(ChangeProblem::UnknownGroup)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seats_of(&self, members: &[EndpointId]) -> Result<Vec<u32>, ChangeProblem> {
+        let mut seats = Vec::with_capacity(members.len());
+        let mut rising = true;
+        for endpoint in members {
+            let seat = self.seat(*endpoint)?;
+            rising &= seats.last().is_none_or(|last| *last < seat);
+            seats.push(seat);
+        }
+        if !rising {
+            seats.sort_unstable();
+            if let Some(pair) = seats.windows(2).find(|pair| pair[0] == pair[1]) {
+                let endpoint = self.fabric.endpoint_at(pair[0]);
+                return Err(ChangeProblem::DuplicateMember { endpoint });
+            }
+        }
+        Ok(seats)
+    }
+
+    /// Takes over a checked change and notes what has to be computed again.
+    fn commit(&mut self, mgid: Mgid, staged: Staged, bulk: bool) {
+        let spt = self.layout.space().spt(mgid);
+        let round = self.placement.round(spt);
+        let was_settled = self.placement.round_is_settled(round);
+        self.trees.add(spt);
+        match (staged.slot, staged.members) {
+            (None, None) => {}
+            (Some(slot), None) => {
+                let group = self.registry.remove(slot);
+                self.move_memberships(slot, &group.members, &[]);
+                if group.displaced.is_some() {
+                    self.placement.forget_displaced(round);
+                    self.trees.add(group.placed);
+                }
+                if !was_settled {
+                    self.rounds.add(round);
+                }
+            }
+            (slot, Some(members)) => {
+                let gained = self.replace_members(mgid, slot, members);
+                if bulk || !was_settled || self.may_displace(mgid, &gained) {
+                    self.rounds.add(round);
+                }
+            }
+        }
+    }
+
+    /// Gives a group its new members and says which of them it did not have.
+    fn replace_members(&mut self, mgid: Mgid, slot: Option<u32>, members: Vec<u32>) -> Vec<u32> {
+        let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
+        let group = self.registry.get_mut(slot);
+        self.trees.add(group.placed);
+        let before = std::mem::replace(&mut group.members, members.clone());
+        self.move_memberships(slot, &before, &members);
+        without(&members, &before)
+    }
+
+    fn move_memberships(&mut self, slot: u32, before: &[u32], now: &[u32]) {
+        if let Some(lists) = &mut self.memberships {
+            for seat in without(before, now) {
+                lists.remove(seat, slot);
+            }
+            for seat in without(now, before) {
+                lists.insert(seat, slot);
+            }
+        }
+    }
+
+    /// Looks whether a changed group on its home tree could be displaced or displace another.
+    /// Cheap and careful: false only if that is impossible.
+    fn may_displace(&mut self, mgid: Mgid, gained: &[u32]) -> bool {
+        let spt = self.layout.space().spt(mgid);
+        if !self.fabric.is_whole() || !self.fabric.tree_is_whole(spt) {
+            return true;
+        }
+        let slot = self.registry.find(mgid).expect("the group was changed just now");
+        let group = self.registry.get_mut(slot);
+        let has_tree = group.members.len() >= 2;
+        let had_tree = std::mem::replace(&mut group.has_tree, has_tree);
+        let Some(lists) = &self.memberships else { return true };
+        let group = self.registry.get(slot);
+        let seats = if had_tree { gained } else { &group.members };
+        has_tree && self.placement.breaches(&self.registry, lists, spt, seats)
+    }
+
+    fn index_members(&mut self) {
+        if self.memberships.is_none() {
+            self.memberships = Some(Memberships::of(&self.registry, self.fabric.seats()));
+        }
+    }
+
+    fn settle(&mut self) {
+        let Self { fabric, registry, placement, rounds, trees, .. } = self;
+        while let Some(round) = rounds.pop() {
+            placement.settle_round(fabric, registry, round, |spt| trees.add(spt));
+        }
+        if self.placement.needs_pass_2() {
+            self.index_members();
+            let lists = self.memberships.as_ref().expect("built in the line above");
+            let Self { fabric, registry, placement, trees, .. } = self;
+            let outcome = placement.place_displaced(fabric, registry, lists, |spt| trees.add(spt));
+            self.plan.moved = Arc::new(outcome.moved);
+            self.plan.unrouted = Arc::new(outcome.unrouted);
+        }
+        while let Some(spt) = self.trees.pop() {
+            self.plan.trees[spt as usize] = self.weave(spt).map(Arc::new);
+        }
+    }
+
+    fn weave(&mut self, spt: u32) -> Option<TreePlan> {
+        let registry = &self.registry;
+        let at_home = registry.at_home(spt);
+        let mut groups: Vec<(Mgid, &[u32])> = Vec::with_capacity(at_home.len());
+        for (mgid, slot) in at_home {
+            let group = registry.get(*slot);
+            if group.displaced.is_none() {
+                groups.push((*mgid, &group.members));
+            }
+        }
+        if let Some(guests) = self.placement.guests.get(&spt) {
+            groups.extend(guests.iter().map(|slot| {
+                let group = registry.get(*slot);
+                (group.mgid, &group.members[..])
+            }));
+            groups.sort_unstable_by_key(|(mgid, _)| *mgid);
+        }
+        let tree = self.fabric.tree(spt);
+        (!groups.is_empty()).then(|| self.loom.weave(&self.fabric, tree, groups.into_iter()))
+    }
+}

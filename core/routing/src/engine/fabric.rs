@@ -1,0 +1,324 @@
+//! The fabric in the shape the engine's inner loops want: flat columns, liveness included.
+//!
+//! A *seat* is an endpoint numbered in the order of the ports it is plugged into, so
+//! that the seats of a leaf are neighbours; endpoints without a leaf have the last seats.
+
+use std::sync::Arc;
+
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId, SwitchId};
+use fixedbitset::FixedBitSet;
+
+use crate::plan::BrokenLink;
+use crate::spt::{Layout, SpanningTree};
+
+/// "Nothing" in a packed column.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(super) struct Fabric {
+    pub(super) graph: Arc<Graph>,
+    pub(super) fat_tree: Arc<FatTree>,
+    pub(super) faults: Faults,
+    trees: Vec<SpanningTree>,       // by spanning tree
+    seat_endpoint: Vec<u32>,        // by seat
+    endpoint_seat: Vec<u32>,        // by endpoint
+    pub(super) seat_port: Vec<u32>, // by seat
+    pub(super) seat_leaf: Vec<u32>, // by seat
+    pub(super) leaf_cn: Vec<u32>,
+    pub(super) cn_block: Vec<u32>,
+    /// Links from leaves (columns) by slot, from CNs by `g` and `u`, from blocks by TN and `v`.
+    pub(super) tiers: [Tier; 3],
+    l1_ups: u32,
+    l2_ups: u32,
+    seat_live: Vec<bool>,
+    leaf_has_up: Vec<bool>,
+    seats_whole: bool,
+    leaves_whole: bool,
+    tree_whole: Vec<bool>, // by spanning tree: no link of it is dead or missing
+}
+
+/// All links from one level to the next; the links of one spanning tree are one row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tier {
+    width: usize,
+    lower: Vec<u32>,
+    upper: Vec<u32>,
+    live: Vec<bool>,
+    row_whole: Vec<bool>,
+}
+
+impl Tier {
+    fn new(
+        graph: &Graph,
+        rows: u32,
+        width: usize,
+        port: impl Fn(u32, u32) -> Option<PortId>,
+    ) -> Self {
+        let mut tier = Self { width, ..Self::default() };
+        for row in 0..rows {
+            for at in 0..dense(width) {
+                let link = port(row, at).and_then(|lower| match graph.peer(lower) {
+                    Peer::Switch(upper) => Some((lower.0, upper.0)),
+                    Peer::None | Peer::Endpoint(_) => None,
+                });
+                let (lower, upper) = link.unwrap_or((NONE, NONE));
+                tier.lower.push(lower);
+                tier.upper.push(upper);
+            }
+        }
+        tier.live = vec![false; tier.lower.len()];
+        tier.row_whole = vec![false; rows as usize];
+        tier
+    }
+
+    /// Gives the links of a row: lower and upper ports by column.
+    pub(super) fn row(&self, row: u32) -> (&[u32], &[u32]) {
+        let first = row as usize * self.width;
+        match (self.lower.get(first..first + self.width), self.upper.get(first..)) {
+            (Some(lower), Some(upper)) => (lower, upper),
+            _ => (&[], &[]), // a level this fabric lacks
+        }
+    }
+
+    fn is_live(&self, row: u32, at: u32) -> bool {
+        self.live.get(row as usize * self.width + at as usize).is_some_and(|live| *live)
+    }
+
+    /// Updates what is live; tells which rows changed. Columns not `used` do not count as missing.
+    fn refresh(&mut self, graph: &Graph, faults: &Faults, used: &FixedBitSet) -> FixedBitSet {
+        let mut changed = FixedBitSet::with_capacity(self.row_whole.len());
+        for (row, whole) in self.row_whole.iter_mut().enumerate() {
+            *whole = true;
+            for at in 0..self.width {
+                let cell = row * self.width + at;
+                let lower = self.lower[cell];
+                let live = lower != NONE && faults.port_is_live(graph, PortId(lower));
+                *whole &= live || !used.contains(at);
+                if live != self.live[cell] {
+                    self.live[cell] = live;
+                    changed.insert(row);
+                }
+            }
+        }
+        changed
+    }
+
+    fn broken(&self, level: u8, row: u32, at: &[u32]) -> Option<BrokenLink> {
+        let at = *at.iter().find(|at| !self.is_live(row, **at))?;
+        let lower = self.lower.get(row as usize * self.width + at as usize).copied();
+        Some(match lower {
+            Some(port) if port != NONE => BrokenLink::Dead { port: PortId(port) },
+            Some(_) | None => BrokenLink::Missing { level, index: at },
+        })
+    }
+}
+
+/// What a new set of faults changed.
+pub(super) struct Touched {
+    pub(super) trees: Vec<u32>,
+    pub(super) seats: Vec<u32>,
+}
+
+impl Fabric {
+    pub(super) fn new(graph: Arc<Graph>, fat_tree: Arc<FatTree>, layout: &Layout) -> Self {
+        let params = *fat_tree.params();
+        let leaves = fat_tree.leaf_count();
+        let leaf_cn: Vec<u32> = (0..dense(leaves)).map(|at| fat_tree.cn_of_leaf(at)).collect();
+        let cns = leaf_cn.iter().max().map_or(0, |last| *last as usize + 1);
+        let cn_block: Vec<u32> = (0..dense(cns)).map(|at| fat_tree.block_of_cn(at)).collect();
+        let blocks = cn_block.iter().max().map_or(0, |last| *last as usize + 1);
+        let (l1_ups, l2_ups) = (params.l1_up_ports(), params.l2_up_ports());
+        let tiers = [
+            Tier::new(&graph, params.leaf_up_ports(), leaves, |row, leaf| {
+                fat_tree.leaf_up(leaf, row)
+            }),
+            Tier::new(&graph, params.spines * l1_ups, cns, |row, cn| {
+                fat_tree.l1_up(cn, row / l1_ups, row % l1_ups)
+            }),
+            Tier::new(&graph, params.tns * l2_ups, blocks, |row, block| {
+                fat_tree.l2_up(row / l2_ups, block, row % l2_ups)
+            }),
+        ];
+        let mut order: Vec<(u32, u32)> = graph
+            .endpoints()
+            .map(|endpoint| {
+                let on_leaf = fat_tree.leaf_of_endpoint(endpoint).is_some();
+                let port = graph.attachment(endpoint).filter(|_| on_leaf);
+                (port.map_or(NONE, |port| port.0), endpoint.0)
+            })
+            .collect();
+        order.sort_unstable();
+        let mut endpoint_seat = vec![0; order.len()];
+        for (seat, (_, endpoint)) in (0u32..).zip(&order) {
+            endpoint_seat[*endpoint as usize] = seat;
+        }
+        let seat_leaf = order
+            .iter()
+            .map(|(_, endpoint)| fat_tree.leaf_of_endpoint(EndpointId(*endpoint)).unwrap_or(NONE))
+            .collect();
+        let trees: Vec<_> = (0..layout.space().total()).map(|spt| layout.tree(spt)).collect();
+        let mut fabric = Self {
+            faults: Faults::new(),
+            seat_live: vec![false; order.len()],
+            leaf_has_up: vec![false; leaves],
+            seats_whole: false,
+            leaves_whole: false,
+            tree_whole: vec![false; trees.len()],
+            trees,
+            seat_endpoint: order.iter().map(|(_, endpoint)| *endpoint).collect(),
+            seat_port: order.iter().map(|(port, _)| *port).collect(),
+            endpoint_seat,
+            seat_leaf,
+            leaf_cn,
+            cn_block,
+            tiers,
+            l1_ups,
+            l2_ups,
+            graph,
+            fat_tree,
+        };
+        fabric.set_faults(Faults::new());
+        fabric
+    }
+
+    pub(super) fn tree(&self, spt: u32) -> &SpanningTree {
+        &self.trees[spt as usize]
+    }
+
+    pub(super) fn tree_count(&self) -> u32 {
+        dense(self.trees.len())
+    }
+
+    /// Gives the row of a spanning tree in each tier.
+    pub(super) fn rows(&self, tree: &SpanningTree) -> [u32; 3] {
+        [tree.leaf_slot, tree.g * self.l1_ups + tree.u, tree.tn * self.l2_ups + tree.v]
+    }
+
+    pub(super) fn seats(&self) -> usize {
+        self.seat_port.len()
+    }
+
+    pub(super) fn seat_of(&self, endpoint: EndpointId) -> Option<u32> {
+        self.endpoint_seat.get(endpoint.index()).copied()
+    }
+
+    pub(super) fn endpoint_at(&self, seat: u32) -> EndpointId {
+        EndpointId(self.seat_endpoint[seat as usize])
+    }
+
+    pub(super) fn seat_is_live(&self, seat: u32) -> bool {
+        self.seat_live[seat as usize]
+    }
+
+    pub(super) fn leaf_has_up(&self, leaf: u32) -> bool {
+        self.leaf_has_up[leaf as usize]
+    }
+
+    /// Tells whether every endpoint can be reached on every spanning tree.
+    pub(super) fn is_whole(&self) -> bool {
+        self.seats_whole && self.leaves_whole
+    }
+
+    pub(super) const fn seats_whole(&self) -> bool {
+        self.seats_whole
+    }
+
+    pub(super) const fn leaves_whole(&self) -> bool {
+        self.leaves_whole
+    }
+
+    pub(super) fn tree_is_whole(&self, spt: u32) -> bool {
+        self.tree_whole[spt as usize]
+    }
+
+    /// Finds the first link that a tree over these leaves, CNs and blocks needs and does not have.
+    pub(super) fn broken_link(
+        &self,
+        tree: &SpanningTree,
+        [leaves, cns, blocks]: [&[u32]; 3],
+    ) -> Option<BrokenLink> {
+        let rows = self.rows(tree);
+        (0u8..).zip([leaves, cns, blocks]).find_map(|(level, at)| {
+            let tier = usize::from(level);
+            (at.len() > 1).then(|| self.tiers[tier].broken(level, rows[tier], at)).flatten()
+        })
+    }
+
+    /// Gives the switches on which a spanning tree branches for a leaf, CN, block, and its root.
+    pub(super) fn switch(&self, tree: &SpanningTree, level: usize, at: u32) -> Option<SwitchId> {
+        match level {
+            0 => Some(self.fat_tree.leaf_switch(at)),
+            1 => self.fat_tree.l1_switch(at, tree.g),
+            2 => self.fat_tree.l2_switch(tree.tn, at),
+            _ => self.fat_tree.l3_switch(tree.tn, tree.l3),
+        }
+    }
+
+    /// Takes over a new set of faults and says which spanning trees and seats it touches.
+    pub(super) fn set_faults(&mut self, faults: Faults) -> Touched {
+        let Self { graph, tiers, .. } = self;
+        let mut every_leaf = FixedBitSet::with_capacity(self.leaf_cn.len());
+        every_leaf.insert_range(..);
+        let mut used_blocks = FixedBitSet::with_capacity(tiers[2].width);
+        used_blocks.extend(self.cn_block.iter().map(|block| *block as usize));
+        let mut every_cn = FixedBitSet::with_capacity(self.cn_block.len());
+        every_cn.insert_range(..);
+        let used = [every_leaf, every_cn, used_blocks];
+        let [low, middle, high] = tiers;
+        let changed = [
+            low.refresh(graph, &faults, &used[0]),
+            middle.refresh(graph, &faults, &used[1]),
+            high.refresh(graph, &faults, &used[2]),
+        ];
+        self.faults = faults;
+        Touched { trees: self.refresh_trees(&changed), seats: self.refresh_seats() }
+    }
+
+    fn refresh_trees(&mut self, changed: &[FixedBitSet; 3]) -> Vec<u32> {
+        let tiers = (self.fat_tree.params().levels as usize).saturating_sub(1).min(3);
+        let blocks = self.cn_block.iter().max().map_or(0, |last| *last as usize + 1);
+        let reaches_all = (tiers >= 1 || self.leaf_cn.len() <= 1)
+            && (tiers >= 2 || self.cn_block.len() <= 1)
+            && (tiers >= 3 || blocks <= 1);
+        let mut touched = Vec::new();
+        for spt in 0..self.tree_count() {
+            let rows = self.rows(self.tree(spt));
+            let whole = reaches_all
+                && (0..tiers).all(|tier| {
+                    self.tiers[tier].row_whole.get(rows[tier] as usize).is_some_and(|whole| *whole)
+                });
+            self.tree_whole[spt as usize] = whole;
+            if (0..tiers).any(|tier| changed[tier].contains(rows[tier] as usize)) {
+                touched.push(spt);
+            }
+        }
+        touched
+    }
+
+    fn refresh_seats(&mut self) -> Vec<u32> {
+        let slots = self.tiers[0].row_whole.len();
+        let leaves = self.leaf_cn.len();
+        let mut leaf_changed = FixedBitSet::with_capacity(leaves);
+        for leaf in 0..leaves {
+            let has_up = (0..slots).any(|slot| self.tiers[0].live[slot * leaves + leaf]);
+            leaf_changed.set(leaf, has_up != self.leaf_has_up[leaf]);
+            self.leaf_has_up[leaf] = has_up;
+        }
+        let mut touched = Vec::new();
+        for seat in 0..self.seats() {
+            let (port, leaf) = (self.seat_port[seat], self.seat_leaf[seat]);
+            let live = port != NONE && self.faults.port_is_live(&self.graph, PortId(port));
+            if live != self.seat_live[seat] || (leaf != NONE && leaf_changed[leaf as usize]) {
+                touched.push(dense(seat));
+            }
+            self.seat_live[seat] = live;
+        }
+        self.seats_whole = self.seat_live.iter().all(|live| *live);
+        self.leaves_whole = leaves <= 1 || self.leaf_has_up.iter().all(|has_up| *has_up);
+        touched
+    }
+}
+
+pub(super) fn dense(index: usize) -> u32 {
+    u32::try_from(index).expect("fewer than 2^32 of anything in a fabric")
+}

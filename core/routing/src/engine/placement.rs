@@ -1,0 +1,388 @@
+//! Decides which spanning tree each group is on: a pure function of groups and faults.
+//!
+//! Pass 1 keeps a group on the spanning tree of its MGID if all links its tree needs are live and
+//! no member has the color already in use on another spanning tree by a group with a smaller MGID.
+//! It looks at one round (color) at a time, so a change redoes the rounds it touches.
+//!
+//! Pass 2 takes the displaced groups in MGID order; each takes the first feasible spanning tree,
+//! other rounds first and its own last, in each of them starting at the tree next to its home's.
+//! It sees all groups, so it is redone whenever anything changes while groups are displaced.
+
+use std::collections::BTreeMap;
+
+use fabricast_topology::TableKind;
+
+use crate::engine::fabric::{Fabric, NONE, dense};
+use crate::engine::footprint::Footprint;
+use crate::engine::registry::{Memberships, Registry};
+use crate::mgid::Mgid;
+use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
+use crate::spt::MgidSpace;
+
+/// Where groups are that cannot be at home, and scratch memory to find out.
+#[derive(Clone, Debug)]
+pub(super) struct Placement {
+    space: MgidSpace,
+    /// Displaced groups by the spanning tree they are on, rising by MGID.
+    pub(super) guests: BTreeMap<u32, Vec<u32>>,
+    displaced_in_round: Vec<u32>,
+    displaced: usize,
+    unsettled: bool,
+    footprint: Footprint,
+    holders: Holders,
+    order: Vec<(Mgid, u32, u32)>,
+}
+
+/// Which spanning tree holds the color of the round at each seat.
+#[derive(Clone, Debug, Default)]
+struct Holders {
+    by_seat: Vec<u32>, // base + tree in round
+    base: u32,
+    step: u32,
+}
+
+impl Holders {
+    fn start_round(&mut self, seats: usize, trees: u32) {
+        if self.by_seat.len() != seats || self.base > u32::MAX - 2 * trees {
+            self.by_seat = vec![0; seats];
+            (self.base, self.step) = (1, 0);
+        }
+        self.base += self.step;
+        self.step = trees;
+    }
+
+    fn other_than(&self, seat: u32, tree: u32) -> Option<u32> {
+        let holder = self.by_seat[seat as usize];
+        (holder >= self.base && holder != self.base + tree).then(|| holder - self.base)
+    }
+
+    fn hold(&mut self, seat: u32, tree: u32) {
+        self.by_seat[seat as usize] = self.base + tree;
+    }
+}
+
+/// The outcome of pass 2.
+pub(super) struct Displaced {
+    pub(super) moved: Vec<Moved>,
+    pub(super) unrouted: Vec<Unrouted>,
+}
+
+impl Placement {
+    pub(super) fn new(space: MgidSpace) -> Self {
+        Self {
+            space,
+            guests: BTreeMap::new(),
+            displaced_in_round: vec![0; space.rounds() as usize],
+            displaced: 0,
+            unsettled: false,
+            footprint: Footprint::default(),
+            holders: Holders::default(),
+            order: Vec::new(),
+        }
+    }
+
+    pub(super) fn round(&self, spt: u32) -> u32 {
+        spt / self.space.trees_per_color()
+    }
+
+    /// Tells whether all groups whose home is in a round are at home.
+    pub(super) fn round_is_settled(&self, round: u32) -> bool {
+        self.displaced_in_round[round as usize] == 0
+    }
+
+    /// Forgets a displaced group that was removed.
+    pub(super) fn forget_displaced(&mut self, round: u32) {
+        self.displaced_in_round[round as usize] -= 1;
+        self.displaced -= 1;
+        self.unsettled = true;
+    }
+
+    /// Tells whether the links of a group's home tree or its color there are not to be had.
+    pub(super) fn broken_at_home(
+        &mut self,
+        fabric: &Fabric,
+        spt: u32,
+        members: &[u32],
+    ) -> Option<BrokenLink> {
+        if fabric.tree_is_whole(spt) {
+            return None;
+        }
+        self.footprint.trace(fabric, members);
+        if self.footprint.live(members).len() < 2 {
+            return None;
+        }
+        fabric.broken_link(fabric.tree(spt), self.footprint.places())
+    }
+
+    /// Does pass 1 for one round; calls `dirty` with every spanning tree on which it changes something.
+    pub(super) fn settle_round(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        round: u32,
+        mut dirty: impl FnMut(u32),
+    ) {
+        let trees = self.space.trees_per_color();
+        let first = round * trees;
+        let end = (first + trees).min(self.space.total());
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        for spt in first..end {
+            order.extend(registry.at_home(spt).iter().map(|(mgid, slot)| (*mgid, *slot, spt)));
+        }
+        order.sort_unstable();
+        self.holders.start_round(fabric.seats(), trees);
+        let mut displaced = 0;
+        for (_, slot, spt) in &order {
+            let before = registry.get(*slot).displaced;
+            let now = self.try_home(fabric, registry, *slot, *spt);
+            displaced += u32::from(now.is_some());
+            let group = registry.get_mut(*slot);
+            group.displaced = now;
+            match (before.is_some(), now.is_some()) {
+                (true, false) => {
+                    dirty(group.placed);
+                    dirty(*spt);
+                    group.placed = *spt;
+                }
+                (false, true) => dirty(*spt),
+                (true, true) | (false, false) => {}
+            }
+        }
+        self.order = order;
+        let before = std::mem::replace(&mut self.displaced_in_round[round as usize], displaced);
+        self.displaced = self.displaced - before as usize + displaced as usize;
+        self.unsettled |= before != 0;
+    }
+
+    fn try_home(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        slot: u32,
+        spt: u32,
+    ) -> Option<Displacement> {
+        let group = registry.get_mut(slot);
+        let live = if fabric.is_whole() && fabric.tree_is_whole(spt) {
+            group.spans = false; // only asked for where leaves are cut off
+            &group.members[..]
+        } else {
+            self.footprint.trace(fabric, &group.members);
+            group.spans = self.footprint.spans;
+            self.footprint.live(&group.members)
+        };
+        group.has_tree = live.len() >= 2;
+        if !group.has_tree {
+            return None;
+        }
+        if !fabric.tree_is_whole(spt) {
+            let broken = fabric.broken_link(fabric.tree(spt), self.footprint.places());
+            if let Some(link) = broken {
+                return Some(Displacement::TreeBroken { link });
+            }
+        }
+        if self.space.tables() == TableKind::PerSwitch {
+            return None; // every spanning tree has an entry of its own
+        }
+        let first = self.round(spt) * self.space.trees_per_color();
+        let tree = spt - first;
+        for seat in live {
+            if let Some(other) = self.holders.other_than(*seat, tree) {
+                let endpoint = fabric.endpoint_at(*seat);
+                return Some(Displacement::ColorHeld { endpoint, by: first + other });
+            }
+        }
+        for seat in live {
+            self.holders.hold(*seat, tree);
+        }
+        None
+    }
+
+    /// Tells whether pass 2 has anything to do or to undo.
+    pub(super) fn needs_pass_2(&self) -> bool {
+        self.displaced > 0 || self.unsettled
+    }
+
+    /// Does pass 2; calls `dirty` with every spanning tree on which it changes something.
+    pub(super) fn place_displaced(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        memberships: &Memberships,
+        mut dirty: impl FnMut(u32),
+    ) -> Displaced {
+        let mut displaced: Vec<(Mgid, u32, u32)> = Vec::with_capacity(self.displaced);
+        for (round, _) in (0u32..).zip(&self.displaced_in_round).filter(|(_, count)| **count > 0) {
+            let first = round * self.space.trees_per_color();
+            let end = (first + self.space.trees_per_color()).min(self.space.total());
+            let groups = (first..end).flat_map(|spt| registry.at_home(spt));
+            displaced.extend(groups.filter_map(|(mgid, slot)| {
+                let group = registry.get(*slot);
+                group.displaced.map(|_| (*mgid, *slot, group.placed))
+            }));
+        }
+        displaced.sort_unstable();
+        for (_, slot, _) in &displaced {
+            registry.get_mut(*slot).placed = NONE;
+        }
+        let mut outcome = Displaced { moved: Vec::new(), unrouted: Vec::new() };
+        self.guests.clear();
+        self.unsettled = false;
+        for (mgid, slot, before) in displaced {
+            let found = self.find_place(fabric, registry, memberships, slot);
+            let why = registry.get(slot).displaced.expect("only displaced groups are listed");
+            let to = found.as_ref().map_or(NONE, |to| *to);
+            registry.get_mut(slot).placed = to;
+            match found {
+                Ok(to) => {
+                    self.guests.entry(to).or_default().push(slot);
+                    outcome.moved.push(Moved { mgid, from: self.space.spt(mgid), to, why });
+                }
+                Err([broken, held]) => {
+                    outcome.unrouted.push(Unrouted { mgid, why, broken, held });
+                }
+            }
+            if to != before {
+                dirty(to);
+                dirty(before);
+            }
+        }
+        outcome
+    }
+
+    /// Finds the first feasible spanning tree, or counts those without a link and without a color.
+    fn find_place(
+        &mut self,
+        fabric: &Fabric,
+        registry: &Registry,
+        memberships: &Memberships,
+        slot: u32,
+    ) -> Result<u32, [u32; 2]> {
+        let (trees, rounds) = (self.space.trees_per_color(), self.space.rounds());
+        let group = registry.get(slot);
+        self.footprint.trace(fabric, &group.members);
+        let held = self.colors_held(fabric, registry, memberships, slot);
+        let home = self.space.spt(group.mgid);
+        let (mut broken, mut taken) = (0, 0);
+        for step in 1..=rounds {
+            let round = (self.round(home) + step) % rounds;
+            for turn in 0..trees {
+                let spt = round * trees + (home + turn) % trees;
+                if spt >= self.space.total() {
+                    continue; // the last round of per-switch tables may be short
+                }
+                if held[round as usize].bars(spt) {
+                    taken += 1;
+                } else if !fabric.tree_is_whole(spt)
+                    && fabric.broken_link(fabric.tree(spt), self.footprint.places()).is_some()
+                {
+                    broken += 1;
+                } else {
+                    return Ok(spt);
+                }
+            }
+        }
+        Err([broken, taken])
+    }
+
+    /// Finds out, by round, on which spanning trees the members of a group use the color already.
+    fn colors_held(
+        &self,
+        fabric: &Fabric,
+        registry: &Registry,
+        memberships: &Memberships,
+        slot: u32,
+    ) -> Vec<Held> {
+        let mut held = vec![Held::Free; self.space.rounds() as usize];
+        if self.space.tables() == TableKind::PerSwitch {
+            return held;
+        }
+        for seat in self.footprint.live(&registry.get(slot).members) {
+            let leaf_has_up = fabric.leaf_has_up(fabric.seat_leaf[*seat as usize]);
+            for other in memberships.groups_of(*seat).map(|other| registry.get(other)) {
+                let is_member = other.has_tree && (leaf_has_up || !other.spans);
+                if is_member && other.placed != NONE {
+                    held[self.round(other.placed) as usize].add(other.placed);
+                }
+            }
+        }
+        held
+    }
+
+    /// Tells whether some of these seats have the color of a group's home in use on another spanning tree.
+    pub(super) fn breaches(
+        &self,
+        registry: &Registry,
+        memberships: &Memberships,
+        spt: u32,
+        seats: &[u32],
+    ) -> bool {
+        self.space.tables() == TableKind::PerPort
+            && seats.iter().flat_map(|seat| memberships.groups_of(*seat)).any(|other| {
+                let other = registry.get(other);
+                other.has_tree
+                    && other.placed != spt
+                    && other.placed != NONE
+                    && self.round(other.placed) == self.round(spt)
+            })
+    }
+}
+
+/// How a color is used by the members of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Free,
+    On(u32),
+    OnSeveral,
+}
+
+impl Held {
+    fn add(&mut self, spt: u32) {
+        *self = match *self {
+            Self::Free => Self::On(spt),
+            Self::On(same) if same == spt => Self::On(spt),
+            Self::On(_) | Self::OnSeveral => Self::OnSeveral,
+        };
+    }
+
+    fn bars(self, spt: u32) -> bool {
+        match self {
+            Self::Free => false,
+            Self::On(held) => held != spt,
+            Self::OnSeveral => true,
+        }
+    }
+}
+
+/// Packs the rounds and spanning trees that wait to be computed again, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    listed: fixedbitset::FixedBitSet,
+    list: Vec<u32>,
+}
+
+impl Pending {
+    pub(super) fn new(count: u32) -> Self {
+        let listed = fixedbitset::FixedBitSet::with_capacity(count as usize);
+        Self { listed, list: Vec::new() }
+    }
+
+    /// Adds one; [`NONE`] is nothing.
+    pub(super) fn add(&mut self, at: u32) {
+        if at != NONE && !self.listed.put(at as usize) {
+            self.list.push(at);
+        }
+    }
+
+    pub(super) fn add_all(&mut self) {
+        for at in 0..dense(self.listed.len()) {
+            self.add(at);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        let at = self.list.pop()?;
+        self.listed.remove(at as usize);
+        Some(at)
+    }
+}

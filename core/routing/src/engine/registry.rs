@@ -1,0 +1,154 @@
+//! The groups as the engine keeps them: by home spanning tree, and by member.
+
+use crate::engine::fabric::NONE;
+use crate::mgid::Mgid;
+use crate::plan::Displacement;
+use crate::spt::MgidSpace;
+
+/// One group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) mgid: Mgid,
+    /// Seats, rising, each once.
+    pub(super) members: Vec<u32>,
+    /// Two or more members are live, so the group holds its color at each of them.
+    pub(super) has_tree: bool,
+    /// Members with a live link are on several leaves.
+    pub(super) spans: bool,
+    /// Why it cannot be on its home spanning tree.
+    pub(super) displaced: Option<Displacement>,
+    /// The spanning tree it is on; [`NONE`] if unrouted.
+    pub(super) placed: u32,
+}
+
+/// All groups. A *slot* is the number of a group here; slots are used again.
+#[derive(Clone, Debug)]
+pub(super) struct Registry {
+    space: MgidSpace,
+    slots: Vec<Group>,
+    free: Vec<u32>,
+    homes: Vec<Vec<(Mgid, u32)>>, // by spanning tree: MGID and slot, rising
+}
+
+impl Registry {
+    pub(super) fn new(space: MgidSpace) -> Self {
+        let homes = vec![Vec::new(); space.total() as usize];
+        Self { space, slots: Vec::new(), free: Vec::new(), homes }
+    }
+
+    pub(super) fn find(&self, mgid: Mgid) -> Option<u32> {
+        let home = &self.homes[self.space.spt(mgid) as usize];
+        home.binary_search_by_key(&mgid, |(mgid, _)| *mgid).ok().map(|at| home[at].1)
+    }
+
+    pub(super) fn get(&self, slot: u32) -> &Group {
+        &self.slots[slot as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Group {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Lists the groups whose home is a spanning tree, by MGID.
+    pub(super) fn at_home(&self, spt: u32) -> &[(Mgid, u32)] {
+        &self.homes[spt as usize]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds a group that does not exist yet, on its home spanning tree.
+    pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<u32>) -> u32 {
+        let spt = self.space.spt(mgid);
+        let group =
+            Group { mgid, members, has_tree: false, spans: false, displaced: None, placed: spt };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = group;
+            slot
+        } else {
+            self.slots.push(group);
+            super::fabric::dense(self.slots.len() - 1)
+        };
+        let home = &mut self.homes[spt as usize];
+        let at = home.partition_point(|(other, _)| *other < mgid);
+        home.insert(at, (mgid, slot));
+        slot
+    }
+
+    /// Takes a group out; its slot may be used again.
+    pub(super) fn remove(&mut self, slot: u32) -> Group {
+        let group = &mut self.slots[slot as usize];
+        let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
+        let home = &mut self.homes[self.space.spt(group.mgid) as usize];
+        home.retain(|(_, other)| *other != slot);
+        self.free.push(slot);
+        group
+    }
+
+    /// Walks all groups, spanning tree by spanning tree.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.homes.iter().flatten().map(|(_, slot)| (*slot, self.get(*slot)))
+    }
+}
+
+/// The groups of each member: linked lists in one column, so that building it costs one pass.
+#[derive(Clone, Debug)]
+pub(super) struct Memberships {
+    heads: Vec<u32>,        // by seat
+    cells: Vec<(u32, u32)>, // slot, next
+    free: u32,
+}
+
+impl Memberships {
+    pub(super) fn of(registry: &Registry, seats: usize) -> Self {
+        let mut lists = Self { heads: vec![NONE; seats], cells: Vec::new(), free: NONE };
+        for (slot, group) in registry.iter() {
+            for seat in &group.members {
+                lists.insert(*seat, slot);
+            }
+        }
+        lists
+    }
+
+    pub(super) fn insert(&mut self, seat: u32, slot: u32) {
+        let head = &mut self.heads[seat as usize];
+        let cell = (slot, *head);
+        if self.free == NONE {
+            *head = super::fabric::dense(self.cells.len());
+            self.cells.push(cell);
+        } else {
+            *head = self.free;
+            let used = &mut self.cells[self.free as usize];
+            self.free = used.1;
+            *used = cell;
+        }
+    }
+
+    pub(super) fn remove(&mut self, seat: u32, slot: u32) {
+        let (mut before, mut at) = (NONE, self.heads[seat as usize]);
+        while at != NONE {
+            let (owner, next) = self.cells[at as usize];
+            if owner == slot {
+                if before == NONE {
+                    self.heads[seat as usize] = next;
+                } else {
+                    self.cells[before as usize].1 = next;
+                }
+                self.cells[at as usize].1 = self.free;
+                self.free = at;
+                return;
+            }
+            (before, at) = (at, next);
+        }
+    }
+
+    pub(super) fn groups_of(&self, seat: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = self.heads[seat as usize];
+        std::iter::from_fn(move || {
+            let (slot, next) = *self.cells.get(at as usize)?;
+            at = next;
+            Some(slot)
+        })
+    }
+}

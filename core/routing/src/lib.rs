@@ -1,0 +1,25 @@
+//! Multicast routing on fat trees: which tree every group uses, so that the table entries suffice.
+//!
+//! Read [`Engine`] first: groups and faults in, a [`Plan`] out. [`Layout`] numbers the conflict-free
+//! spanning trees everything rests on; [`Plan`] is what the engine decided and
+//! [`table_entries`] what switches have to hold for it; [`verify`](verify::verify) checks tables by sending
+//! packets through them and knows nothing of engines.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod engine;
+mod metrics;
+mod mgid;
+mod plan;
+mod spt;
+mod tables;
+pub mod verify;
+
+pub use engine::{Change, ChangeError, ChangeProblem, Engine, EngineOptions, GroupTree};
+pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
+pub use mgid::Mgid;
+pub use plan::{
+    BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, Plan, Unrouted, VirtualGroup,
+    VirtualGroupId,
+};
+pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
+pub use tables::{SwitchDiff, table_diff, table_entries, virtual_group_entries};

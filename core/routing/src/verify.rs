@@ -1,0 +1,351 @@
+//! Checks table rows by walking packets through them; knows nothing of engines or fat trees.
+//!
+//! From every sender a packet is followed over all copies: into a switch by a port, through the row for
+//! (switch, input port, color), out by its ports. What must hold:
+//! - R1: a row serves one virtual group.
+//! - R2: every other member gets exactly one copy, nothing comes round twice, and whoever else gets
+//!   one is a member of another group of the same virtual group.
+//! - R4: no entry number reaches C.
+//!
+//! Cost: the sum over senders of the size of the tree they reach.
+
+mod index;
+
+use fabricast_topology::{EndpointId, Faults, Graph, PortId, SwitchId, TableEntry, TableKind};
+use thiserror::Error;
+
+use crate::mgid::Mgid;
+use index::{Hop, Hops, Rows};
+
+/// A group as it has to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub mgid: Mgid,
+    /// The entry number its packets carry.
+    pub color: u16,
+    /// The virtual group it belongs to.
+    pub virtual_group: u32,
+    /// Whoever must be reached, each once. With fewer than two nothing is sent.
+    pub members: Vec<EndpointId>,
+}
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Senders {
+    /// Every member of every group.
+    All,
+    /// One member behind every switch that has any: all paths between switches are walked.
+    #[default]
+    OnePerSwitch,
+    /// The first member of every group.
+    First,
+}
+
+/// What to check, and against what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Entries a table has.
+    pub colors: u16,
+    /// How switches key their tables.
+    pub tables: TableKind,
+    /// Who sends.
+    pub senders: Senders,
+    /// How many violations to list; the rest are only counted.
+    pub list: usize,
+}
+
+/// What the walks found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Groups with two or more members.
+    pub groups: usize,
+    /// Packets sent.
+    pub packets: u64,
+    /// Copies that reached an endpoint.
+    pub delivered: u64,
+    /// Copies that entered a switch.
+    pub hops: u64,
+    /// Rows of the tables.
+    pub entries: usize,
+    /// Rows that no packet met. With [`Senders::All`] these are stale.
+    pub unused_entries: usize,
+    /// The first violations.
+    pub violations: Vec<Violation>,
+    /// How many there are in all.
+    pub violation_count: u64,
+}
+
+impl Report {
+    /// Tells whether every rule held.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.violation_count == 0
+    }
+}
+
+/// A row's key, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowKey {
+    /// The switch.
+    pub switch: SwitchId,
+    /// The input port; 0 in per-switch tables.
+    pub in_port: u8,
+    /// The entry number.
+    pub color: u16,
+}
+
+/// One broken rule. Numbers are dense ids of the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// R4: a row's entry number is C or more.
+    #[error("switch {}: entry {} is beyond the table", .row.switch.0, .row.color)]
+    EntryOutOfRange {
+        /// The row.
+        row: RowKey,
+    },
+    /// R4: packets of a group carry an entry number that is C or more.
+    #[error("group {}: color {color} is beyond the table", .mgid.0)]
+    ColorOutOfRange {
+        /// The group.
+        mgid: Mgid,
+        /// Its color.
+        color: u16,
+    },
+    /// A row names a port its switch does not have.
+    #[error("switch {}: entry {} names port {port}, which it does not have", .row.switch.0, .row.color)]
+    UnknownPort {
+        /// The row.
+        row: RowKey,
+        /// The port number.
+        port: u8,
+    },
+    /// Two rows have one key.
+    #[error("switch {} port {}: two rows for entry {}", .row.switch.0, .row.in_port, .row.color)]
+    DuplicateEntry {
+        /// The key.
+        row: RowKey,
+    },
+    /// R1: packets of two virtual groups meet one row.
+    #[error(
+        "switch {} port {} entry {}: used by virtual groups {first} and {second}",
+        .row.switch.0, .row.in_port, .row.color
+    )]
+    SharedEntry {
+        /// The row.
+        row: RowKey,
+        /// Whose packets met it first.
+        first: u32,
+        /// Whose packets met it then.
+        second: u32,
+    },
+    /// A member is not connected, or its link is dead.
+    #[error("group {}: member {} has no live link", .mgid.0, .endpoint.0)]
+    Detached {
+        /// The group.
+        mgid: Mgid,
+        /// The member.
+        endpoint: EndpointId,
+    },
+    /// R2: a member did not get a copy.
+    #[error("group {}: a packet from {} does not reach {}", .mgid.0, .from.0, .to.0)]
+    NotDelivered {
+        /// The group.
+        mgid: Mgid,
+        /// The sender.
+        from: EndpointId,
+        /// Who is missing it.
+        to: EndpointId,
+    },
+    /// R2: an endpoint got two copies, or the sender got one.
+    #[error("group {}: a packet from {} reaches {} once too often", .mgid.0, .from.0, .to.0)]
+    DeliveredTwice {
+        /// The group.
+        mgid: Mgid,
+        /// The sender.
+        from: EndpointId,
+        /// Who got it.
+        to: EndpointId,
+    },
+    /// R2: an endpoint outside of the virtual group got a copy.
+    #[error("group {}: a packet from {} reaches {}, which has no part in it", .mgid.0, .from.0, .to.0)]
+    DeliveredToStranger {
+        /// The group.
+        mgid: Mgid,
+        /// The sender.
+        from: EndpointId,
+        /// Who got it.
+        to: EndpointId,
+    },
+    /// R2: two copies of one packet came in by one port.
+    #[error("group {}: a packet from {} comes round to switch {} port {port} again", .mgid.0, .from.0, .switch.0)]
+    Loop {
+        /// The group.
+        mgid: Mgid,
+        /// The sender.
+        from: EndpointId,
+        /// Where.
+        switch: SwitchId,
+        /// By which port.
+        port: u8,
+    },
+}
+
+/// Walks packets of all groups through the tables.
+#[must_use]
+pub fn verify(
+    graph: &Graph,
+    faults: &Faults,
+    groups: &[Group],
+    entries: &[TableEntry],
+    options: Options,
+) -> Report {
+    let mut report = Report { entries: entries.len(), ..Report::default() };
+    let mut notes = Notes { report: &mut report, list: options.list };
+    let rows = Rows::new(graph, entries, options, |violation| notes.add(violation));
+    let mut walker = Walker {
+        graph,
+        hops: Hops::new(graph, faults),
+        row_users: vec![u32::MAX; rows.len()],
+        row_used: vec![false; rows.len()],
+        rows,
+        entered: vec![0; graph.port_count()],
+        reached: vec![0; graph.endpoint_count()],
+        packet: 0,
+        insiders: vec![0; graph.endpoint_count()],
+        stack: Vec::new(),
+    };
+    let mut order: Vec<&Group> = groups.iter().filter(|group| group.members.len() >= 2).collect();
+    order.sort_by_key(|group| (group.virtual_group, group.mgid));
+    notes.report.groups = order.len();
+    for (round, family) in (1u32..).zip(order.chunk_by(|a, b| a.virtual_group == b.virtual_group)) {
+        for endpoint in family.iter().flat_map(|group| &group.members) {
+            walker.insiders[endpoint.index()] = round;
+        }
+        for group in family {
+            walker.check(group, round, options, &mut notes);
+        }
+    }
+    report.unused_entries = walker.row_used.iter().filter(|used| !**used).count();
+    report
+}
+
+struct Notes<'a> {
+    report: &'a mut Report,
+    list: usize,
+}
+
+impl Notes<'_> {
+    fn add(&mut self, violation: Violation) {
+        self.report.violation_count += 1;
+        if self.report.violations.len() < self.list {
+            self.report.violations.push(violation);
+        }
+    }
+}
+
+struct Walker<'a> {
+    graph: &'a Graph,
+    rows: Rows,
+    hops: Hops,
+    row_users: Vec<u32>, // by row: the virtual group that met it first
+    row_used: Vec<bool>,
+    entered: Vec<u32>, // by switch port: the last packet that came in
+    reached: Vec<u32>, // by endpoint: the last packet that arrived
+    packet: u32,
+    insiders: Vec<u32>, // by endpoint: the last virtual group it is part of
+    stack: Vec<u32>,
+}
+
+impl Walker<'_> {
+    fn check(&mut self, group: &Group, round: u32, options: Options, notes: &mut Notes<'_>) {
+        let mgid = group.mgid;
+        if group.color >= options.colors {
+            notes.add(Violation::ColorOutOfRange { mgid, color: group.color });
+            return;
+        }
+        let mut senders: Vec<(u32, EndpointId)> = Vec::with_capacity(group.members.len());
+        for endpoint in &group.members {
+            match self.graph.attachment(*endpoint).filter(|port| self.hops.is_live(*port)) {
+                Some(port) => senders.push((port.0, *endpoint)),
+                None => notes.add(Violation::Detached { mgid, endpoint: *endpoint }),
+            }
+        }
+        senders.sort_unstable();
+        let switch = |port: u32| self.graph.switch_of(PortId(port));
+        match options.senders {
+            Senders::All => {}
+            Senders::OnePerSwitch => senders.dedup_by_key(|(port, _)| switch(*port)),
+            Senders::First => senders.truncate(1),
+        }
+        for (port, from) in senders {
+            self.send(group, round, port, from, notes);
+        }
+    }
+
+    fn send(
+        &mut self,
+        group: &Group,
+        round: u32,
+        port: u32,
+        from: EndpointId,
+        notes: &mut Notes<'_>,
+    ) {
+        if self.packet == u32::MAX {
+            self.entered.fill(0);
+            self.reached.fill(0);
+            self.packet = 0;
+        }
+        self.packet += 1;
+        let mgid = group.mgid;
+        let (mut copies, mut strangers) = (0u64, 0u64);
+        self.reached[from.index()] = self.packet;
+        self.stack.push(port);
+        while let Some(port) = self.stack.pop() {
+            notes.report.hops += 1;
+            if std::mem::replace(&mut self.entered[port as usize], self.packet) == self.packet {
+                let port = PortId(port);
+                let (switch, port) = (self.graph.switch_of(port), self.graph.port_number(port));
+                notes.add(Violation::Loop { mgid, from, switch, port });
+                continue;
+            }
+            let Some(row) = self.rows.find(port, group.color) else { continue };
+            self.note_user(row, group.virtual_group, notes);
+            let stack = &mut self.stack;
+            for out in self.rows.outputs(row, port) {
+                match self.hops.from(out) {
+                    Hop::Nowhere => {}
+                    Hop::Switch(next) => stack.push(next),
+                    Hop::Endpoint(to) => {
+                        copies += 1;
+                        let to = EndpointId(to);
+                        let last = &mut self.reached[to.index()];
+                        if std::mem::replace(last, self.packet) == self.packet {
+                            notes.add(Violation::DeliveredTwice { mgid, from, to });
+                        } else if self.insiders[to.index()] != round {
+                            strangers += 1;
+                            notes.add(Violation::DeliveredToStranger { mgid, from, to });
+                        }
+                    }
+                }
+            }
+        }
+        for to in group.members.iter().filter(|to| self.reached[to.index()] != self.packet) {
+            notes.add(Violation::NotDelivered { mgid, from, to: *to });
+        }
+        notes.report.packets += 1;
+        notes.report.delivered += copies - strangers;
+    }
+
+    fn note_user(&mut self, row: usize, virtual_group: u32, notes: &mut Notes<'_>) {
+        if !std::mem::replace(&mut self.row_used[row], true) {
+            self.row_users[row] = virtual_group;
+        } else if self.row_users[row] != virtual_group {
+            notes.add(Violation::SharedEntry {
+                row: self.rows.key(row),
+                first: self.row_users[row],
+                second: virtual_group,
+            });
+        }
+    }
+}
