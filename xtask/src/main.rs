@@ -1,9 +1,13 @@
 //! Every chore of the repository: `cargo xtask <verb>`. CI runs the same verbs.
 //!
-//! `check` never writes and `fix` does; the rest is one module each.
+//! `check` never writes and `fix` does; what a chore needs beyond starting cargo has a module of
+//! its own.
 #![expect(clippy::print_stdout, reason = "a chore's findings are its output")]
 
+mod bench;
 mod proto;
+mod steps;
+mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +17,13 @@ use anyhow::{Context, Result};
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
+  test              run every test: with nextest if it is installed, else with cargo test
+  check             formatting, lints, documentation and tidy; writes nothing
+  fix               format, apply clippy's suggestions, lower the length ratchet
+  tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
+                    invariant ids, machine paths, generated protobuf up to date
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
+  bench-report      run the benches and print each figure beside its budget
 ";
 
 fn main() -> Result<ExitCode> {
@@ -21,8 +31,21 @@ fn main() -> Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = repository_root()?;
     let passed = match words.as_slice() {
-        ["proto"] => report_rewritten(&proto::write(&root)?),
-        ["proto", "--check"] => report_stale(&proto::check(&root)?),
+        ["test"] => steps::test(&root)?,
+        ["check"] => steps::check(&root)?,
+        ["fix"] => steps::fix(&root)?,
+        ["tidy"] => print_findings(&tidy::run(&root)?),
+        ["proto"] => print_rewritten(&proto::write(&root)?),
+        ["proto", "--check"] => print_stale(&proto::check(&root)?),
+        ["bench-report"] => {
+            let (report, complete) = bench::report(&root)?;
+            print!("{report}");
+            complete
+        }
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            true
+        }
         _ => {
             print!("{USAGE}");
             return Ok(ExitCode::from(2));
@@ -31,16 +54,23 @@ fn main() -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn report_rewritten(changed: &[String]) -> bool {
-    for file in changed {
-        println!("{file}, now rewritten");
+fn print_findings(findings: &[tidy::Finding]) -> bool {
+    for finding in findings {
+        println!("{finding}");
+    }
+    findings.is_empty()
+}
+
+fn print_rewritten(changed: &[proto::Difference]) -> bool {
+    for (file, what) in changed {
+        println!("{file}: was {what}, now rewritten");
     }
     true
 }
 
-fn report_stale(stale: &[String]) -> bool {
-    for file in stale {
-        println!("{file}: run `cargo xtask proto`");
+fn print_stale(stale: &[proto::Difference]) -> bool {
+    for (file, what) in stale {
+        println!("{file}: {what}: run `cargo xtask proto`");
     }
     stale.is_empty()
 }

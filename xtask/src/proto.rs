@@ -27,13 +27,16 @@ const HEADER: &str = "\
 /// Generated files by name: what ought to be in [`GENERATED`].
 pub(crate) type Generated = BTreeMap<String, Vec<u8>>;
 
+/// A generated file and what is wrong with it.
+pub(crate) type Difference = (String, &'static str);
+
 /// Rewrites the generated files and reports what changed.
 ///
 /// # Errors
 ///
 /// A `.proto` file that does not compile (message with file and line), or a file that
 /// cannot be written.
-pub(crate) fn write(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn write(root: &Path) -> Result<Vec<Difference>> {
     let wanted = generate(&root.join(PROTO_ROOT))?;
     let folder = root.join(GENERATED);
     fs::create_dir_all(&folder).with_context(|| format!("create {GENERATED}"))?;
@@ -55,22 +58,21 @@ pub(crate) fn write(root: &Path) -> Result<Vec<String>> {
 /// # Errors
 ///
 /// As [`write`].
-pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn check(root: &Path) -> Result<Vec<Difference>> {
     let wanted = generate(&root.join(PROTO_ROOT))?;
     Ok(differences(&wanted, &read_folder(&root.join(GENERATED))?))
 }
 
 /// Names the files in which the two sets differ.
-fn differences(wanted: &Generated, present: &Generated) -> Vec<String> {
+fn differences(wanted: &Generated, present: &Generated) -> Vec<Difference> {
+    let path = |name: &String| format!("{GENERATED}/{name}");
     let stale = wanted.iter().filter_map(|(name, text)| match present.get(name) {
-        None => Some(format!("{GENERATED}/{name}: missing")),
-        Some(found) if found != text => Some(format!("{GENERATED}/{name}: stale")),
+        None => Some((path(name), "missing")),
+        Some(found) if found != text => Some((path(name), "stale")),
         Some(_) => None,
     });
-    let surplus = present
-        .keys()
-        .filter(|name| !wanted.contains_key(*name))
-        .map(|name| format!("{GENERATED}/{name}: not generated from any .proto file"));
+    let surplus = present.keys().filter(|name| !wanted.contains_key(*name));
+    let surplus = surplus.map(|name| (path(name), "not generated from any .proto file"));
     stale.chain(surplus).collect()
 }
 
@@ -177,8 +179,8 @@ mod tests {
         assert_eq!(check(root.path()).unwrap().len(), 2, "both files are missing at first");
         assert!(!root.path().join(GENERATED).exists());
         write(root.path()).unwrap();
-        assert_eq!(check(root.path()).unwrap(), Vec::<String>::new());
-        assert_eq!(write(root.path()).unwrap(), Vec::<String>::new());
+        assert_eq!(check(root.path()).unwrap(), []);
+        assert_eq!(write(root.path()).unwrap(), []);
     }
 
     #[test]
@@ -191,11 +193,11 @@ mod tests {
         )
         .unwrap();
         fs::write(root.path().join(GENERATED).join("old.rs"), "").unwrap();
-        let found = check(root.path()).unwrap().join("\n");
-        assert!(found.contains("fabricast.v1.rs: stale"), "{found}");
-        assert!(found.contains("old.rs: not generated"), "{found}");
+        let found: Vec<_> = check(root.path()).unwrap();
+        assert!(found.contains(&(format!("{GENERATED}/fabricast.v1.rs"), "stale")), "{found:?}");
+        assert!(found.iter().any(|(file, _)| file.ends_with("old.rs")), "{found:?}");
         write(root.path()).unwrap();
-        assert_eq!(check(root.path()).unwrap(), Vec::<String>::new());
+        assert_eq!(check(root.path()).unwrap(), []);
     }
 
     #[test]

@@ -1,0 +1,246 @@
+//! Prints the budgets of the design beside what the benches measure.
+//!
+//! A figure over its budget is reported, not failed: the machine decides it as much as the code
+//! does. A bench that is gone or prints something else is failed, for then nobody would notice.
+
+mod divan;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use divan::Measured;
+
+/// The figures to reach, and which bench measures each.
+const BUDGETS: &str = "xtask/budgets.toml";
+
+/// Runs the benches and prints the report. `false` if a bench is missing or cannot be read.
+///
+/// # Errors
+///
+/// A table of budgets that cannot be read, or a bench that fails.
+pub(crate) fn report(root: &Path) -> Result<(String, bool)> {
+    let text = fs::read_to_string(root.join(BUDGETS)).with_context(|| format!("read {BUDGETS}"))?;
+    let (packages, budgets) = parse_budgets(&text)?;
+    let mut measured = Vec::new();
+    for package in &packages {
+        measured.extend(divan::parse(&run_benches(root, package)?)?);
+    }
+    compare(&budgets, &measured)
+}
+
+fn run_benches(root: &Path, package: &str) -> Result<String> {
+    let output = Command::new("cargo")
+        .args(["bench", "--quiet", "--package", package, "--bench", "*"])
+        .current_dir(root)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("run the benches of {package}"))?;
+    if !output.status.success() {
+        bail!("the benches of {package} failed");
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("read the benches of {package}"))
+}
+
+/// One line of the design's table of budgets.
+#[derive(Debug)]
+struct Budget {
+    /// What is done.
+    work: String,
+    /// Path of the bench, such as `forwarding/batch/900`; `None` if there is none yet.
+    bench: Option<String>,
+    limit: Limit,
+    /// Where the budget comes from.
+    source: String,
+}
+
+#[derive(Debug)]
+enum Limit {
+    AtMost(Quantity),
+    AtLeast(Quantity),
+}
+
+/// A number with its unit.
+#[derive(Clone, Debug, PartialEq)]
+struct Quantity {
+    /// As written.
+    text: String,
+    /// In seconds, or in items a second.
+    value: f64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Rate,
+}
+
+impl Quantity {
+    /// Reads what a budget or divan says, such as `25 ms` or `3.1 Mitem/s`.
+    fn parse(text: &str) -> Result<Self> {
+        let (number, unit) = text.trim().split_once(' ').context("a number and a unit")?;
+        let (scale, kind) = match unit.trim() {
+            "ps" => (1e-12, Kind::Time),
+            "ns" => (1e-9, Kind::Time),
+            "us" | "µs" => (1e-6, Kind::Time),
+            "ms" => (1e-3, Kind::Time),
+            "s" => (1.0, Kind::Time),
+            "m" => (60.0, Kind::Time),
+            "item/s" => (1.0, Kind::Rate),
+            "Kitem/s" => (1e3, Kind::Rate),
+            "Mitem/s" => (1e6, Kind::Rate),
+            "Gitem/s" => (1e9, Kind::Rate),
+            other => bail!("'{other}' is no unit of '{text}'"),
+        };
+        let number: f64 =
+            number.parse().with_context(|| format!("'{text}' starts with a number"))?;
+        Ok(Self { text: text.trim().to_owned(), value: number * scale, kind })
+    }
+}
+
+fn parse_budgets(text: &str) -> Result<(Vec<String>, Vec<Budget>)> {
+    let table: toml::Table = text.parse().with_context(|| format!("read {BUDGETS}"))?;
+    let list = |key: &str| table.get(key).and_then(toml::Value::as_array).cloned();
+    let packages = list("packages").context("budgets need a list of packages")?;
+    let packages: Option<Vec<String>> =
+        packages.iter().map(|package| package.as_str().map(str::to_owned)).collect();
+    let mut budgets = Vec::new();
+    for entry in list("budget").context("budgets need [[budget]] entries")? {
+        let field = |key: &str| entry.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+        let work = field("work").context("a budget says what work it is for")?;
+        let limit = match (field("at_most"), field("at_least")) {
+            (Some(most), None) => Quantity::parse(&most).map(Limit::AtMost),
+            (None, Some(least)) => Quantity::parse(&least).map(Limit::AtLeast),
+            _ => bail!("'{work}' needs either at_most or at_least"),
+        };
+        let limit = limit.with_context(|| format!("read the budget of '{work}'"))?;
+        let source = field("source").with_context(|| format!("'{work}' names its source"))?;
+        budgets.push(Budget { work, bench: field("bench"), limit, source });
+    }
+    Ok((packages.context("packages are named by texts")?, budgets))
+}
+
+/// Sets measured figures beside their budgets.
+fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> {
+    let mut report = String::new();
+    let mut complete = true;
+    for budget in budgets {
+        let (bound, limit) = match &budget.limit {
+            Limit::AtMost(limit) => ("<=", limit),
+            Limit::AtLeast(limit) => (">=", limit),
+        };
+        let found = match &budget.bench {
+            None => "not measured yet".to_owned(),
+            Some(bench) => match figure(bench, limit.kind, measured) {
+                Ok(figure) => format!("{}  {}", figure.text, verdict(&budget.limit, &figure)),
+                Err(error) => {
+                    complete = false;
+                    format!("MISSING: {error:#}")
+                }
+            },
+        };
+        writeln!(report, "{}", budget.work)?;
+        writeln!(report, "    budget {bound} {}; measured {found}", limit.text)?;
+        writeln!(report, "    ({})", budget.source)?;
+    }
+    Ok((report, complete))
+}
+
+fn figure(bench: &str, kind: Kind, measured: &[Measured]) -> Result<Quantity> {
+    let found = measured.iter().find(|found| found.path == bench);
+    let found = found.with_context(|| format!("no bench prints '{bench}'"))?;
+    let text = match kind {
+        Kind::Time => Some(&found.median),
+        Kind::Rate => found.rate.as_ref(),
+    };
+    Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)
+}
+
+fn verdict(limit: &Limit, figure: &Quantity) -> String {
+    let (kept, ratio) = match limit {
+        Limit::AtMost(limit) => (figure.value <= limit.value, figure.value / limit.value),
+        Limit::AtLeast(limit) => (figure.value >= limit.value, figure.value / limit.value),
+    };
+    let word = if kept { "ok" } else { "OVER BUDGET" };
+    format!("{word} ({:.0} % of the budget's figure)", ratio * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = r#"
+        packages = ["fabricast-a"]
+        [[budget]]
+        work = "plan"
+        bench = "plan/big"
+        at_most = "25 ms"
+        source = "DESIGN.md"
+        [[budget]]
+        work = "hops"
+        bench = "hops/all"
+        at_least = "2 Mitem/s"
+        source = "DESIGN.md"
+        [[budget]]
+        work = "join"
+        at_most = "5 us"
+        source = "DESIGN.md"
+    "#;
+
+    fn measured(path: &str, median: &str, rate: Option<&str>) -> Measured {
+        Measured { path: path.into(), median: median.into(), rate: rate.map(str::to_owned) }
+    }
+
+    #[test]
+    fn budgets_stand_beside_figures_and_what_nobody_measures_is_said() {
+        let (packages, budgets) = parse_budgets(TABLE).unwrap();
+        assert_eq!(packages, ["fabricast-a"]);
+        let figures =
+            [measured("plan/big", "30 ms", None), measured("hops/all", "1 s", Some("3 Mitem/s"))];
+        let (report, complete) = compare(&budgets, &figures).unwrap();
+        assert!(complete, "a figure over its budget fails nothing");
+        assert!(report.contains("<= 25 ms; measured 30 ms  OVER BUDGET (120 %"), "{report}");
+        assert!(report.contains(">= 2 Mitem/s; measured 3 Mitem/s  ok (150 %"), "{report}");
+        assert!(report.contains("<= 5 us; measured not measured yet"), "{report}");
+    }
+
+    #[test]
+    fn a_bench_that_is_gone_or_counts_nothing_is_incomplete() {
+        let (_, budgets) = parse_budgets(TABLE).unwrap();
+        let (report, complete) = compare(&budgets, &[measured("hops/all", "1 s", None)]).unwrap();
+        assert!(!complete);
+        assert!(report.contains("no bench prints 'plan/big'"), "{report}");
+        assert!(report.contains("'hops/all' counts no items"), "{report}");
+    }
+
+    #[test]
+    fn quantities_compare_across_units() {
+        let value = |text: &str| Quantity::parse(text).unwrap().value;
+        assert!(value("1.5 ms") > value("900 µs"));
+        assert!(value("900 us") > value("899 µs"));
+        assert!(value("1 Gitem/s") > value("2 Mitem/s"));
+        for bad in ["", "25", "ms", "25 parsecs", "x ms"] {
+            assert!(Quantity::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_budget_without_figure_or_source_is_an_error_that_names_it() {
+        let without = |line: &str| parse_budgets(&TABLE.replacen(line, "", 1)).unwrap_err();
+        assert!(format!("{:#}", without("at_most = \"25 ms\"")).contains("'plan'"));
+        assert!(format!("{:#}", without("source = \"DESIGN.md\"")).contains("'plan'"));
+    }
+
+    #[test]
+    fn the_table_in_the_repository_can_be_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let text = fs::read_to_string(root.join(BUDGETS)).unwrap();
+        let (packages, budgets) = parse_budgets(&text).unwrap();
+        assert!(!packages.is_empty());
+        assert!(!budgets.is_empty());
+    }
+}
