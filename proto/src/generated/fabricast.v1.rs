@@ -1774,6 +1774,9 @@ pub struct Member {
     /// Output only. Revision at which the process joined.
     #[prost(uint64, tag = "6")]
     pub joined_revision: u64,
+    /// Output only. Incarnation of the node.
+    #[prost(uint64, tag = "7")]
+    pub incarnation: u64,
 }
 /// How a group is served by the hardware.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4186,6 +4189,9 @@ pub struct GetRouteStatusResponse {
     /// What breaks the regularity of the fat tree.
     #[prost(string, repeated, tag = "18")]
     pub irregularities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The switches hold exactly the tables that the records ask for; nothing waits to be taken away.
+    #[prost(bool, tag = "19")]
+    pub settled: bool,
 }
 /// Request of ExplainRoute.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5341,6 +5347,12 @@ pub struct LeaveGroupResponse {
     /// Revision of the change.
     #[prost(uint64, tag = "1")]
     pub revision: u64,
+    /// Number of the group.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// The rank that is free now.
+    #[prost(uint32, tag = "3")]
+    pub pn: u32,
 }
 /// Request of DeleteGroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5375,6 +5387,9 @@ pub struct GetGroupResponse {
     /// The group with its members.
     #[prost(message, optional, tag = "1")]
     pub group: ::core::option::Option<Group>,
+    /// Revision of the records.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
 }
 /// Request of ListGroups.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
