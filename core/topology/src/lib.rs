@@ -12,6 +12,7 @@
 mod fat_tree;
 mod faults;
 mod graph;
+pub mod ibnetdiscover;
 mod ids;
 pub mod spec;
 mod tables;

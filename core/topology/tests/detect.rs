@@ -1,4 +1,5 @@
 //! Detection gives back what was generated, and names exactly what was taken away.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{

@@ -243,17 +243,27 @@ impl GraphBuilder {
         number
     }
 
-    /// Renumbers the speeds by their text, so that equal graphs have equal columns.
+    /// Renumbers the speeds by their text and forgets those of ports without a
+    /// cable, so that equal graphs have equal columns.
     fn order_speeds(&mut self) -> Names {
+        self.port_speeds.resize(self.peers.len(), 0);
+        self.endpoint_speeds.resize(self.attachments.len(), 0);
+        let mut used = vec![false; self.speeds.len() + 1];
+        let ports = self.port_speeds.iter_mut().zip(&self.peers);
+        let endpoints = self.endpoint_speeds.iter_mut().zip(&self.attachments);
+        for (speed, cable) in ports.chain(endpoints) {
+            if *cable == NONE {
+                *speed = 0;
+            }
+            used[*speed as usize] = true;
+        }
         let mut names = Names::default();
         names.push("");
-        let mut renumbered = vec![0; self.speeds.len() + 1];
-        for (text, number) in &self.speeds {
+        let mut renumbered = vec![0; used.len()];
+        for (text, number) in self.speeds.iter().filter(|(_, number)| used[**number as usize]) {
             renumbered[*number as usize] = dense(names.len());
             names.push(text);
         }
-        self.port_speeds.resize(self.peers.len(), 0);
-        self.endpoint_speeds.resize(self.attachments.len(), 0);
         for speed in self.port_speeds.iter_mut().chain(&mut self.endpoint_speeds) {
             *speed = renumbered[*speed as usize];
         }
