@@ -9,9 +9,10 @@
 //! [tic]
 //! listen = "127.0.0.1:7401"
 //! store = "tic.redb"
+//! topology = "cluster.ibnetdiscover"
 //!
 //! [router]
-//! topology = "cluster.ibnetdiscover"
+//! colors = 16
 //! ```
 //!
 //! A field is overridden by a variable `FABRICAST_<SECTION>__<KEY>`, such as

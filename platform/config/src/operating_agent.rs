@@ -9,13 +9,15 @@ use serde::Deserialize;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_listen, check_longer, check_positive};
+use crate::value::{PeerAddress, check_attempts, check_listen, check_longer, check_positive};
 
 /// Checked settings of an operating agent process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatingAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// Address that the TIC and other nodes are given; `None`: the one it listens on.
+    pub advertise: Option<PeerAddress>,
     /// The TIC.
     pub tic: PeerAddress,
     /// The fabric that the endpoints are attached to.
@@ -26,8 +28,10 @@ pub struct OperatingAgentConfig {
     pub report_interval: Duration,
     /// A group agent hosted here probes a node that has not reported for this time.
     pub report_timeout: Duration,
-    /// A probed node that has not answered for this time is reported failed.
+    /// How long to wait for the answer to one probe.
     pub probe_timeout: Duration,
+    /// Probes without an answer, one after the other, that are a verdict; at least 1.
+    pub probe_attempts: u32,
 }
 
 /// One compute node.
@@ -48,6 +52,9 @@ pub struct RawOperatingAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Address at which other nodes reach this process, `host:port`. Default: the one it listens
+    /// on, which must then be an address of one interface.
+    pub advertise: Option<String>,
     /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
     pub tic: String,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
@@ -64,6 +71,8 @@ pub struct RawOperatingAgentConfig {
     /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
+    /// Default 2: one lost message expels nobody.
+    pub probe_attempts: u32,
 }
 
 /// One compute node as written.
@@ -82,12 +91,14 @@ impl Default for RawOperatingAgentConfig {
         Self {
             listen: ports::loopback(ports::OPERATING_AGENT),
             allow_plaintext: false,
+            advertise: None,
             tic: ports::local_peer(ports::TIC),
             fabric: ports::local_peer(ports::FABRIC),
             nodes: Vec::new(),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             probe_timeout: Duration::from_millis(500),
+            probe_attempts: 2,
         }
     }
 }
@@ -100,22 +111,31 @@ impl Role for OperatingAgentConfig {
         check_listen(problems, raw.listen, raw.allow_plaintext);
         check_positive(problems, "report_interval", raw.report_interval);
         check_positive(problems, "probe_timeout", raw.probe_timeout);
+        check_attempts(problems, raw.probe_attempts);
         check_longer(
             problems,
             ("report_timeout", raw.report_timeout),
             ("report_interval", raw.report_interval),
         );
+        if raw.advertise.is_none() && raw.listen.ip().is_unspecified() {
+            let what = format!("missing; nobody can reach {}, where it listens", raw.listen);
+            problems.add("advertise", what);
+        }
+        let advertise =
+            raw.advertise.and_then(|text| PeerAddress::check(problems, "advertise", &text));
         let tic = PeerAddress::check(problems, "tic", &raw.tic);
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
         let nodes = check_nodes(problems, raw.nodes);
         Some(Self {
             listen: raw.listen,
+            advertise,
             tic: tic?,
             fabric: fabric?,
             nodes: nodes?,
             report_interval: raw.report_interval,
             report_timeout: raw.report_timeout,
             probe_timeout: raw.probe_timeout,
+            probe_attempts: raw.probe_attempts,
         })
     }
 }

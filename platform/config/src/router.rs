@@ -1,7 +1,6 @@
-//! Settings of the route service.
+//! Settings of the route service. The topology is not among them: it comes from the TIC.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_topology::TableKind;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_colors, check_listen, check_path};
+use crate::value::{PeerAddress, check_colors, check_listen, check_positive};
 
 /// Checked settings of the route service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +20,6 @@ pub struct RouterConfig {
     pub tic: PeerAddress,
     /// Switch agents, at least one; each says itself which switches it programs.
     pub switch_agents: Vec<PeerAddress>,
-    /// Topology file.
-    pub topology: PathBuf,
     /// How trees are computed.
     pub engine: Engine,
     /// Table entries that may be used, at least 1.
@@ -31,6 +28,8 @@ pub struct RouterConfig {
     pub tables: TableKind,
     /// How long new and old entries stand side by side.
     pub drain: Duration,
+    /// Interval at which all tables are read back and compared.
+    pub read_back: Duration,
 }
 
 /// Section `[router]` as written.
@@ -46,9 +45,6 @@ pub struct RawRouterConfig {
     pub tic: String,
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
-    /// Topology file, as `ibnetdiscover` prints it. No default: a wrong topology means wrong
-    /// tables.
-    pub topology: Option<PathBuf>,
     /// Default `c-mr4lms-fixed`: the only engine whose tables are a pure function of the groups.
     pub engine: Engine,
     /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
@@ -59,6 +55,10 @@ pub struct RawRouterConfig {
     /// go. Default 50ms: far longer than a packet lives, far shorter than a join waits.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
+    /// Interval at which all tables are read back from the switches and compared. Default 1m:
+    /// what changes a table behind our back is rare, and reading 40 000 tables is work.
+    #[serde(with = "humantime_serde")]
+    pub read_back: Duration,
 }
 
 /// How trees are computed.
@@ -77,11 +77,11 @@ impl Default for RawRouterConfig {
             allow_plaintext: false,
             tic: ports::local_peer(ports::TIC),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
-            topology: None,
             engine: Engine::default(),
             colors: 32,
             tables: TableKind::PerPort,
             drain: Duration::from_millis(50),
+            read_back: Duration::from_secs(60),
         }
     }
 }
@@ -93,6 +93,7 @@ impl Role for RouterConfig {
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
         check_listen(problems, raw.listen, raw.allow_plaintext);
         check_colors(problems, raw.colors);
+        check_positive(problems, "read_back", raw.read_back);
         if raw.switch_agents.is_empty() {
             problems.add("switch_agents", "empty; without an agent no switch can be programmed");
         }
@@ -106,16 +107,15 @@ impl Role for RouterConfig {
             }
             switch_agents.extend(agent);
         }
-        let topology = check_path(problems, "topology", raw.topology);
         Some(Self {
             listen: raw.listen,
             tic: tic?,
             switch_agents,
-            topology: topology?,
             engine: raw.engine,
             colors: raw.colors,
             tables: raw.tables,
             drain: raw.drain,
+            read_back: raw.read_back,
         })
     }
 }

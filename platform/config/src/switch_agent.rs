@@ -2,25 +2,32 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, Secret, check_listen};
+use crate::value::{PeerAddress, Secret, check_listen, check_name, check_positive};
 
 /// Checked settings of a switch agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// Its name, unique among switch agents.
+    pub name: String,
+    /// The TIC, which is told of failed parts of the fabric.
+    pub tic: PeerAddress,
     /// The emulated fabric whose switches it programs.
     pub fabric: PeerAddress,
     /// Key that the fabric wants to see.
     pub management_key: Secret,
     /// Node ids of the switches it programs; `None` for all.
     pub switches: Option<BTreeSet<String>>,
+    /// Time between two reports of failed parts when nothing changes.
+    pub report_interval: Duration,
 }
 
 /// Section `[switch_agent]` as written.
@@ -32,6 +39,10 @@ pub struct RawSwitchAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Its name. No default: two agents of one name would overwrite each other's reports.
+    pub name: Option<String>,
+    /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
+    pub tic: String,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
     /// Key that the fabric wants to see. No default: a key that everyone knows is none.
@@ -39,6 +50,9 @@ pub struct RawSwitchAgentConfig {
     /// Node ids such as `S-ec0d9a0300ec8240`. Left out: all switches of the fabric, which is
     /// right for a single agent.
     pub switches: Option<Vec<String>>,
+    /// Default 1s: what failed is reported at once, so this only makes up for a lost report.
+    #[serde(with = "humantime_serde")]
+    pub report_interval: Duration,
 }
 
 impl Default for RawSwitchAgentConfig {
@@ -46,9 +60,12 @@ impl Default for RawSwitchAgentConfig {
         Self {
             listen: ports::loopback(ports::SWITCH_AGENT),
             allow_plaintext: false,
+            name: None,
+            tic: ports::local_peer(ports::TIC),
             fabric: ports::local_peer(ports::FABRIC),
             management_key: None,
             switches: None,
+            report_interval: Duration::from_secs(1),
         }
     }
 }
@@ -59,14 +76,20 @@ impl Role for SwitchAgentConfig {
 
     fn check(raw: RawSwitchAgentConfig, problems: &mut Problems) -> Option<Self> {
         check_listen(problems, raw.listen, raw.allow_plaintext);
+        check_positive(problems, "report_interval", raw.report_interval);
+        let name = check_name(problems, "name", raw.name);
+        let tic = PeerAddress::check(problems, "tic", &raw.tic);
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
         let management_key = Secret::check(problems, "management_key", raw.management_key);
         let switches = raw.switches.map(|names| check_switches(problems, names));
         Some(Self {
             listen: raw.listen,
+            name: name?,
+            tic: tic?,
             fabric: fabric?,
             management_key: management_key?,
             switches,
+            report_interval: raw.report_interval,
         })
     }
 }

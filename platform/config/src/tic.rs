@@ -1,14 +1,18 @@
 //! Settings of the TIC.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_topology::TableKind;
 use serde::Deserialize;
 
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{StoreLocation, check_listen, check_positive};
+use crate::value::{
+    StoreLocation, check_attempts, check_colors, check_listen, check_path, check_positive,
+};
 
 /// Checked settings of the TIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +21,18 @@ pub struct TicConfig {
     pub listen: SocketAddr,
     /// Where groups, members and nodes are kept.
     pub store: StoreLocation,
-    /// A node that has not reported for this time is probed.
+    /// Topology file; the route service downloads it from the TIC.
+    pub topology: PathBuf,
+    /// Table entries that groups may use, at least 1; MGIDs are chosen by it.
+    pub colors: u16,
+    /// How the switches key their tables.
+    pub tables: TableKind,
+    /// A host of group agents that has not reported for this time is probed.
     pub report_timeout: Duration,
-    /// A probed node that has not answered for this time is expelled.
+    /// How long to wait for the answer to one probe.
     pub probe_timeout: Duration,
+    /// Probes without an answer, one after the other, that are a verdict; at least 1.
+    pub probe_attempts: u32,
 }
 
 /// Section `[tic]` as written.
@@ -35,6 +47,12 @@ pub struct RawTicConfig {
     /// `memory`, or the path of the store's file. No default: records that vanish with the
     /// process must be a choice.
     pub store: Option<String>,
+    /// Topology file, as `ibnetdiscover` prints it. No default: there is no usual network.
+    pub topology: Option<PathBuf>,
+    /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
+    pub colors: u16,
+    /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
+    pub tables: TableKind,
     /// Default 2s: four reports of an operating agent at its default interval, so that one lost
     /// report or a pause of a second expels nobody.
     #[serde(with = "humantime_serde")]
@@ -42,6 +60,8 @@ pub struct RawTicConfig {
     /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
+    /// Default 2: one lost message expels nobody.
+    pub probe_attempts: u32,
 }
 
 impl Default for RawTicConfig {
@@ -50,8 +70,12 @@ impl Default for RawTicConfig {
             listen: ports::loopback(ports::TIC),
             allow_plaintext: false,
             store: None,
+            topology: None,
+            colors: 32,
+            tables: TableKind::PerPort,
             report_timeout: Duration::from_secs(2),
             probe_timeout: Duration::from_millis(500),
+            probe_attempts: 2,
         }
     }
 }
@@ -62,13 +86,21 @@ impl Role for TicConfig {
 
     fn check(raw: RawTicConfig, problems: &mut Problems) -> Option<Self> {
         check_listen(problems, raw.listen, raw.allow_plaintext);
+        check_colors(problems, raw.colors);
         check_positive(problems, "report_timeout", raw.report_timeout);
         check_positive(problems, "probe_timeout", raw.probe_timeout);
+        check_attempts(problems, raw.probe_attempts);
+        let store = StoreLocation::check(problems, "store", raw.store);
+        let topology = check_path(problems, "topology", raw.topology);
         Some(Self {
             listen: raw.listen,
-            store: StoreLocation::check(problems, "store", raw.store)?,
+            store: store?,
+            topology: topology?,
+            colors: raw.colors,
+            tables: raw.tables,
             report_timeout: raw.report_timeout,
             probe_timeout: raw.probe_timeout,
+            probe_attempts: raw.probe_attempts,
         })
     }
 }

@@ -127,6 +127,27 @@ pub(crate) fn check_longer(
     }
 }
 
+/// Refuses a verdict without a single probe.
+pub(crate) fn check_attempts(problems: &mut Problems, attempts: u32) {
+    if attempts == 0 {
+        problems.add("probe_attempts", "must be at least 1: nobody is given up unasked");
+    }
+}
+
+/// Refuses an empty name.
+pub(crate) fn check_name(
+    problems: &mut Problems,
+    field: &str,
+    name: Option<String>,
+) -> Option<String> {
+    let name = problems.required(field, name)?;
+    if name.is_empty() {
+        problems.add(field, "empty");
+        return None;
+    }
+    Some(name)
+}
+
 /// Refuses an empty path.
 pub(crate) fn check_path(
     problems: &mut Problems,

@@ -11,13 +11,13 @@ use fabricast_config::{
 
 /// Loads from a file with this text and these variables; the messages name the file `F`.
 fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<String>> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a scratch folder");
     let path = folder.path().join("fabricast.toml");
-    fs::write(&path, text).unwrap();
+    fs::write(&path, text).expect("a scratch file");
     let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     let sources = Sources { file: Some(path.clone()), variables, flags: Vec::new() };
     load::<R>(&sources).map_err(|errors| {
-        let text = errors.to_string().replace(path.to_str().unwrap(), "F");
+        let text = errors.to_string().replace(&*path.to_string_lossy(), "F");
         text.lines().map(str::to_owned).collect()
     })
 }
@@ -28,11 +28,11 @@ fn complaints<R: Role + std::fmt::Debug>(text: &str, variables: &[(&str, &str)])
 
 #[test]
 fn what_has_no_sensible_default_is_asked_for_and_the_rest_is_not() {
-    assert_eq!(complaints::<TicConfig>("", &[]), ["tic.store: missing; it has no default"]);
     assert_eq!(
-        complaints::<RouterConfig>("", &[]),
-        ["router.topology: missing; it has no default"]
+        complaints::<TicConfig>("", &[]),
+        ["tic.store: missing; it has no default", "tic.topology: missing; it has no default"]
     );
+    assert!(load_text::<RouterConfig>("", &[]).is_ok());
     assert_eq!(
         complaints::<FabricConfig>("", &[]),
         [
@@ -42,7 +42,10 @@ fn what_has_no_sensible_default_is_asked_for_and_the_rest_is_not() {
     );
     assert_eq!(
         complaints::<SwitchAgentConfig>("", &[]),
-        ["switch_agent.management_key: missing; it has no default"]
+        [
+            "switch_agent.name: missing; it has no default",
+            "switch_agent.management_key: missing; it has no default",
+        ]
     );
     assert_eq!(
         complaints::<OperatingAgentConfig>("", &[]),
@@ -55,12 +58,12 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     let file = "
         [tic]
         store = 'memory'
-        [router]
         topology = 'net.ibnetdiscover'
         [fabric]
         topology = 'net.ibnetdiscover'
         management_key = 'k'
         [switch_agent]
+        name = 'a'
         management_key = 'k'
         [[operating_agent.nodes]]
         name = 'h0'
@@ -73,6 +76,9 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     assert_eq!(tic.store, StoreLocation::Memory);
     assert_eq!(router.tic.as_str(), tic.listen.to_string());
     assert_eq!(router.switch_agents[0].as_str(), switch_agent.listen.to_string());
+    assert_eq!(switch_agent.tic.as_str(), tic.listen.to_string());
+    assert_eq!(tic.topology, fabric.topology);
+    assert_eq!((tic.colors, tic.tables), (fabric.colors, fabric.tables));
     assert_eq!(switch_agent.fabric.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.fabric.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.nodes[0].endpoints, ["h0"]);
@@ -88,7 +94,7 @@ fn flag_beats_variable_beats_file_beats_default() {
     let path = folder.path().join("f.toml");
     fs::write(
         &path,
-        "[router]\ntopology = 'file'\ntic = 'file:1'\ncolors = 8\ndrain = '1s'\n[tic]\nstore = 'x'",
+        "[router]\nread_back = '3s'\ntic = 'file:1'\ncolors = 8\ndrain = '1s'\n[tic]\nstore = 'x'",
     )
     .unwrap();
     let mut sources = Sources { file: Some(path), ..Sources::default() };
@@ -108,15 +114,15 @@ fn flag_beats_variable_beats_file_beats_default() {
     assert_eq!(router.tic.as_str(), "flag:1");
     assert_eq!(router.switch_agents.len(), 2);
     assert_eq!(router.switch_agents[1].as_str(), "b:2");
-    assert_eq!(router.topology.to_str(), Some("file"));
+    assert_eq!(router.read_back, Duration::from_secs(3));
     assert_eq!(router.drain, Duration::from_secs(1));
     assert_eq!(router.listen.port(), 7402);
 }
 
 #[test]
 fn a_variable_for_a_text_is_never_taken_for_a_number() {
-    let key: SwitchAgentConfig =
-        load_text("", &[("FABRICAST_SWITCH_AGENT__MANAGEMENT_KEY", "1234")]).unwrap();
+    let variables = [("FABRICAST_SWITCH_AGENT__MANAGEMENT_KEY", "1234")];
+    let key: SwitchAgentConfig = load_text("[switch_agent]\nname = 'a'", &variables).unwrap();
     assert_eq!(key.management_key.reveal(), "1234");
 }
 
@@ -127,7 +133,7 @@ fn every_mistake_in_a_file_is_reported_in_one_run_with_its_line() {
 listen = '127.0.0.1'
 tic = 7
 switch_agents = ['a:1', 'b', 'a:1']
-topolgy = 'net'
+trees = 3
 engine = 'c-mr4lms'
 colors = 70000
 tables = 'per-switch'
@@ -146,10 +152,9 @@ allow_plaintext = 'yes'
             "F:6: router.engine: unknown variant `c-mr4lms`, expected `c-mr4lms-fixed`",
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected a string",
-            "F:5: router.topolgy: unknown field `topolgy`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `topology`, `engine`, `colors`, `tables`, `drain`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `colors`, `tables`, `drain`, `read_back`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
-            "router.topology: missing; it has no default",
         ]
     );
 }
@@ -158,6 +163,8 @@ allow_plaintext = 'yes'
 fn mistakes_in_variables_and_flags_name_them() {
     let variables = [
         ("FABRICAST_TIC__STORE", "memory"),
+        ("FABRICAST_TIC__TOPOLOGY", "f"),
+        ("FABRICAST_TIC__PROBE_ATTEMPTS", "0"),
         ("FABRICAST_TIC__LISTEN", "nowhere"),
         ("FABRICAST_TIC__PROBE_TIMEOUT", "0s"),
         ("FABRICAST_TIC__LISTN", "127.0.0.1:1"),
@@ -169,10 +176,14 @@ fn mistakes_in_variables_and_flags_name_them() {
         "FABRICAST_TIC__LISTEN: tic.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
         "FABRICAST_TIC__LISTN: tic.listn: unknown field `listn`",
         "FABRICAST_TIC__PROBE_TIMEOUT: tic.probe_timeout: must be longer than 0s",
+        "FABRICAST_TIC__PROBE_ATTEMPTS: tic.probe_attempts: must be at least 1",
     ] {
         assert!(found.contains(expected), "{expected} is not in\n{found}");
     }
-    let flags = Sources::default().flag("store", "", "--store").flag("listen", "8080", "--listen");
+    let flags = Sources::default()
+        .flag("topology", "f", "--topology")
+        .flag("store", "", "--store")
+        .flag("listen", "8080", "--listen");
     assert_eq!(
         load::<TicConfig>(&flags).unwrap_err().to_string(),
         "--listen: tic.listen: invalid type: integer `8080`, expected socket address such as 127.0.0.1:7401\n\
@@ -196,9 +207,9 @@ fn a_file_that_is_no_toml_is_refused_with_line_and_nothing_else() {
 
 #[test]
 fn plain_text_beyond_this_machine_must_be_asked_for() {
-    let open = "[tic]\nstore = 'memory'\nlisten = '0.0.0.0:7401'\n";
+    let open = "[tic]\nstore = 'memory'\ntopology = 'f'\nlisten = '0.0.0.0:7401'\n";
     let found = complaints::<TicConfig>(open, &[]);
-    assert!(found[0].starts_with("F:3: tic.listen: 0.0.0.0:7401 can be reached"), "{found:?}");
+    assert!(found[0].starts_with("F:4: tic.listen: 0.0.0.0:7401 can be reached"), "{found:?}");
     let accepted = format!("{open}allow_plaintext = true\n");
     assert_eq!(load_text::<TicConfig>(&accepted, &[]).unwrap().listen.port(), 7401);
 }
@@ -214,7 +225,7 @@ fn colors_zero_empty_keys_and_empty_paths_are_refused() {
         ]
     );
     assert_eq!(
-        complaints::<RouterConfig>("[router]\nswitch_agents = []\ntopology = 'f'", &[]),
+        complaints::<RouterConfig>("[router]\nswitch_agents = []", &[]),
         ["F:2: router.switch_agents: empty; without an agent no switch can be programmed"]
     );
 }
@@ -256,21 +267,42 @@ endpoints = 'e4'
 
 #[test]
 fn a_filter_of_switches_is_a_set_with_something_in_it() {
-    let with = |switches: &str| format!("[switch_agent]\nmanagement_key='k'\nswitches={switches}");
+    let with = |switches: &str| {
+        format!("[switch_agent]\nname='a'\nmanagement_key='k'\nswitches={switches}")
+    };
     let config: SwitchAgentConfig = load_text(&with("['S-b', 'S-a']"), &[]).unwrap();
     assert_eq!(config.switches.unwrap().into_iter().collect::<Vec<_>>(), ["S-a", "S-b"]);
     let everything: SwitchAgentConfig =
-        load_text("[switch_agent]\nmanagement_key='k'", &[]).unwrap();
+        load_text("[switch_agent]\nname='a'\nmanagement_key='k'", &[]).unwrap();
     assert_eq!(everything.switches, None);
     assert_eq!(
         complaints::<SwitchAgentConfig>(&with("[]"), &[]),
-        ["F:3: switch_agent.switches: empty; leave it out to mean all switches"]
+        ["F:4: switch_agent.switches: empty; leave it out to mean all switches"]
     );
     assert_eq!(
         complaints::<SwitchAgentConfig>(&with("['', 'S-a', 'S-a']"), &[]),
         [
-            "F:3: switch_agent.switches[0]: empty; expected a node id such as S-ec0d9a0300ec8240",
-            "F:3: switch_agent.switches[2]: listed twice",
+            "F:4: switch_agent.switches[0]: empty; expected a node id such as S-ec0d9a0300ec8240",
+            "F:4: switch_agent.switches[2]: listed twice",
         ]
     );
+}
+
+#[test]
+fn an_agent_that_listens_everywhere_says_where_it_is_reached() {
+    let file = |more: &str| {
+        format!(
+            "[operating_agent]\nlisten='0.0.0.0:7404'\nallow_plaintext=true\n{more}\n[[operating_agent.nodes]]\nname='a'"
+        )
+    };
+    assert_eq!(
+        complaints::<OperatingAgentConfig>(&file(""), &[]),
+        ["operating_agent.advertise: missing; nobody can reach 0.0.0.0:7404, where it listens"]
+    );
+    assert_eq!(
+        complaints::<OperatingAgentConfig>(&file("advertise='a'"), &[]),
+        ["F:4: operating_agent.advertise: 'a' is not of the form host:port"]
+    );
+    let good: OperatingAgentConfig = load_text(&file("advertise='a:7404'"), &[]).unwrap();
+    assert_eq!(good.advertise.unwrap().as_str(), "a:7404");
 }
