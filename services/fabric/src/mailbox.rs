@@ -1,0 +1,175 @@
+//! What waits to be sent to one attached process: a bounded queue that drops what is too much.
+//!
+//! The copies of one packet share its payload, so a packet to thousands of endpoints of one
+//! process costs little while it waits.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fabricast_emulator::Packet;
+use fabricast_topology::EndpointId;
+use tokio::sync::Notify;
+
+/// Payload bytes that may wait, copies counted one by one.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+/// Packets in one message to the process.
+const BATCH_PACKETS: usize = 1024;
+/// Payload bytes in one message: well below the 4 MiB a receiver takes by default.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// One copy of a packet at its endpoint.
+pub(crate) type Delivery = (EndpointId, Arc<Packet>);
+
+/// The queue of one attached process.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    queue: Mutex<Queue>,
+    filled: Notify,
+    capacity: usize,
+    dropped: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    deliveries: VecDeque<Delivery>,
+    bytes: usize,
+    closed: bool,
+    overflowed: bool,
+}
+
+impl Mailbox {
+    /// Makes an empty queue.
+    ///
+    /// - `capacity`: deliveries that may wait.
+    /// - `dropped`: counts what is dropped, for all mailboxes of the fabric.
+    pub(crate) fn new(capacity: usize, dropped: Arc<AtomicU64>) -> Self {
+        Self { queue: Mutex::default(), filled: Notify::new(), capacity, dropped }
+    }
+
+    /// Queues a delivery, or drops and counts it if the queue is full or closed. Never waits.
+    pub(crate) fn push(&self, endpoint: EndpointId, packet: &Arc<Packet>) {
+        let mut queue = self.lock();
+        let bytes = queue.bytes + packet.payload.len();
+        if queue.closed || queue.deliveries.len() >= self.capacity || bytes > QUEUE_BYTES {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::replace(&mut queue.overflowed, true) {
+                tracing::warn!("receiver too slow, packets dropped");
+            }
+            return;
+        }
+        queue.bytes = bytes;
+        queue.deliveries.push_back((endpoint, Arc::clone(packet)));
+        let was_empty = queue.deliveries.len() == 1;
+        drop(queue);
+        if was_empty {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Takes nothing more; what waits can still be had.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Waits for deliveries and takes some, oldest first; `None` when closed and empty.
+    ///
+    /// For one consumer. Safe to cancel.
+    pub(crate) async fn next_batch(&self) -> Option<Vec<Delivery>> {
+        loop {
+            {
+                let mut queue = self.lock();
+                let batch = queue.take_batch();
+                if !batch.is_empty() {
+                    return Some(batch);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nothing panics while it holds the queue")
+    }
+}
+
+impl Queue {
+    fn take_batch(&mut self) -> Vec<Delivery> {
+        let mut bytes = 0;
+        let mut batch = Vec::new();
+        while batch.len() < BATCH_PACKETS && bytes < BATCH_BYTES {
+            let Some(delivery) = self.deliveries.pop_front() else { break };
+            bytes += delivery.1.payload.len();
+            batch.push(delivery);
+        }
+        self.bytes -= bytes;
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailbox(capacity: usize) -> (Mailbox, Arc<AtomicU64>) {
+        let dropped = Arc::default();
+        (Mailbox::new(capacity, Arc::clone(&dropped)), dropped)
+    }
+
+    fn packet(mgid: u32, bytes: usize) -> Arc<Packet> {
+        Arc::new(Packet { mgid, color: 0, payload: vec![0; bytes] })
+    }
+
+    async fn mgids(mailbox: &Mailbox) -> Option<Vec<u32>> {
+        let batch = mailbox.next_batch().await?;
+        Some(batch.iter().map(|(_, packet)| packet.mgid).collect())
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_dropped_and_counted() {
+        let (mailbox, dropped) = mailbox(2);
+        for mgid in 0..5 {
+            mailbox.push(EndpointId(0), &packet(mgid, 1));
+        }
+        assert_eq!((mgids(&mailbox).await, dropped.load(Ordering::Relaxed)), (Some(vec![0, 1]), 3));
+        mailbox.push(EndpointId(0), &packet(5, 1));
+        assert_eq!(mgids(&mailbox).await, Some(vec![5]));
+    }
+
+    #[tokio::test]
+    async fn a_batch_ends_before_it_is_too_long_for_a_message() {
+        let (mailbox, _) = mailbox(usize::MAX);
+        let count = 2 * BATCH_BYTES / 4096 + 1;
+        for _ in 0..count {
+            mailbox.push(EndpointId(0), &packet(0, 4096));
+        }
+        let half = BATCH_BYTES / 4096;
+        for expected in [half, half, 1] {
+            assert_eq!(mgids(&mailbox).await.unwrap().len(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn payloads_that_wait_are_bounded() {
+        let (mailbox, dropped) = mailbox(usize::MAX);
+        let large = packet(0, QUEUE_BYTES / 2);
+        for _ in 0..3 {
+            mailbox.push(EndpointId(0), &large);
+        }
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_gives_what_it_holds_and_ends() {
+        let (mailbox, _) = mailbox(2);
+        mailbox.push(EndpointId(0), &packet(7, 1));
+        mailbox.close();
+        mailbox.push(EndpointId(0), &packet(8, 1));
+        assert_eq!(mgids(&mailbox).await, Some(vec![7]));
+        assert_eq!(mgids(&mailbox).await, None);
+    }
+}
