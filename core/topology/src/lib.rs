@@ -15,6 +15,7 @@ mod graph;
 pub mod ibnetdiscover;
 mod ids;
 pub mod spec;
+mod summary;
 mod tables;
 
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
@@ -23,4 +24,5 @@ pub use graph::{
     AdapterFacts, AdapterKind, BuildError, EndpointFacts, Graph, GraphBuilder, SwitchFacts,
 };
 pub use ids::{AdapterId, EndpointId, Peer, PortId, SwitchId};
+pub use summary::{FatTreeSummary, GraphSummary};
 pub use tables::{PortSet, TableEntry, TableKind};
