@@ -138,10 +138,9 @@ pub(crate) fn wire_group(
     wire::group(group, address, directory.member_count(group.gn), members)
 }
 
-/// A member as it travels, with its node's address looked up.
+/// A member as it travels, with its node's address and incarnation looked up.
 pub(crate) fn wire_member(directory: &Directory, member: &MemberRecord) -> v1::Member {
-    let address = directory.node(&member.node).map_or("", |node| node.address.as_str());
-    wire::member(member, address)
+    wire::member(member, directory.node(&member.node))
 }
 
 fn wrap(kind: Kind) -> v1::DirectoryChange {

@@ -141,10 +141,10 @@ impl v1::tic_service_server::TicService for Tic {
             incarnation: Incarnation(incarnation),
             process: fields::name("process", &request.process, ProcessName::new)?,
         });
-        let (Answer::Left { revision, .. }, _) = self.decide(command).await? else {
+        let (Answer::Left { gn, pn, revision }, _) = self.decide(command).await? else {
             return Err(mismatch());
         };
-        Ok(Response::new(v1::LeaveGroupResponse { revision: revision.0 }))
+        Ok(Response::new(v1::LeaveGroupResponse { revision: revision.0, gn: gn.0, pn: pn.0 }))
     }
 
     async fn delete_group(
@@ -177,13 +177,13 @@ impl v1::tic_service_server::TicService for Tic {
                 None => Some(Gn(request.gn)),
             };
             let group = gn.and_then(|gn| directory.group(gn))?;
-            Some(wire_group(directory, group, true))
+            Some((wire_group(directory, group, true), directory.revision()))
         });
-        let group = group.ok_or_else(|| {
+        let (group, revision) = group.ok_or_else(|| {
             let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
             Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
         })?;
-        Ok(Response::new(v1::GetGroupResponse { group: Some(group) }))
+        Ok(Response::new(v1::GetGroupResponse { group: Some(group), revision: revision.0 }))
     }
 
     async fn list_groups(

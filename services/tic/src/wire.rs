@@ -45,15 +45,16 @@ pub(crate) fn group(
 
 /// A member as it travels.
 ///
-/// - `address`: where the member's node listens.
-pub(crate) fn member(record: &MemberRecord, address: &str) -> v1::Member {
+/// - `node`: the member's node.
+pub(crate) fn member(record: &MemberRecord, node: Option<&NodeRecord>) -> v1::Member {
     v1::Member {
         pn: record.pn.0,
         node: record.node.as_str().to_owned(),
         endpoint: record.endpoint.as_str().to_owned(),
         process: record.process.as_str().to_owned(),
-        address: address.to_owned(),
+        address: node.map_or_else(String::new, |node| node.address.to_string()),
         joined_revision: record.joined.0,
+        incarnation: node.map_or(0, |node| node.incarnation.0),
     }
 }
 

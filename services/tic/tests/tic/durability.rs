@@ -1,0 +1,186 @@
+//! What was acknowledged survives (G3); what was not is not acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fabricast_proto::v1;
+use fabricast_store::{
+    EmbeddedStore, KeyValue, LeaseId, Snapshot, Store, StoreError, Txn, TxnOutcome, Watch,
+};
+use tokio::sync::mpsc;
+use tonic::Code;
+
+use crate::harness::{Tic, join, reason};
+
+#[tokio::test]
+async fn every_acknowledged_join_survives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tic.redb");
+    let tic = Tic::on_file(&file).await;
+    tic.register(0).await;
+    let (acknowledge, mut acknowledged) = mpsc::channel(1024);
+    for worker in 0..8 {
+        let (mut client, acknowledge) = (tic.client.clone(), acknowledge.clone());
+        tokio::spawn(async move {
+            for number in 0.. {
+                let process = format!("p{worker}.{number}");
+                let Ok(answer) = client.join_group(join("g", 0, &process)).await else { return };
+                acknowledge.send(answer.into_inner().member.unwrap()).await.unwrap();
+            }
+        });
+    }
+    drop(acknowledge);
+    let mut members = Vec::new();
+    while members.len() < 100 {
+        members.push(acknowledged.recv().await.unwrap());
+    }
+    tic.kill().await;
+    while let Some(member) = acknowledged.recv().await {
+        members.push(member);
+    }
+    let tic = Tic::on_file(&file).await;
+    let kept = tic.group("g").await.unwrap().members;
+    for member in &members {
+        assert!(kept.contains(member), "{member:?} was acknowledged");
+    }
+    let last = kept.iter().map(|member| member.joined_revision).max().unwrap();
+    assert!(tic.join("g", 0, "after").await.joined_revision > last, "revisions go on");
+    tic.stop().await;
+}
+
+#[tokio::test]
+async fn answers_to_repeated_requests_and_terms_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tic.redb");
+    let term = |tic: &Tic| {
+        let mut client = tic.client.clone();
+        let request = v1::AcquireRouteTermRequest { router: "r".to_owned() };
+        async move { client.acquire_route_term(request).await.unwrap().into_inner().term }
+    };
+    let tic = Tic::on_file(&file).await;
+    tic.register(0).await;
+    let first = tic.join("g", 0, "p").await;
+    let (nodes, groups) = (tic.nodes().await, tic.groups().await);
+    assert_eq!(term(&tic).await, 1);
+    tic.stop().await;
+    let tic = Tic::on_file(&file).await;
+    assert_eq!((tic.nodes().await, tic.groups().await), (nodes, groups));
+    assert_eq!(tic.join("g", 0, "p").await, first);
+    assert_eq!(term(&tic).await, 2);
+}
+
+#[tokio::test]
+async fn a_store_in_use_is_a_reason_not_to_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tic.redb");
+    let _tic = Tic::on_file(&file).await;
+    let options = crate::harness::options(fabricast_tic::StoreLocation::File(file));
+    let error = fabricast_tic::App::bind(options).await.unwrap_err();
+    assert!(matches!(error, fabricast_tic::StartError::Store(_)), "{error:?}");
+}
+
+const WORKS: u8 = 0;
+const LOSES: u8 = 1;
+const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 2;
+
+/// A store whose transactions can fail.
+struct Failing {
+    inner: EmbeddedStore,
+    mode: AtomicU8,
+}
+
+impl Failing {
+    fn new() -> Arc<Self> {
+        let inner = EmbeddedStore::in_memory().unwrap();
+        Arc::new(Self { inner, mode: AtomicU8::new(WORKS) })
+    }
+
+    fn set(&self, mode: u8) {
+        self.mode.store(mode, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Store for Failing {
+    async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError> {
+        self.inner.get(key).await
+    }
+    async fn range(&self, prefix: &[u8]) -> Result<Snapshot, StoreError> {
+        self.inner.range(prefix).await
+    }
+    async fn revision(&self) -> Result<u64, StoreError> {
+        self.inner.revision().await
+    }
+    async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
+        let mode = self.mode.load(Ordering::SeqCst);
+        if mode == WORKS {
+            return self.inner.txn(txn).await;
+        }
+        if mode == WRITES_BUT_SAYS_IT_DID_NOT {
+            self.inner.txn(txn).await?;
+        }
+        Err(StoreError::Closed)
+    }
+    async fn watch(&self, prefix: &[u8], from: u64) -> Result<Watch, StoreError> {
+        self.inner.watch(prefix, from).await
+    }
+    async fn grant_lease(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
+        self.inner.grant_lease(ttl).await
+    }
+    async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError> {
+        self.inner.keep_alive(lease).await
+    }
+    async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
+        self.inner.revoke(lease).await
+    }
+    async fn compact(&self, revision: u64) -> Result<(), StoreError> {
+        self.inner.compact(revision).await
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_lost_is_neither_acknowledged_nor_seen() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    let before = tic.revision().await;
+    store.set(LOSES);
+    let lost = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
+    assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Internal, "STORE_FAILED"));
+    assert_eq!(tic.revision().await, before);
+    assert_eq!(reason(&tic.group("g").await.unwrap_err()), "UNKNOWN_GROUP");
+    store.set(WORKS);
+    let member = tic.join("g", 0, "q").await;
+    assert_eq!((member.pn, member.joined_revision), (0, before + 1), "nothing of the loss is left");
+}
+
+#[tokio::test]
+async fn what_the_store_wrote_without_saying_so_is_found_by_the_repetition() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    let mut watch = tic.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
+    store.set(WRITES_BUT_SAYS_IT_DID_NOT);
+    let unsure = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
+    assert_eq!(reason(&unsure), "STORE_FAILED");
+    store.set(WORKS);
+    assert_eq!(tic.join("g", 0, "p").await.pn, 0);
+    assert_eq!(tic.group("g").await.unwrap().member_count, 1);
+    let end = watch.message().await.unwrap_err();
+    assert_eq!(reason(&end), "STORE_FAILED", "watchers start again from the truth");
+}
+
+#[tokio::test]
+async fn a_second_writer_on_the_store_is_noticed() {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+    let one = Tic::on_store(Arc::clone(&store)).await;
+    one.register(0).await;
+    let two = Tic::on_store(store).await;
+    two.join("g", 0, "p").await;
+    let late = one.client.clone().join_group(join("g", 0, "q")).await.unwrap_err();
+    assert_eq!(reason(&late), "STORE_FAILED");
+    assert_eq!(one.join("g", 0, "q").await.pn, 1, "it has read what the other wrote");
+}

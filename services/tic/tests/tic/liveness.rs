@@ -1,0 +1,225 @@
+//! Failed nodes: reported, silent, or cut off.
+
+use std::time::Duration;
+
+use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_proto::v1;
+use fabricast_tic::{Options, StoreLocation};
+use tonic::Streaming;
+use v1::directory_change::Kind;
+
+use crate::harness::{Tic, endpoint, join, link, options, reason, registration, switch};
+use crate::hosts::Host;
+
+/// A TIC that waits for reports and for answers to probes as long as given.
+fn patient(report_timeout: Duration, timeout: Duration) -> Options {
+    let policy = Policy::Probe { timeout, attempts: 1 };
+    let detector = DetectorConfig { report_timeout, policy };
+    Options { detector, ..options(StoreLocation::Memory) }
+}
+
+const SOON: Duration = Duration::from_millis(50);
+/// Long enough for any answer on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// Waits until the watch shows a node as failed.
+async fn failed(watch: &mut Streaming<v1::WatchDirectoryResponse>) -> v1::Node {
+    loop {
+        for change in watch.message().await.unwrap().unwrap().changes {
+            if let Some(Kind::Node(node)) = change.kind
+                && node.state() == v1::NodeState::Failed
+            {
+                return node;
+            }
+        }
+    }
+}
+
+async fn fail(tic: &Tic, node: &str, incarnation: u64) -> v1::ReportNodeFailureResponse {
+    let (node, reporter) = (node.to_owned(), "test".to_owned());
+    let request = v1::ReportNodeFailureRequest { node, incarnation, reporter };
+    tic.client.clone().report_node_failure(request).await.unwrap().into_inner()
+}
+
+fn status(node: &str, groups: &[v1::HostedGroup]) -> v1::GroupAgentStatus {
+    v1::GroupAgentStatus { node: node.to_owned(), incarnation: 1, groups: groups.to_vec() }
+}
+
+async fn report_agents(
+    tic: &Tic,
+    statuses: Vec<v1::GroupAgentStatus>,
+) -> Vec<v1::GroupAgentVerdict> {
+    let request = v1::ReportGroupAgentsRequest { statuses };
+    tic.client.clone().report_group_agents(request).await.unwrap().into_inner().verdicts
+}
+
+#[tokio::test]
+async fn a_reported_failure_is_a_verdict_at_once() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    let mut host = Host::start();
+    tic.register(0).await;
+    tic.register_at(1, &host.address).await;
+    tic.join("g", 0, "p").await;
+    tic.join("g", 0, "q").await;
+    tic.join("g", 1, "p").await;
+    tic.join("h", 0, "p").await;
+    let gn = tic.group("g").await.unwrap().gn;
+    let verdict = fail(&tic, "n0", 1).await;
+    assert_eq!(verdict.ended_memberships, 3);
+    let group = tic.group("g").await.unwrap();
+    assert_eq!((group.agent_node.as_str(), group.epoch), ("n1", 2));
+    assert_eq!(reason(&tic.group("h").await.unwrap_err()), "UNKNOWN_GROUP");
+    let hint = host.hints.recv().await.unwrap();
+    assert_eq!((hint.agent_node.as_str(), hint.gns.as_slice()), ("n1", [gn].as_slice()));
+
+    let again = fail(&tic, "n0", 1).await;
+    assert_eq!((again.ended_memberships, again.revision), (0, verdict.revision));
+    let stale = tic.client.clone().join_group(join("g", 0, "r")).await.unwrap_err();
+    assert_eq!(reason(&stale), "STALE_INCARNATION");
+}
+
+#[tokio::test]
+async fn a_failure_of_an_earlier_incarnation_changes_nothing() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    tic.register(0).await;
+    let request = registration(0, "127.0.0.1:1", 2);
+    tic.client.clone().register_node(request).await.unwrap();
+    let revision = tic.revision().await;
+    assert_eq!(fail(&tic, "n0", 1).await.revision, revision);
+    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Up);
+}
+
+#[tokio::test]
+async fn a_silent_host_that_does_not_answer_the_probe_is_expelled() {
+    let tic = Tic::start(patient(SOON, SOON)).await;
+    let mut host = Host::start();
+    host.hang();
+    tic.register_at(0, &host.address).await;
+    let mut watch = tic.watch().await;
+    tic.join("g", 0, "p").await;
+    assert_eq!(failed(&mut watch).await.name, "n0");
+    assert_eq!(host.probes.recv().await.as_deref(), Some("n0"));
+    assert!(tic.groups().await.is_empty());
+    assert!(report_agents(&tic, vec![status("n0", &[])]).await[0].expelled);
+}
+
+#[tokio::test]
+async fn a_silent_host_that_answers_every_probe_stays() {
+    let tic = Tic::start(patient(SOON, LONG)).await;
+    let mut host = Host::start();
+    tic.register_at(0, &host.address).await;
+    tic.join("g", 0, "p").await;
+    for _ in 0..3 {
+        assert_eq!(host.probes.recv().await.as_deref(), Some("n0"));
+    }
+    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Up);
+}
+
+#[tokio::test]
+async fn a_host_is_watched_again_after_a_restart_of_the_tic() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = StoreLocation::File(folder.path().join("tic.redb"));
+    let tic = Tic::start(Options { store: store.clone(), ..patient(NEVER, LONG) }).await;
+    tic.register(0).await;
+    tic.join("g", 0, "p").await;
+    tic.kill().await;
+    let tic = Tic::start(Options { store, ..patient(SOON, SOON) }).await;
+    let mut watch = tic.watch().await;
+    assert_eq!(failed(&mut watch).await.name, "n0");
+}
+
+#[tokio::test]
+async fn a_cut_off_endpoint_is_a_question_not_a_verdict() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    let mut host = Host::start();
+    for number in 0..3 {
+        tic.register_at(number, &host.address).await;
+    }
+    tic.join("g", 1, "p").await; // n1 hosts an agent, the others host none
+    let mut client = tic.client.clone();
+    let mut report = async |elements| {
+        let request = v1::ReportFailedElementsRequest { reporter: "a".to_owned(), elements };
+        client.report_failed_elements(request).await.unwrap();
+    };
+    report(vec![endpoint("h0")]).await;
+    assert_eq!(host.probes.recv().await.as_deref(), Some("n0"));
+    report(vec![endpoint("h0"), link("S-0", 2)]).await;
+    assert_eq!(host.probes.recv().await.as_deref(), Some("n1"), "n0 was asked before");
+    report(vec![]).await;
+    report(vec![switch("S-0")]).await;
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        asked.push(host.probes.recv().await.unwrap());
+    }
+    asked.sort();
+    assert_eq!(asked, ["n0", "n1", "n2"]);
+    assert!(tic.nodes().await.iter().all(|node| node.state() == v1::NodeState::Up));
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_and_does_not_answer_is_expelled() {
+    let tic = Tic::start(patient(NEVER, SOON)).await;
+    let host = Host::start();
+    host.hang();
+    tic.register_at(2, &host.address).await;
+    let mut watch = tic.watch().await;
+    let elements = vec![endpoint("h2")];
+    let request = v1::ReportFailedElementsRequest { reporter: "a".to_owned(), elements };
+    tic.client.clone().report_failed_elements(request).await.unwrap();
+    assert_eq!(failed(&mut watch).await.name, "n2");
+}
+
+#[tokio::test]
+async fn hosts_learn_what_they_are_behind_on_and_what_to_drop() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    tic.register(0).await;
+    tic.register(1).await;
+    tic.join("a", 0, "p").await;
+    tic.join("b", 0, "p").await;
+    let (a, b) = (tic.group("a").await.unwrap(), tic.group("b").await.unwrap());
+    let known = |group: &v1::Group| v1::HostedGroup {
+        gn: group.gn,
+        epoch: group.epoch,
+        known_revision: group.records_revision,
+    };
+    let gone = v1::HostedGroup { gn: 999, epoch: 1, known_revision: 1 };
+    let statuses = vec![status("n0", &[known(&a), gone]), status("n1", &[known(&a)])];
+    let verdicts = report_agents(&tic, statuses).await;
+    assert_eq!(verdicts[0].node, "n0");
+    assert_eq!((&verdicts[0].refresh_gns, &verdicts[0].drop_gns), (&vec![b.gn], &vec![999]));
+    assert_eq!((&verdicts[1].refresh_gns, &verdicts[1].drop_gns), (&vec![], &vec![a.gn]));
+    assert!(!verdicts[0].expelled && !verdicts[1].expelled);
+
+    tic.join("a", 1, "p").await;
+    let verdicts = report_agents(&tic, vec![status("n0", &[known(&a), known(&b)])]).await;
+    assert_eq!(verdicts[0].refresh_gns, [a.gn]);
+    let a = tic.group("a").await.unwrap();
+    let verdicts = report_agents(&tic, vec![status("n0", &[known(&a), known(&b)])]).await;
+    assert!(verdicts[0].refresh_gns.is_empty());
+    let stranger = report_agents(&tic, vec![status("n7", &[])]).await;
+    assert!(stranger[0].expelled);
+}
+
+#[tokio::test]
+async fn hosts_that_report_are_not_probed() {
+    let tic = Tic::start(patient(Duration::from_millis(1_500), LONG)).await;
+    let mut host = Host::start();
+    for number in 0..2 {
+        tic.register_at(number, &host.address).await;
+        tic.join(&format!("g{number}"), number, "p").await;
+    }
+    // n1 stays silent; n0 reports until n1 has been asked.
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    loop {
+        tokio::select! {
+            node = host.probes.recv() => {
+                assert_eq!(node.as_deref(), Some("n1"));
+                return;
+            }
+            _ = ticks.tick() => {
+                report_agents(&tic, vec![status("n0", &[])]).await;
+            }
+        }
+    }
+}

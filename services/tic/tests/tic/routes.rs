@@ -1,0 +1,70 @@
+//! Terms and reports of the route service.
+
+use fabricast_proto::v1;
+use tonic::Code;
+use v1::directory_change::Kind;
+
+use crate::harness::{Tic, reason};
+
+async fn acquire(tic: &Tic) -> u64 {
+    let request = v1::AcquireRouteTermRequest { router: "router".to_owned() };
+    tic.client.clone().acquire_route_term(request).await.unwrap().into_inner().term
+}
+
+fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
+    let route = v1::Route {
+        routed_revision: 9,
+        state: v1::RouteState::Routed.into(),
+        color,
+        virtual_group: 4,
+        reason: String::new(),
+        cut_off_endpoints: vec!["h7".to_owned()],
+    };
+    let routes = vec![v1::GroupRoute { gn, route: Some(route) }];
+    let fence = Some(v1::Fence { term, generation: 1 });
+    v1::ReportRoutesRequest { term, routes, fence }
+}
+
+#[tokio::test]
+async fn a_reported_route_reaches_readers_watchers_and_the_agent() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    tic.join("g", 0, "p").await;
+    let before = tic.group("g").await.unwrap();
+    assert_eq!(before.route, None);
+    let mut watch = tic.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
+    let term = acquire(&tic).await;
+    let request = report(term, before.gn, 5);
+    let answer = tic.client.clone().report_routes(request.clone()).await.unwrap().into_inner();
+    let after = tic.group("g").await.unwrap();
+    assert_eq!(after.route, request.routes[0].route);
+    assert_eq!((after.records_revision, after.members_revision), {
+        (answer.revision, before.members_revision)
+    });
+    let seen = watch.message().await.unwrap().unwrap();
+    assert_eq!(seen.revision, answer.revision);
+    let Some(Kind::Group(group)) = &seen.changes[0].kind else { panic!("{seen:?}") };
+    assert_eq!(group.route, after.route);
+
+    let again = tic.client.clone().report_routes(request).await.unwrap().into_inner();
+    assert_eq!(again.revision, answer.revision, "nothing new was said");
+}
+
+#[tokio::test]
+async fn an_older_route_service_is_refused() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    tic.join("g", 0, "p").await;
+    let gn = tic.group("g").await.unwrap().gn;
+    let (old, new) = (acquire(&tic).await, acquire(&tic).await);
+    assert!(new > old);
+    let revision = tic.revision().await;
+    for term in [old, new + 1] {
+        let refused = tic.client.clone().report_routes(report(term, gn, 5)).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::Aborted, "STALE_TERM"));
+    }
+    assert_eq!(tic.revision().await, revision);
+    assert_eq!(tic.group("g").await.unwrap().route, None);
+    tic.client.clone().report_routes(report(new, gn, 5)).await.unwrap();
+}
