@@ -27,6 +27,7 @@ use thiserror::Error;
 use crate::mgid::Mgid;
 use crate::plan::{Plan, TreePlan};
 use crate::spt::{Layout, LayoutError, MgidSpace};
+use crate::verify;
 use fabric::Fabric;
 use footprint::Footprint;
 use placement::{Pending, Placement};
@@ -243,6 +244,19 @@ impl Engine {
         let mut members = self.members(mgid)?;
         members.retain(|member| !cut_off.iter().any(|cut| cut.endpoint == *member));
         Some(members)
+    }
+
+    /// Lists the routed groups with the members their trees reach, as the verifier wants them.
+    #[must_use]
+    pub fn delivery_groups(&self) -> Vec<verify::Group> {
+        let groups = self.plan.groups();
+        let served = groups.map(|group| verify::Group {
+            mgid: group.mgid,
+            color: group.color,
+            virtual_group: group.virtual_group.0,
+            members: self.live_members(group.mgid).expect("the plan's groups exist"),
+        });
+        served.collect()
     }
 
     /// Lists all groups, spanning tree by spanning tree.

@@ -1,0 +1,139 @@
+//! Random small fabrics and histories of groups and faults on them.
+
+use std::sync::Arc;
+
+use fabricast_routing::{Change, Engine, EngineOptions, Mgid};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
+use proptest::prelude::*;
+
+/// A fabric with its fat-tree view.
+#[derive(Clone, Debug)]
+pub(crate) struct Fabric {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) fat_tree: Arc<FatTree>,
+    _spec: String, // so that a failing case shows it
+}
+
+impl Fabric {
+    pub(crate) fn new(spec: String) -> Option<Self> {
+        let graph = TopologySpec::parse(&spec).ok()?.generate().ok()?;
+        let fat_tree = FatTree::detect(&graph).ok()?;
+        Some(Self { graph: Arc::new(graph), fat_tree: Arc::new(fat_tree), _spec: spec })
+    }
+
+    pub(crate) fn engine(&self, colors: u16, tables: TableKind) -> Engine {
+        let options = EngineOptions { colors, tables };
+        Engine::new(self.graph.clone(), self.fat_tree.clone(), options).unwrap()
+    }
+}
+
+fn two_levels() -> impl Strategy<Value = String> {
+    (1u32..5, 1u32..4, 1u32..4, 1u32..4).prop_map(|(leaves, spines, hosts, lanes0)| {
+        let spines = if leaves == 1 { 0 } else { spines };
+        format!(
+            "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\n\
+             endpoints_per_leaf = {hosts}\nlanes0 = {lanes0}"
+        )
+    })
+}
+
+fn three_levels() -> impl Strategy<Value = String> {
+    (1u32..4, 2u32..4, 1u32..3, 1u32..3, 1u32..3).prop_map(|(half, pods, hosts, lanes0, lanes1)| {
+        let k = half * 2 * lanes0.max(lanes1);
+        format!(
+            "kind = \"k-ary-3-level\"\nk = {k}\npods = {pods}\nendpoints_per_leaf = {hosts}\n\
+             lanes0 = {lanes0}\nlanes1 = {lanes1}"
+        )
+    })
+}
+
+fn four_levels() -> impl Strategy<Value = String> {
+    let sizes = (2u32..4, 1u32..4, 1u32..3, 1u32..4, 1u32..3, 1u32..4);
+    let lanes = (1u32..3, 1u32..3, 1u32..3, 1u32..3);
+    (sizes, lanes).prop_map(|((q, m, p, k, w, l3), (hosts, lanes0, lanes1, lanes2))| {
+        format!(
+            "kind = \"cn-tn-fat-tree\"\nq = {q}\nm = {m}\np = {p}\nk = {k}\nw = {w}\n\
+             l3_per_tn = {l3}\nendpoints_per_leaf = {hosts}\nlanes0 = {lanes0}\n\
+             lanes1 = {lanes1}\nlanes2 = {lanes2}"
+        )
+    })
+}
+
+/// Fabrics of one to four levels, with parallel links.
+pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
+    prop_oneof![two_levels(), three_levels(), four_levels()]
+        .prop_filter_map("not a fabric that is found to be a fat tree", Fabric::new)
+}
+
+/// One step of a history; numbers are taken modulo what the fabric has.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Put(u32, Vec<u32>),
+    Join(u32, u32),
+    Leave(u32, usize),
+    Delete(u32),
+    Faults(Vec<(u8, u32)>),
+}
+
+pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let mgid = 0u32..30;
+    let step = prop_oneof![
+        6 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
+            .prop_map(|(mgid, members)| Step::Put(mgid, members)),
+        4 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
+        3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
+        1 => mgid.prop_map(Step::Delete),
+        2 => faults().prop_map(Step::Faults),
+    ];
+    proptest::collection::vec(step, 1..most)
+}
+
+pub(crate) fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
+    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
+}
+
+/// Turns random numbers into faults of a fabric, links most often.
+pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
+    let mut faults = Faults::new();
+    let below = |at: u32, count: usize| at % u32::try_from(count).unwrap();
+    for (kind, at) in picks {
+        match kind {
+            0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
+            1 => drop(faults.fail_endpoint(EndpointId(below(*at, graph.endpoint_count())))),
+            _ => drop(faults.fail_link(graph, PortId(below(*at, graph.port_count())))),
+        }
+    }
+    faults
+}
+
+/// Makes one step; changes that make no sense as the groups are now are left out.
+pub(crate) fn make(engine: &mut Engine, graph: &Graph, step: &Step) {
+    let endpoint = |at: u32| EndpointId(at % u32::try_from(graph.endpoint_count()).unwrap());
+    let change = match step {
+        Step::Faults(picks) => return engine.set_faults(faults_of(graph, picks)),
+        Step::Put(mgid, members) => {
+            let mut members: Vec<_> = members.iter().map(|at| endpoint(*at)).collect();
+            members.sort_unstable();
+            members.dedup();
+            Change::Put { mgid: Mgid(*mgid), members }
+        }
+        Step::Join(mgid, at) => match engine.members(Mgid(*mgid)) {
+            Some(members) if !members.contains(&endpoint(*at)) => {
+                Change::Join { mgid: Mgid(*mgid), endpoint: endpoint(*at) }
+            }
+            _ => return,
+        },
+        Step::Leave(mgid, at) => match engine.members(Mgid(*mgid)) {
+            Some(members) if !members.is_empty() => {
+                Change::Leave { mgid: Mgid(*mgid), endpoint: members[at % members.len()] }
+            }
+            _ => return,
+        },
+        Step::Delete(mgid) => match engine.members(Mgid(*mgid)) {
+            Some(_) => Change::Delete { mgid: Mgid(*mgid) },
+            None => return,
+        },
+    };
+    engine.apply(&[change]).unwrap();
+}

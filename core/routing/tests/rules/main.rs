@@ -1,0 +1,202 @@
+//! Rules R1 to R4 as laws over random fabrics, faults and histories.
+
+mod fabrics;
+mod oracle;
+
+use std::collections::BTreeSet;
+
+use fabricast_routing::verify::{Options, Report, Senders, verify};
+use fabricast_routing::{Change, Engine, Mgid, metrics, table_entries};
+use fabricast_topology::{EndpointId, Graph, TableKind};
+use proptest::prelude::*;
+
+use fabrics::{Step, fabric, faults, faults_of, make, steps};
+use oracle::{Oracle, answer_of};
+
+fn any_tables() -> impl Strategy<Value = TableKind> {
+    prop_oneof![Just(TableKind::PerPort), Just(TableKind::PerSwitch)]
+}
+
+/// Sends a packet from every live member of every routed group.
+fn check(graph: &Graph, engine: &Engine) -> Report {
+    let options = Options {
+        colors: engine.layout().space().colors(),
+        tables: engine.layout().space().tables(),
+        senders: Senders::All,
+        list: 5,
+    };
+    let entries = table_entries(graph, engine.plan());
+    verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// R3: after every step of any history the plan is the one computed from scratch.
+    #[test]
+    fn incremental_equals_from_scratch(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(40),
+    ) {
+        let mut engine = fabric.engine(colors, tables);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            prop_assert_eq!(engine.plan(), &engine.plan_from_scratch(), "after {:?}", step);
+        }
+    }
+
+    /// The engine does what the rules say, as a second, naive telling of them has it.
+    #[test]
+    fn the_plan_is_what_the_rules_say(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(40),
+    ) {
+        let mut engine = fabric.engine(colors, tables);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let faults = engine.faults().clone();
+        let oracle = Oracle { fabric: &fabric, faults: &faults, engine: &engine };
+        prop_assert_eq!(answer_of(&engine), oracle.answer());
+    }
+
+    /// R1, R2, R4: packets through the tables reach whom they must, and no row is stale.
+    #[test]
+    fn packets_reach_exactly_the_members(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(40),
+    ) {
+        let mut engine = fabric.engine(colors, tables);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let report = check(&fabric.graph, &engine);
+        prop_assert_eq!(&report.violations, &vec![]);
+        prop_assert!(report.is_clean());
+        prop_assert_eq!(report.unused_entries, 0);
+        let figures = metrics(&fabric.graph, engine.plan());
+        prop_assert!(figures.max_entries <= u32::from(colors));
+        prop_assert_eq!(figures.groups as usize, report.groups);
+    }
+
+    /// R3: one batch, one at a time, backwards: the same plan. (Purity makes this hold
+    /// without the condition on colors too.)
+    #[test]
+    fn the_order_of_creation_does_not_matter(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(),
+        groups in proptest::collection::btree_map(
+            0u32..30, proptest::collection::btree_set(any::<u32>(), 0..6), 1..20,
+        ),
+        broken in faults(),
+    ) {
+        let endpoints = u32::try_from(fabric.graph.endpoint_count()).unwrap();
+        let puts: Vec<Change> = groups
+            .into_iter()
+            .map(|(mgid, members)| {
+                let members: BTreeSet<_> =
+                    members.into_iter().map(|at| EndpointId(at % endpoints)).collect();
+                Change::Put { mgid: Mgid(mgid), members: members.into_iter().collect() }
+            })
+            .collect();
+        let broken = faults_of(&fabric.graph, &broken);
+        let mut at_once = fabric.engine(colors, tables);
+        at_once.apply(&puts).unwrap();
+        at_once.set_faults(broken.clone());
+        let mut backwards = fabric.engine(colors, tables);
+        backwards.set_faults(broken);
+        for put in puts.iter().rev() {
+            backwards.apply(std::slice::from_ref(put)).unwrap();
+        }
+        prop_assert_eq!(at_once.plan(), backwards.plan());
+    }
+
+    /// Lemma 1 and theorem 2: while the condition of R3 holds, a new or growing group takes no
+    /// link from any other.
+    #[test]
+    fn no_group_loses_a_link_when_another_comes(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(30),
+    ) {
+        let mut engine = fabric.engine(colors, tables);
+        for step in history.iter().filter(|step| matches!(step, Step::Put(..) | Step::Join(..))) {
+            let mgid = match step {
+                Step::Put(mgid, _) | Step::Join(mgid, _) => Mgid(*mgid),
+                Step::Leave(..) | Step::Delete(_) | Step::Faults(_) => continue,
+            };
+            if matches!(step, Step::Put(..)) && engine.members(mgid).is_some() {
+                continue; // it could shrink
+            }
+            let before = engine.plan().clone();
+            make(&mut engine, &fabric.graph, step);
+            if !engine.plan().moved().is_empty() || !engine.plan().unrouted().is_empty() {
+                break; // the condition is breached from here on
+            }
+            for group in before.virtual_groups() {
+                for mgid in group.groups {
+                    let now = engine.plan().virtual_group_of(*mgid).unwrap();
+                    prop_assert!(group.ports.iter().all(|port| now.ports.contains(port)));
+                }
+            }
+        }
+    }
+
+    /// A removed row, a changed row or a row in a wrong table never goes unnoticed.
+    #[test]
+    fn the_verifier_sees_damage(
+        fabric in fabric(), tables in any_tables(), history in steps(20), at in any::<usize>(),
+    ) {
+        let mut engine = fabric.engine(3, tables);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let mut entries = table_entries(&fabric.graph, engine.plan());
+        prop_assume!(!entries.is_empty());
+        let options = Options { colors: 3, tables, senders: Senders::All, list: 5 };
+        let broken = entries.remove(at % entries.len());
+        let groups = engine.delivery_groups();
+        let report = verify(&fabric.graph, engine.faults(), &groups, &entries, options);
+        prop_assert!(!report.is_clean(), "without {:?}", broken);
+    }
+}
+
+/// The laws above would be empty if the random cases never met what they are about.
+#[test]
+fn the_random_cases_cover_what_they_should() {
+    use proptest::strategy::ValueTree as _;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let cases = (fabric(), any_tables(), steps(40));
+    let mut seen = BTreeSet::new();
+    for _ in 0..300 {
+        let (fabric, tables, history) = cases.new_tree(&mut runner).unwrap().current();
+        let params = *fabric.fat_tree.params();
+        let mut engine = fabric.engine(3, tables);
+        seen.insert(format!("{} levels", params.levels));
+        seen.insert(format!("{} levels, lanes {}", params.levels, engine.layout().lanes() > 1));
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            let plan = engine.plan();
+            seen.extend(plan.cut_off().map(|cut| format!("{:?}", cut.why)));
+            seen.extend(plan.moved().iter().map(|moved| {
+                let text = format!("{:?}", moved.why);
+                format!("moved {}", text.split(' ').next().unwrap())
+            }));
+            seen.extend(plan.unrouted().first().map(|_| "unrouted".to_owned()));
+            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
+            seen.extend(merged.then(|| format!("merged {tables:?}")));
+        }
+    }
+    for case in [
+        "1 levels",
+        "2 levels, lanes false",
+        "2 levels, lanes true",
+        "3 levels, lanes false",
+        "3 levels, lanes true",
+        "4 levels, lanes false",
+        "4 levels, lanes true",
+        "LinkDown",
+        "LeafCutOff",
+        "moved TreeBroken",
+        "moved ColorHeld",
+        "unrouted",
+        "merged PerPort",
+        "merged PerSwitch",
+    ] {
+        assert!(seen.contains(case), "no case of {case:?}, only {seen:?}");
+    }
+}

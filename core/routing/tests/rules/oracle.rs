@@ -1,0 +1,199 @@
+//! The rules of placement and merging written down a second time, without any regard to speed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_routing::{CutOffReason, Engine, Mgid, SpanningTree};
+use fabricast_topology::{EndpointId, Faults, Peer, PortId, SwitchId, TableKind};
+
+use crate::fabrics::Fabric;
+
+/// What the rules say about all groups.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Spanning tree, virtual group and members left out, by group.
+    pub(crate) groups: BTreeMap<u32, (u32, u32, BTreeMap<EndpointId, CutOffReason>)>,
+    pub(crate) ports: BTreeMap<u32, BTreeSet<PortId>>, // by virtual group
+    pub(crate) unrouted: BTreeSet<u32>,
+}
+
+type Tree = BTreeSet<PortId>; // both ends of every link
+
+struct Member {
+    live: BTreeSet<EndpointId>,
+    cut_off: BTreeMap<EndpointId, CutOffReason>,
+}
+
+pub(crate) struct Oracle<'a> {
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) faults: &'a Faults,
+    pub(crate) engine: &'a Engine, // only for its groups and numbering
+}
+
+impl Oracle<'_> {
+    fn leaf(&self, endpoint: EndpointId) -> u32 {
+        self.fabric.fat_tree.leaf_of_endpoint(endpoint).unwrap()
+    }
+
+    fn is_live(&self, port: PortId) -> bool {
+        self.faults.port_is_live(&self.fabric.graph, port)
+    }
+
+    fn split(&self, members: &[EndpointId]) -> Member {
+        let (fat_tree, graph) = (&self.fabric.fat_tree, &self.fabric.graph);
+        let mut cut_off = BTreeMap::new();
+        let mut live = BTreeSet::new();
+        for member in members {
+            if fat_tree.leaf_of_endpoint(*member).is_none() {
+                cut_off.insert(*member, CutOffReason::NotOnLeaf);
+            } else if !self.is_live(graph.attachment(*member).unwrap()) {
+                cut_off.insert(*member, CutOffReason::LinkDown);
+            } else {
+                live.insert(*member);
+            }
+        }
+        let leaves: BTreeSet<u32> = live.iter().map(|member| self.leaf(*member)).collect();
+        if leaves.len() > 1 {
+            let has_up = |leaf| {
+                (0..fat_tree.params().leaf_up_ports())
+                    .any(|slot| fat_tree.leaf_up(leaf, slot).is_some_and(|up| self.is_live(up)))
+            };
+            for member in live.clone() {
+                if !has_up(self.leaf(member)) {
+                    live.remove(&member);
+                    cut_off.insert(member, CutOffReason::LeafCutOff);
+                }
+            }
+        }
+        Member { live, cut_off }
+    }
+
+    /// The tree of some members on one spanning tree; none if a link is missing or dead.
+    fn tree(&self, spt: &SpanningTree, live: &BTreeSet<EndpointId>) -> Option<Tree> {
+        let (fat_tree, graph) = (&self.fabric.fat_tree, &self.fabric.graph);
+        let mut ports = Tree::new();
+        if live.len() < 2 {
+            return Some(ports);
+        }
+        let mut ups = Vec::new();
+        ports.extend(live.iter().map(|member| graph.attachment(*member).unwrap()));
+        let leaves: BTreeSet<u32> = live.iter().map(|member| self.leaf(*member)).collect();
+        let cns: BTreeSet<u32> = leaves.iter().map(|leaf| fat_tree.cn_of_leaf(*leaf)).collect();
+        let blocks: BTreeSet<u32> = cns.iter().map(|cn| fat_tree.block_of_cn(*cn)).collect();
+        if leaves.len() > 1 {
+            ups.extend(leaves.iter().map(|leaf| fat_tree.leaf_up(*leaf, spt.leaf_slot)));
+        }
+        if cns.len() > 1 {
+            ups.extend(cns.iter().map(|cn| fat_tree.l1_up(*cn, spt.g, spt.u)));
+        }
+        if blocks.len() > 1 {
+            ups.extend(blocks.iter().map(|block| fat_tree.l2_up(spt.tn, *block, spt.v)));
+        }
+        for up in ups {
+            let up = up.filter(|up| self.is_live(*up))?;
+            let Peer::Switch(upper) = graph.peer(up) else { return None };
+            ports.extend([up, upper]);
+        }
+        Some(ports)
+    }
+
+    fn switches(&self, tree: &Tree) -> BTreeSet<SwitchId> {
+        tree.iter().map(|port| self.fabric.graph.switch_of(*port)).collect()
+    }
+
+    pub(crate) fn answer(&self) -> Answer {
+        let layout = self.engine.layout();
+        let space = *layout.space();
+        let mut mgids: Vec<Mgid> = self.engine.groups().collect();
+        mgids.sort();
+        let members: BTreeMap<Mgid, Member> = mgids
+            .iter()
+            .map(|mgid| (*mgid, self.split(&self.engine.members(*mgid).unwrap())))
+            .collect();
+        let mut placed: BTreeMap<Mgid, u32> = BTreeMap::new();
+        let feasible = |placed: &BTreeMap<Mgid, u32>, mgid: Mgid, spt: u32| {
+            let live = &members[&mgid].live;
+            let holds = |other: Mgid, at: u32| {
+                at != spt
+                    && space.color(at) == space.color(spt)
+                    && members[&other].live.len() > 1
+                    && !members[&other].live.is_disjoint(live)
+            };
+            live.len() < 2
+                || (self.tree(&layout.tree(spt), live).is_some()
+                    && !placed.iter().any(|(other, at)| holds(*other, *at)))
+        };
+        for mgid in &mgids {
+            if feasible(&placed, *mgid, space.spt(*mgid)) {
+                placed.insert(*mgid, space.spt(*mgid));
+            }
+        }
+        let mut answer = Answer::default();
+        let (m, rounds) = (space.trees_per_color(), space.rounds());
+        for mgid in
+            mgids.iter().filter(|mgid| !placed.contains_key(mgid)).copied().collect::<Vec<_>>()
+        {
+            let home = space.spt(mgid);
+            let found = (1..=rounds)
+                .flat_map(|d| (0..m).map(move |turn| ((home / m + d) % rounds, turn)))
+                .map(|(round, turn)| round * m + (home % m + turn) % m)
+                .find(|spt| *spt < space.total() && feasible(&placed, mgid, *spt));
+            match found {
+                Some(spt) => drop(placed.insert(mgid, spt)),
+                None => drop(answer.unrouted.insert(mgid.0)),
+            }
+        }
+        self.merge(&placed, &members, &mut answer);
+        answer
+    }
+
+    /// Unites groups of one spanning tree that share a link (a switch, with per-switch tables) until nothing moves.
+    fn merge(
+        &self,
+        placed: &BTreeMap<Mgid, u32>,
+        members: &BTreeMap<Mgid, Member>,
+        answer: &mut Answer,
+    ) {
+        let layout = self.engine.layout();
+        let mut families: Vec<(u32, BTreeSet<u32>, Tree)> = Vec::new();
+        for (mgid, spt) in placed {
+            let tree = self.tree(&layout.tree(*spt), &members[mgid].live).unwrap();
+            let mut family = (*spt, BTreeSet::from([mgid.0]), tree);
+            let meets = |a: &Tree, b: &Tree| match layout.space().tables() {
+                TableKind::PerPort => !a.is_disjoint(b),
+                TableKind::PerSwitch => !self.switches(a).is_disjoint(&self.switches(b)),
+            };
+            while let Some(at) =
+                families.iter().position(|(other, _, tree)| other == spt && meets(tree, &family.2))
+            {
+                let (_, groups, tree) = families.remove(at);
+                family.1.extend(groups);
+                family.2.extend(tree);
+            }
+            families.push(family);
+        }
+        for (spt, groups, ports) in families {
+            let id = *groups.first().unwrap();
+            for mgid in groups {
+                let cut_off = members[&Mgid(mgid)].cut_off.clone();
+                answer.groups.insert(mgid, (spt, id, cut_off));
+            }
+            answer.ports.insert(id, ports);
+        }
+    }
+}
+
+/// Reads the same things out of an engine's plan.
+pub(crate) fn answer_of(engine: &Engine) -> Answer {
+    let plan = engine.plan();
+    let mut answer = Answer::default();
+    for group in plan.groups() {
+        let cut_off = group.cut_off.iter().map(|cut| (cut.endpoint, cut.why)).collect();
+        answer.groups.insert(group.mgid.0, (group.spt, group.virtual_group.0, cut_off));
+    }
+    for group in plan.virtual_groups() {
+        assert!(group.ports.is_sorted_by(|a, b| a < b), "ports rise");
+        answer.ports.insert(group.id.0, group.ports.iter().copied().collect());
+    }
+    answer.unrouted = plan.unrouted().iter().map(|group| group.mgid.0).collect();
+    answer
+}
