@@ -21,7 +21,7 @@ usage: cargo xtask <verb>
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions, lower the length ratchet
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
-                    invariant ids, machine paths, generated protobuf up to date
+                    invariant ids, paths in documents, machine paths, generated protobuf
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
   bench-report      run the benches and print each figure beside its budget
 ";

@@ -1,7 +1,9 @@
-//! Checks what clippy cannot: layers, file headers, file lengths, words, invariant ids.
+//! Checks what clippy cannot: layers, file headers, file lengths, words, invariant ids,
+//! paths in documents.
 //!
 //! Each check is a pure function from texts to [`Finding`]s; only [`run`] touches files.
 
+mod documents;
 mod invariants;
 mod layers;
 mod length;
@@ -87,6 +89,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(length::check(&files, &read_ratchet(root)?)?);
     findings.extend(invariants::check(&files));
+    findings.extend(documents::check(&files));
     findings.extend(
         proto::check(root)?
             .into_iter()

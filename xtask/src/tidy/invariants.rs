@@ -77,10 +77,10 @@ fn is_system_id(word: &str) -> bool {
     matches!(word.as_bytes(), [b'R' | b'G' | b'S', b'1'..=b'9'])
 }
 
-/// `ROOT-1`: three or more letters, so that names of switches (`S-12`) are none.
+/// `ROOT-1`: two or more letters, so that names of switches (`S-12`) are none.
 fn is_file_id(word: &str) -> bool {
     let Some((name, number)) = word.split_once('-') else { return false };
-    name.len() >= 3
+    name.len() >= 2
         && name.bytes().all(|byte| byte.is_ascii_uppercase())
         && (1..=2).contains(&number.len())
         && number.bytes().all(|byte| byte.is_ascii_digit())
