@@ -20,15 +20,17 @@ async fn a_group_lives_from_its_first_join_to_its_last_leave() {
     assert_eq!((member.pn, member.endpoint.as_str()), (0, "h0"));
     let second = tic.join("rows/1", 1, "p").await;
     assert_eq!((second.pn, second.address.as_str()), (1, "127.0.0.1:7001"));
+    assert_eq!((second.node.as_str(), second.incarnation), ("n1", 1));
 
     let whole = tic.group("rows/1").await.unwrap();
     assert_eq!(whole.members, vec![member, second]);
     assert!(whole.records_revision >= whole.members_revision);
     let by_gn = v1::GetGroupRequest { gn: whole.gn, group: "ignored".to_owned() };
-    let by_gn = client.get_group(by_gn).await.unwrap().into_inner().group.unwrap();
-    assert_eq!(by_gn, whole);
+    let by_gn = client.get_group(by_gn).await.unwrap().into_inner();
+    assert_eq!((by_gn.group.unwrap(), by_gn.revision), (whole.clone(), tic.revision().await));
 
-    client.leave_group(leave("rows/1", 0, "p")).await.unwrap();
+    let left = client.leave_group(leave("rows/1", 0, "p")).await.unwrap().into_inner();
+    assert_eq!((left.gn, left.pn), (whole.gn, 0));
     let whole = tic.group("rows/1").await.unwrap();
     assert_eq!((whole.agent_node.as_str(), whole.member_count), ("n1", 1));
     client.leave_group(leave("rows/1", 1, "p")).await.unwrap();
