@@ -136,7 +136,9 @@ fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> 
         let found = match &budget.bench {
             None => "not measured yet".to_owned(),
             Some(bench) => match figure(bench, limit.kind, measured) {
-                Ok(figure) => format!("{}  {}", figure.text, verdict(&budget.limit, &figure)),
+                Ok(figure) => {
+                    format!("measured {}: {}", figure.text, verdict(&budget.limit, &figure))
+                }
                 Err(error) => {
                     complete = false;
                     format!("MISSING: {error:#}")
@@ -144,7 +146,7 @@ fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> 
             },
         };
         writeln!(report, "{}", budget.work)?;
-        writeln!(report, "    budget {bound} {}; measured {found}", limit.text)?;
+        writeln!(report, "    budget {bound} {}; {found}", limit.text)?;
         writeln!(report, "    ({})", budget.source)?;
     }
     Ok((report, complete))
@@ -203,9 +205,9 @@ mod tests {
             [measured("plan/big", "30 ms", None), measured("hops/all", "1 s", Some("3 Mitem/s"))];
         let (report, complete) = compare(&budgets, &figures).unwrap();
         assert!(complete, "a figure over its budget fails nothing");
-        assert!(report.contains("<= 25 ms; measured 30 ms  OVER BUDGET (120 %"), "{report}");
-        assert!(report.contains(">= 2 Mitem/s; measured 3 Mitem/s  ok (150 %"), "{report}");
-        assert!(report.contains("<= 5 us; measured not measured yet"), "{report}");
+        assert!(report.contains("<= 25 ms; measured 30 ms: OVER BUDGET (120 %"), "{report}");
+        assert!(report.contains(">= 2 Mitem/s; measured 3 Mitem/s: ok (150 %"), "{report}");
+        assert!(report.contains("<= 5 us; not measured yet"), "{report}");
     }
 
     #[test]
