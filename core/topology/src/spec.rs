@@ -264,7 +264,7 @@ impl TopologySpec {
         })
     }
 
-    /// Gives a four-level fabric of 2 048 endpoints and 320 switches for demonstrations:
+    /// Gives a four-level fabric of 2 048 endpoints and 256 switches for demonstrations:
     /// every part of the paper's fabric is there, just fewer of each.
     #[must_use]
     pub const fn demo() -> Self {

@@ -314,6 +314,35 @@ proptest! {
         check(&text)?;
     }
 
+    /// `ibnetdiscover` lists nodes in no particular order.
+    #[test]
+    fn the_order_of_the_paragraphs_does_not_change_what_is_found(
+        order in Just((0..1_000).collect::<Vec<usize>>()).prop_shuffle(),
+    ) {
+        let spec = TopologySpec::parse(
+            "kind = 'cn-tn-fat-tree'\nq = 3\nm = 2\np = 3\nk = 2\nw = 3\nendpoints_per_leaf = 2\n\
+             lanes0 = 2\nlanes1 = 2\n[faults]\nswitches = ['cn0-spine1', 'tn4-upper0']\n",
+        );
+        let graph = spec.unwrap().generate().unwrap();
+        let text = write(&graph);
+        let mut nodes: Vec<&str> = text.split("\n\n").collect();
+        prop_assert!(nodes.len() < order.len());
+        let places = order.iter().filter(|place| **place < nodes.len());
+        nodes = places.map(|place| nodes[*place]).collect();
+        let tree = FatTree::detect(&read(&nodes.join("\n\n")).unwrap()).unwrap();
+        let whole = FatTree::detect(&graph).unwrap();
+        prop_assert_eq!(tree.params(), whole.params());
+        let levels = |tree: &FatTree| -> Vec<u32> {
+            let level = |irregularity: &Irregularity| match irregularity {
+                Irregularity::MissingSwitch { level, .. } => *level,
+                other => panic!("{other}"),
+            };
+            tree.irregularities().iter().map(level).collect()
+        };
+        prop_assert_eq!(levels(&tree), levels(&whole));
+        prop_assert_eq!(levels(&whole), [1, 3]);
+    }
+
     #[test]
     fn mutated_files_give_a_graph_that_survives_export_or_an_error(text in mutated()) {
         check(&text)?;
