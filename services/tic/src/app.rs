@@ -22,6 +22,7 @@ use std::time::Duration;
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::directory::Limits;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
+use fabricast_routing::LayoutError;
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
 use fabricast_store::{OpenError, Store};
 use fabricast_topology::{Graph, TableKind};
@@ -107,6 +108,9 @@ pub enum StartError {
     /// The records in the store cannot be used.
     #[error("the TIC's records cannot be read")]
     Records(#[from] RecordsError),
+    /// The colors do not make a space of MGIDs on this topology.
+    #[error("the TIC cannot choose MGIDs")]
+    Layout(#[from] LayoutError),
 }
 
 /// Why a running TIC ended by itself.
@@ -164,8 +168,9 @@ impl App {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Self, StartError> {
-        let mgids = MgidChoice::new(options.limits.mgids);
         let (storage, loaded) = Storage::adopt(store, options.limits).await?;
+        let graph = Arc::clone(&options.graph);
+        let mgids = MgidChoice::new(graph, options.colors, options.tables, &loaded.directory)?;
         let revision = loaded.directory.revision().0;
         let groups = loaded.directory.groups_from(fabricast_groups::Gn(0)).count();
         tracing::info!(revision, groups, "records read");

@@ -201,6 +201,7 @@ impl Writer {
             .map_err(|refusal| refusals::status(&refusal))?;
         for change in &decision.changes {
             directory.apply(change);
+            mgids.applied(change);
             batch.puts.insert(storage::key(change), change.encode());
         }
         batch.changes.extend(decision.changes);
@@ -287,6 +288,7 @@ impl Writer {
                     self.records.replace(directory.clone());
                     self.liveness.hosts_changed();
                 }
+                self.mgids.start_over(&directory);
                 (self.directory, self.term, self.durable_term) = (directory, term, term);
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");
