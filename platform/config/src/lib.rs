@@ -1,6 +1,6 @@
 //! The configuration of every part, checked before anything starts.
 //!
-//! Read [`load`] first: it lays default, file, environment and flags over one another and gives
+//! Read [`load()`] first: it lays default, file, environment and flags over one another and gives
 //! a checked value, in which no invalid setting is possible, or every problem at once. Each part
 //! has its type: [`TicConfig`], [`RouterConfig`], [`FabricConfig`], [`OperatingAgentConfig`],
 //! [`SwitchAgentConfig`]. One file can hold the sections of all:
