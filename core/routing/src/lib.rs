@@ -6,17 +6,25 @@
 //! packets through them and knows nothing of engines.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod allocator;
 mod engine;
+mod layers;
 mod metrics;
 mod mgid;
+mod patterns;
 mod plan;
 mod spt;
 mod tables;
 pub mod verify;
 
+pub use allocator::{AllocatorError, Choice, MgidAllocator};
 pub use engine::{Change, ChangeError, ChangeProblem, Engine, EngineOptions, GroupTree};
+pub use layers::{
+    Grid, GridError, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids, divide_colors,
+};
 pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
 pub use mgid::Mgid;
+pub use patterns::{PatternError, PatternGroup, global_group, grid_groups, random_groups};
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, Plan, Unrouted, VirtualGroup,
     VirtualGroupId,

@@ -1,0 +1,336 @@
+//! Chooses MGIDs for groups so that no member uses a color on two spanning trees.
+//!
+//! This keeps rule R3's condition for groups whose MGID nobody fixed. It knows endpoints only
+//! by number and the fabric only by the numbers of [`MgidSpace`].
+//!
+//! The choice is the spanning tree with, in this order: the fewest members that use its color on
+//! another tree already, the fewest members that use the tree itself already (they would have to be
+//! merged), the fewest groups, the smallest number; and on it the smallest free MGID. It depends on the
+//! groups there are, not on how they came to be.
+
+use std::collections::BTreeMap;
+
+use fabricast_topology::TableKind;
+use thiserror::Error;
+
+use crate::mgid::Mgid;
+use crate::spt::MgidSpace;
+
+/// Keeps the groups there are and chooses MGIDs for new ones.
+#[derive(Clone, Debug)]
+pub struct MgidAllocator {
+    space: MgidSpace,
+    groups: BTreeMap<Mgid, Vec<u32>>, // members, rising
+    load: Vec<u32>,                   // by spanning tree: its groups
+    uses: Vec<Vec<Use>>,              // by endpoint
+}
+
+/// How many groups of an endpoint are on one spanning tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Use {
+    spt: u32,
+    groups: u32,
+}
+
+/// A chosen MGID and what choosing it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The MGID.
+    pub mgid: Mgid,
+    /// Members that use its color on another spanning tree; if not 0, rule R3's condition is breached.
+    pub breaches: u32,
+    /// Members that use its spanning tree already; if not 0, groups are merged.
+    pub merges: u32,
+}
+
+impl MgidAllocator {
+    /// Makes an allocator without groups.
+    #[must_use]
+    pub fn new(space: MgidSpace) -> Self {
+        let load = vec![0; space.total() as usize];
+        Self { space, groups: BTreeMap::new(), load, uses: Vec::new() }
+    }
+
+    /// Takes note of a group.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if the MGID is taken or a member is named twice; then nothing changes.
+    pub fn insert(&mut self, mgid: Mgid, members: &[u32]) -> Result<(), AllocatorError> {
+        if self.groups.contains_key(&mgid) {
+            return Err(AllocatorError::Taken { mgid });
+        }
+        let mut members = members.to_vec();
+        members.sort_unstable();
+        if let Some(pair) = members.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(AllocatorError::AlreadyMember { mgid, endpoint: pair[0] });
+        }
+        let spt = self.space.spt(mgid);
+        for endpoint in &members {
+            self.add_use(*endpoint, spt);
+        }
+        self.load[spt as usize] += 1;
+        self.groups.insert(mgid, members);
+        Ok(())
+    }
+
+    /// Takes note of a new member.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if there is no such group or it has the member.
+    pub fn join(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
+        let members = self.groups.get_mut(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        match members.binary_search(&endpoint) {
+            Ok(_) => return Err(AllocatorError::AlreadyMember { mgid, endpoint }),
+            Err(at) => members.insert(at, endpoint),
+        }
+        self.add_use(endpoint, self.space.spt(mgid));
+        Ok(())
+    }
+
+    /// Takes note that a member has left.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if there is no such group or it does not have the member.
+    pub fn leave(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
+        let members = self.groups.get_mut(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        let at = members
+            .binary_search(&endpoint)
+            .map_err(|_| AllocatorError::NotMember { mgid, endpoint })?;
+        members.remove(at);
+        self.drop_use(endpoint, self.space.spt(mgid));
+        Ok(())
+    }
+
+    /// Forgets a group; its MGID can be chosen again.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if there is no such group.
+    pub fn remove(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
+        let members = self.groups.remove(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        let spt = self.space.spt(mgid);
+        for endpoint in members {
+            self.drop_use(endpoint, spt);
+        }
+        self.load[spt as usize] -= 1;
+        Ok(())
+    }
+
+    /// Chooses an MGID for a group of these members; changes nothing. None if all 2^32 are taken.
+    ///
+    /// Cost: the spanning trees there are, and the groups of the members.
+    #[must_use]
+    pub fn choose(&self, members: &[u32]) -> Option<Choice> {
+        let mut on_tree = vec![0u32; self.load.len()];
+        let mut only_on = vec![0u32; self.load.len()]; // members that use the color on this tree only
+        let mut of_color = vec![0u32; usize::from(self.space.colors())];
+        for member in members {
+            let uses = self.uses.get(*member as usize).map_or(&[][..], Vec::as_slice);
+            for (at, one) in uses.iter().enumerate() {
+                let color = self.space.color(one.spt);
+                let same_color = |other: &&Use| self.space.color(other.spt) == color;
+                on_tree[one.spt as usize] += 1;
+                only_on[one.spt as usize] += u32::from(uses.iter().filter(same_color).count() == 1);
+                of_color[usize::from(color)] +=
+                    u32::from(!uses[..at].iter().any(|one| same_color(&one)));
+            }
+        }
+        let per_color = match self.space.tables() {
+            TableKind::PerPort => self.space.trees_per_color(),
+            TableKind::PerSwitch => 1,
+        };
+        let mut best: Option<([u32; 4], Choice)> = None;
+        for (spt, (load, merges)) in (0u32..).zip(self.load.iter().zip(&on_tree)) {
+            let breaches = of_color[(spt / per_color) as usize] - only_on[spt as usize];
+            let key = [breaches, *merges, *load, spt];
+            if best.is_none_or(|(other, _)| key < other) {
+                if let Some(mgid) = self.free_mgid(spt) {
+                    best = Some((key, Choice { mgid, breaches, merges: *merges }));
+                }
+            }
+        }
+        best.map(|(_, choice)| choice)
+    }
+
+    /// Finds the smallest free MGID of a spanning tree.
+    fn free_mgid(&self, spt: u32) -> Option<Mgid> {
+        let turns =
+            (0..=(u32::MAX - spt) / self.space.total()).map(|turn| turn * self.space.total());
+        turns.map(|turn| Mgid(spt + turn)).find(|mgid| !self.groups.contains_key(mgid))
+    }
+
+    fn add_use(&mut self, endpoint: u32, spt: u32) {
+        let at = endpoint as usize;
+        if at >= self.uses.len() {
+            self.uses.resize(at + 1, Vec::new());
+        }
+        match self.uses[at].iter_mut().find(|one| one.spt == spt) {
+            Some(one) => one.groups += 1,
+            None => self.uses[at].push(Use { spt, groups: 1 }),
+        }
+    }
+
+    fn drop_use(&mut self, endpoint: u32, spt: u32) {
+        let uses = &mut self.uses[endpoint as usize];
+        let at = uses.iter().position(|one| one.spt == spt).expect("noted when it joined");
+        uses[at].groups -= 1;
+        if uses[at].groups == 0 {
+            uses.swap_remove(at);
+        }
+    }
+}
+
+/// Why a group cannot be noted as it is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AllocatorError {
+    /// Another group has the MGID.
+    #[error("mgid {} is taken", .mgid.0)]
+    Taken {
+        /// The MGID.
+        mgid: Mgid,
+    },
+    /// No group has the MGID.
+    #[error("no group has mgid {}", .mgid.0)]
+    Unknown {
+        /// The MGID.
+        mgid: Mgid,
+    },
+    /// The endpoint is a member already.
+    #[error("group {}: endpoint {endpoint} is a member already", .mgid.0)]
+    AlreadyMember {
+        /// The group.
+        mgid: Mgid,
+        /// The endpoint.
+        endpoint: u32,
+    },
+    /// The endpoint is not a member.
+    #[error("group {}: endpoint {endpoint} is not a member", .mgid.0)]
+    NotMember {
+        /// The group.
+        mgid: Mgid,
+        /// The endpoint.
+        endpoint: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn allocator(colors: u16, m: u32) -> MgidAllocator {
+        MgidAllocator::new(MgidSpace::new(colors, m, TableKind::PerPort).unwrap())
+    }
+
+    /// What [`MgidAllocator::choose`] must minimise, straight from its description.
+    fn cost(allocator: &MgidAllocator, spt: u32, members: &[u32]) -> [u32; 4] {
+        let space = allocator.space;
+        let trees_of = |member: u32| -> BTreeSet<u32> {
+            let groups = allocator.groups.iter().filter(|(_, members)| members.contains(&member));
+            groups.map(|(mgid, _)| space.spt(*mgid)).collect()
+        };
+        let count = |test: &dyn Fn(&BTreeSet<u32>) -> bool| {
+            u32::try_from(members.iter().filter(|member| test(&trees_of(**member))).count())
+                .unwrap()
+        };
+        let breach = |one: &u32| *one != spt && space.color(*one) == space.color(spt);
+        let on_tree = allocator.groups.keys().filter(|mgid| space.spt(**mgid) == spt).count();
+        [
+            count(&|trees| trees.iter().any(breach)),
+            count(&|trees| trees.contains(&spt)),
+            u32::try_from(on_tree).unwrap(),
+            spt,
+        ]
+    }
+
+    #[test]
+    fn a_grid_that_fits_is_allotted_without_breach() {
+        let mut allocator = allocator(4, 3);
+        for row in 0..6u32 {
+            let members: Vec<u32> = (0..6).map(|at| row * 6 + at).collect();
+            let choice = allocator.choose(&members).unwrap();
+            assert_eq!((choice.breaches, choice.merges), (0, 0));
+            allocator.insert(choice.mgid, &members).unwrap();
+        }
+        for column in 0..6u32 {
+            let members: Vec<u32> = (0..6).map(|at| at * 6 + column).collect();
+            let choice = allocator.choose(&members).unwrap();
+            assert_eq!(choice.breaches, 0);
+            allocator.insert(choice.mgid, &members).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_smallest_free_mgid_is_used_again() {
+        let mut allocator = allocator(1, 2);
+        for expected in [0, 1, 2, 3] {
+            let choice = allocator.choose(&[]).unwrap();
+            assert_eq!(choice.mgid, Mgid(expected));
+            allocator.insert(choice.mgid, &[]).unwrap();
+        }
+        allocator.remove(Mgid(1)).unwrap();
+        assert_eq!(allocator.choose(&[]).unwrap().mgid, Mgid(1));
+    }
+
+    #[test]
+    fn what_contradicts_the_groups_is_refused_and_changes_nothing() {
+        let mut allocator = allocator(2, 2);
+        allocator.insert(Mgid(5), &[1, 2]).unwrap();
+        let before = allocator.uses.clone();
+        let (mgid, unknown) = (Mgid(5), Mgid(6));
+        assert_eq!(allocator.insert(mgid, &[3]), Err(AllocatorError::Taken { mgid }));
+        assert_eq!(
+            allocator.insert(unknown, &[3, 3]),
+            Err(AllocatorError::AlreadyMember { mgid: unknown, endpoint: 3 })
+        );
+        assert_eq!(
+            allocator.join(mgid, 1),
+            Err(AllocatorError::AlreadyMember { mgid, endpoint: 1 })
+        );
+        assert_eq!(allocator.leave(mgid, 9), Err(AllocatorError::NotMember { mgid, endpoint: 9 }));
+        assert_eq!(allocator.remove(unknown), Err(AllocatorError::Unknown { mgid: unknown }));
+        assert_eq!(allocator.uses, before);
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_is_the_cheapest_whatever_the_history(
+            colors in 1u16..4, m in 1u32..4,
+            steps in proptest::collection::vec((0u8..4, 0u32..16, proptest::collection::btree_set(0u32..8, 0..5)), 0..25),
+            members in proptest::collection::btree_set(0u32..8, 0..5),
+        ) {
+            let mut allocator = allocator(colors, m);
+            for (kind, mgid, members) in steps {
+                let members: Vec<u32> = members.into_iter().collect();
+                let first = members.first().copied().unwrap_or(0);
+                // Refusals are part of the history: they must change nothing.
+                let _ = match kind {
+                    0 => allocator.insert(Mgid(mgid), &members),
+                    1 => allocator.join(Mgid(mgid), first),
+                    2 => allocator.leave(Mgid(mgid), first),
+                    _ => allocator.remove(Mgid(mgid)),
+                };
+            }
+            let members: Vec<u32> = members.into_iter().collect();
+            let choice = allocator.choose(&members).unwrap();
+            let best = (0..allocator.space.total())
+                .min_by_key(|spt| cost(&allocator, *spt, &members))
+                .unwrap();
+            let [breaches, merges, ..] = cost(&allocator, best, &members);
+            prop_assert_eq!(allocator.space.spt(choice.mgid), best);
+            prop_assert_eq!((choice.breaches, choice.merges), (breaches, merges));
+            prop_assert!(!allocator.groups.contains_key(&choice.mgid));
+            let mut again = MgidAllocator::new(allocator.space);
+            for (mgid, members) in allocator.groups.iter().rev() {
+                again.insert(*mgid, members).unwrap();
+            }
+            prop_assert_eq!(again.choose(&members), Some(choice));
+        }
+    }
+}

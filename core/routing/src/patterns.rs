@@ -1,0 +1,228 @@
+//! The communication patterns of C-MR4LMS §4: grids of processes, one global group, random groups.
+
+use fabricast_topology::EndpointId;
+use thiserror::Error;
+
+use crate::layers::{Grid, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids};
+use crate::mgid::Mgid;
+use crate::spt::MgidSpace;
+
+/// A group of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternGroup {
+    /// Its MGID.
+    pub mgid: Mgid,
+    /// What it is, like "x/3/0" for the x-line at y = 3, z = 0.
+    pub name: String,
+    /// Its members, rising.
+    pub members: Vec<EndpointId>,
+}
+
+/// Makes the groups of all lines of a grid on the first endpoints, and one of everybody if `global`.
+///
+/// # Errors
+///
+/// [`PatternError`] if the fabric has too few endpoints or there are too few colors.
+pub fn grid_groups(
+    grid: &Grid,
+    global: bool,
+    plan: LayerPlan,
+    space: &MgidSpace,
+    endpoints: u32,
+) -> Result<Vec<PatternGroup>, PatternError> {
+    if grid.endpoints() > endpoints {
+        return Err(PatternError::TooFewEndpoints { needed: grid.endpoints(), endpoints });
+    }
+    let lines: Vec<Line> = grid.lines().collect();
+    let mut groups: Vec<(String, Vec<u32>)> =
+        lines.iter().map(|line| (line_name(*line), grid.endpoints_on(*line))).collect();
+    // Layers by number: first the global group's, then dimension by dimension.
+    let mut keys: Vec<(usize, u32)> =
+        lines.iter().map(|line| (line.dimension() + 1, grid.layer(plan, *line))).collect();
+    if global {
+        groups.insert(0, ("global".to_owned(), (0..grid.endpoints()).collect()));
+        keys.insert(0, (0, 0));
+    }
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    let sizes: Vec<((usize, u32), LayerSize)> = sorted
+        .chunk_by(|a, b| a == b)
+        .map(|same| {
+            let groups = u32::try_from(same.len()).expect("fewer lines than processes");
+            (same[0], LayerSize { dimension: same[0].0, groups })
+        })
+        .collect();
+    let layers: Vec<usize> =
+        keys.iter().map(|key| sizes.partition_point(|(other, _)| other < key)).collect();
+    let sizes: Vec<LayerSize> = sizes.into_iter().map(|(_, size)| size).collect();
+    let mgids = assign_mgids(space, &sizes, &layers)?;
+    let made = groups.into_iter().zip(mgids).map(|((name, members), mgid)| PatternGroup {
+        mgid,
+        name,
+        members: members.into_iter().map(EndpointId).collect(),
+    });
+    Ok(made.collect())
+}
+
+/// Makes one group of the first `count` endpoints.
+///
+/// # Errors
+///
+/// [`PatternError`] if the fabric has too few endpoints.
+pub fn global_group(count: u32, endpoints: u32) -> Result<PatternGroup, PatternError> {
+    if count > endpoints {
+        return Err(PatternError::TooFewEndpoints { needed: count, endpoints });
+    }
+    let members = (0..count).map(EndpointId).collect();
+    Ok(PatternGroup { mgid: Mgid(0), name: "global".to_owned(), members })
+}
+
+/// Puts every process, `per_endpoint` to an endpoint, into one of `count` groups by chance; MGIDs 0, 1, ...
+///
+/// An endpoint is in a group once, however many of its processes are. The same seed gives the same groups.
+///
+/// # Errors
+///
+/// [`PatternError`] if `count` is 0.
+pub fn random_groups(
+    count: u32,
+    per_endpoint: u32,
+    endpoints: u32,
+    seed: u64,
+) -> Result<Vec<PatternGroup>, PatternError> {
+    if count == 0 {
+        return Err(PatternError::NoGroups);
+    }
+    let mut chance = SplitMix { state: seed };
+    let mut groups: Vec<PatternGroup> = (0..count)
+        .map(|mgid| PatternGroup {
+            mgid: Mgid(mgid),
+            name: format!("random/{mgid}"),
+            members: Vec::new(),
+        })
+        .collect();
+    for endpoint in (0..endpoints).map(EndpointId) {
+        for _ in 0..per_endpoint {
+            let members = &mut groups[chance.below(count) as usize].members;
+            if members.last() != Some(&endpoint) {
+                members.push(endpoint);
+            }
+        }
+    }
+    Ok(groups)
+}
+
+fn line_name(line: Line) -> String {
+    match line {
+        Line::X { b, c } => format!("x/{b}/{c}"),
+        Line::Y { a, c } => format!("y/{a}/{c}"),
+        Line::Z { a, b } => format!("z/{a}/{b}"),
+    }
+}
+
+/// Steele, Lea and Flood's SplitMix64: enough for test patterns, and the same on every machine.
+struct SplitMix {
+    state: u64,
+}
+
+impl SplitMix {
+    const fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `count`, by multiplication instead of division.
+    fn below(&mut self, count: u32) -> u32 {
+        let wide = u128::from(self.next()) * u128::from(count);
+        u32::try_from(wide >> 64).expect("less than count")
+    }
+}
+
+/// Why a pattern cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PatternError {
+    /// The fabric is too small.
+    #[error("the pattern needs {needed} endpoints, the fabric has {endpoints}")]
+    TooFewEndpoints {
+        /// Endpoints the pattern needs.
+        needed: u32,
+        /// Endpoints there are.
+        endpoints: u32,
+    },
+    /// No group was asked for.
+    #[error("the number of groups is 0")]
+    NoGroups,
+    /// The layers need more colors.
+    #[error(transparent)]
+    TooFewColors(#[from] TooFewColors),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use fabricast_topology::TableKind;
+
+    use super::*;
+
+    fn space() -> MgidSpace {
+        MgidSpace::new(32, 16, TableKind::PerPort).unwrap()
+    }
+
+    /// C-MR4LMS §4.2: 100x50x26 with 4 processes per endpoint is 8 900 groups of 32 500 endpoints.
+    #[test]
+    fn the_largest_pattern_has_the_papers_size() {
+        let grid = Grid::cube(100, 50, 26, 4).unwrap();
+        let groups = grid_groups(&grid, false, LayerPlan::Compact, &space(), 32_768).unwrap();
+        assert_eq!((groups.len(), grid.endpoints()), (8_900, 32_500));
+        let mgids: BTreeSet<Mgid> = groups.iter().map(|group| group.mgid).collect();
+        assert_eq!(mgids.len(), 8_900);
+        assert!(groups.iter().all(|group| group.members.is_sorted_by(|a, b| a < b)));
+    }
+
+    #[test]
+    fn no_endpoint_of_a_grid_uses_a_color_twice() {
+        for (grid, plan) in [
+            (Grid::cube(10, 5, 6, 4).unwrap(), LayerPlan::Compact),
+            (Grid::cube(11, 5, 6, 4).unwrap(), LayerPlan::Wide),
+            (Grid::plane(9, 7, 2).unwrap(), LayerPlan::Compact),
+        ] {
+            let groups = grid_groups(&grid, true, plan, &space(), 1_000).unwrap();
+            let mut used = BTreeMap::new();
+            for group in &groups {
+                for member in &group.members {
+                    let color = space().color(space().spt(group.mgid));
+                    assert_eq!(used.insert((*member, color), &group.name), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_groups_hold_every_process_and_follow_the_seed() {
+        let groups = random_groups(10, 1, 500, 7).unwrap();
+        assert_eq!(groups.iter().map(|group| group.members.len()).sum::<usize>(), 500);
+        assert!(groups.iter().all(|group| group.members.len() > 20), "spread evenly");
+        assert_eq!(groups, random_groups(10, 1, 500, 7).unwrap());
+        assert_ne!(groups, random_groups(10, 1, 500, 8).unwrap());
+    }
+
+    #[test]
+    fn a_pattern_that_does_not_fit_is_refused() {
+        let grid = Grid::plane(10, 10, 1).unwrap();
+        assert_eq!(
+            grid_groups(&grid, false, LayerPlan::Compact, &space(), 99),
+            Err(PatternError::TooFewEndpoints { needed: 100, endpoints: 99 })
+        );
+        assert_eq!(random_groups(0, 1, 9, 0), Err(PatternError::NoGroups));
+        assert_eq!(
+            Grid::plane(3, 3, 3),
+            Err(GridError::TooManyPerEndpoint { per_endpoint: 3, dimension: "x", size: 3 })
+        );
+    }
+
+    use crate::layers::GridError;
+}

@@ -1,0 +1,152 @@
+//! Replays C-MR4LMS §4 on the paper's own fabric: 7 680 switches, 32 768 endpoints, 32 colors.
+//!
+//! Source: C-MR4LMS (Journal of Computer Research and Development 59(12), 2022), §4.2 and §4.3.
+//! Every plan is judged by packets too: one sender behind every leaf, every group.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use fabricast_routing::verify::{Options, Senders, verify};
+use fabricast_routing::{
+    Change, Engine, EngineOptions, Grid, LayerPlan, Metrics, PatternGroup, grid_groups, metrics,
+    random_groups, table_entries,
+};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{FatTree, Graph, TableKind};
+
+fn fabric() -> &'static (Arc<Graph>, Arc<FatTree>) {
+    static FABRIC: OnceLock<(Arc<Graph>, Arc<FatTree>)> = OnceLock::new();
+    FABRIC.get_or_init(|| {
+        let graph = TopologySpec::paper().generate().unwrap();
+        let fat_tree = FatTree::detect(&graph).unwrap();
+        (Arc::new(graph), Arc::new(fat_tree))
+    })
+}
+
+fn engine(tables: TableKind, colors: u16) -> Engine {
+    let (graph, fat_tree) = fabric();
+    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions { colors, tables }).unwrap()
+}
+
+fn lines(grid: Grid, plan: LayerPlan) -> Vec<PatternGroup> {
+    let engine = engine(TableKind::PerPort, 32);
+    grid_groups(&grid, false, plan, engine.layout().space(), 32_768).unwrap()
+}
+
+/// Routes the groups, checks every rule with packets and gives the figures.
+fn route(groups: Vec<PatternGroup>) -> Metrics {
+    let (graph, _) = fabric();
+    let mut engine = engine(TableKind::PerPort, 32);
+    let puts: Vec<Change> = groups
+        .into_iter()
+        .map(|group| Change::Put { mgid: group.mgid, members: group.members })
+        .collect();
+    engine.apply(&puts).unwrap();
+    assert_eq!((engine.plan().moved().len(), engine.plan().unrouted().len()), (0, 0));
+    let options =
+        Options { colors: 32, tables: TableKind::PerPort, senders: Senders::First, list: 3 };
+    let entries = table_entries(graph, engine.plan());
+    let report = verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options);
+    assert!(report.is_clean(), "{:?}", report.violations);
+    let figures = metrics(graph, engine.plan());
+    assert!(figures.max_entries <= 32);
+    figures
+}
+
+fn cube(x: u32, y: u32, z: u32, per_endpoint: u32, plan: LayerPlan) -> Metrics {
+    route(lines(Grid::cube(x, y, z, per_endpoint).unwrap(), plan))
+}
+
+/// §4.1: the fabric has 40 448 nodes, and 32 colors give 512 conflict-free spanning trees.
+#[test]
+fn the_fabric_is_the_papers() {
+    let (graph, fat_tree) = fabric();
+    assert_eq!((graph.switch_count(), graph.endpoint_count()), (7_680, 32_768));
+    assert_eq!((fat_tree.params().cns, fat_tree.params().tns), (64, 96));
+    assert_eq!(engine(TableKind::PerPort, 32).layout().space().total(), 512);
+}
+
+/// §4.3.1: fixed root, one process per endpoint, 64x32x16: maximum TFI 7; 1 840 virtual groups in our replay.
+#[test]
+fn grid_64x32x16_has_tfi_7() {
+    let figures = cube(64, 32, 16, 1, LayerPlan::Compact);
+    assert_eq!((figures.max_tfi, figures.trees), (7, 1_840));
+}
+
+/// §4.3.1: 32x32x32: maximum TFI 6; 2 240 virtual groups in our replay.
+#[test]
+fn grid_32x32x32_has_tfi_6() {
+    let figures = cube(32, 32, 32, 1, LayerPlan::Compact);
+    assert_eq!((figures.max_tfi, figures.trees), (6, 2_240));
+}
+
+/// §4.3.1: 25x50x26: more than 1; 7, mean 1.49, 2 150 virtual groups in our replay.
+#[test]
+fn grid_25x50x26_has_tfi_7() {
+    let figures = cube(25, 50, 26, 1, LayerPlan::Compact);
+    assert_eq!((figures.max_tfi, figures.trees), (7, 2_150));
+    assert!((figures.mean_tfi - 1.49).abs() < 0.005);
+}
+
+/// §4.3.1: 2-D grids of 181x181 and 100x327 need no merging.
+#[test]
+fn plane_grids_are_not_merged() {
+    for (x, y) in [(181, 181), (100, 327)] {
+        let grid = Grid::plane(x, y, 1).unwrap();
+        let figures = route(lines(grid, LayerPlan::Compact));
+        assert_eq!((figures.max_tfi, figures.groups), (1, x + y));
+    }
+}
+
+/// §4.3.2: 4 processes per endpoint, 100x50x26: 148 less than MR4LMS's 168, which is 20.
+#[test]
+fn grid_100x50x26_with_4_processes_has_tfi_20() {
+    let figures = cube(100, 50, 26, 4, LayerPlan::Compact);
+    assert_eq!((figures.max_tfi, figures.groups), (20, 8_900));
+    assert!(figures.trees >= 512);
+}
+
+/// §4.3.2: 4 processes per endpoint, 256x32x16: 25 more than MR4LMS's 1, which is 26.
+#[test]
+fn grid_256x32x16_with_4_processes_has_tfi_26() {
+    let figures = cube(256, 32, 16, 4, LayerPlan::Compact);
+    assert_eq!((figures.max_tfi, figures.groups), (26, 12_800));
+    assert!(figures.trees >= 512);
+}
+
+/// Equation (5) as rebuilt (`wide`) gives 38 and 43 where `compact` gives 20 and 26.
+#[test]
+fn wide_layers_merge_more() {
+    assert_eq!(cube(100, 50, 26, 4, LayerPlan::Wide).max_tfi, 38);
+    assert_eq!(cube(256, 32, 16, 4, LayerPlan::Wide).max_tfi, 43);
+}
+
+/// §4.3.2: however many groups, at least 512 trees are left; each of 512 spanning trees carries one.
+#[test]
+fn a_thousand_random_groups_keep_512_trees() {
+    let groups = random_groups(1_000, 1, 32_768, 1).unwrap();
+    let figures = route(groups);
+    assert!(figures.trees >= 512, "{figures:?}");
+}
+
+/// Spec, "Per-switch tables": the spanning-tree number is the entry; nothing of a group is lost by that.
+#[test]
+fn per_switch_tables_serve_every_group() {
+    let (graph, _) = fabric();
+    let mut engine = engine(TableKind::PerSwitch, 512);
+    let grid = Grid::cube(64, 32, 16, 1).unwrap();
+    let space = *engine.layout().space();
+    let groups = grid_groups(&grid, false, LayerPlan::Compact, &space, 32_768).unwrap();
+    let puts: Vec<Change> = groups
+        .into_iter()
+        .map(|group| Change::Put { mgid: group.mgid, members: group.members })
+        .collect();
+    engine.apply(&puts).unwrap();
+    let options =
+        Options { colors: 512, tables: TableKind::PerSwitch, senders: Senders::First, list: 3 };
+    let entries = table_entries(graph, engine.plan());
+    let report = verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options);
+    assert!(report.is_clean(), "{:?}", report.violations);
+    let colors: BTreeSet<u16> = engine.plan().groups().map(|group| group.color).collect();
+    assert_eq!(colors.len(), 512);
+}
