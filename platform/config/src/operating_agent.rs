@@ -9,15 +9,13 @@ use serde::Deserialize;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_attempts, check_listen, check_longer, check_positive};
+use crate::value::{PeerAddress, check_listen, check_longer, check_positive};
 
 /// Checked settings of an operating agent process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatingAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
-    /// Address that the TIC and other nodes are given; `None`: the one it listens on.
-    pub advertise: Option<PeerAddress>,
     /// The TIC.
     pub tic: PeerAddress,
     /// The fabric that the endpoints are attached to.
@@ -28,10 +26,8 @@ pub struct OperatingAgentConfig {
     pub report_interval: Duration,
     /// A group agent hosted here probes a node that has not reported for this time.
     pub report_timeout: Duration,
-    /// How long to wait for the answer to one probe.
+    /// A probed node that has not answered for this time is reported failed.
     pub probe_timeout: Duration,
-    /// Probes without an answer, one after the other, that are a verdict; at least 1.
-    pub probe_attempts: u32,
 }
 
 /// One compute node.
@@ -47,14 +43,12 @@ pub struct NodeConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawOperatingAgentConfig {
-    /// Address to serve on; port 0 takes a free one. Default 127.0.0.1:7404: not reachable from
-    /// other machines until someone decides so.
+    /// Address to serve on, of one interface, for the TIC and other nodes are told it; port 0
+    /// takes a free one. Default 127.0.0.1:7404: not reachable from other machines until someone
+    /// decides so.
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Address at which other nodes reach this process, `host:port`. Default: the one it listens
-    /// on, which must then be an address of one interface.
-    pub advertise: Option<String>,
     /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
     pub tic: String,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
@@ -71,8 +65,6 @@ pub struct RawOperatingAgentConfig {
     /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
-    /// Default 2: one lost message expels nobody.
-    pub probe_attempts: u32,
 }
 
 /// One compute node as written.
@@ -91,14 +83,12 @@ impl Default for RawOperatingAgentConfig {
         Self {
             listen: ports::loopback(ports::OPERATING_AGENT),
             allow_plaintext: false,
-            advertise: None,
             tic: ports::local_peer(ports::TIC),
             fabric: ports::local_peer(ports::FABRIC),
             nodes: Vec::new(),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             probe_timeout: Duration::from_millis(500),
-            probe_attempts: 2,
         }
     }
 }
@@ -111,31 +101,26 @@ impl Role for OperatingAgentConfig {
         check_listen(problems, raw.listen, raw.allow_plaintext);
         check_positive(problems, "report_interval", raw.report_interval);
         check_positive(problems, "probe_timeout", raw.probe_timeout);
-        check_attempts(problems, raw.probe_attempts);
         check_longer(
             problems,
             ("report_timeout", raw.report_timeout),
             ("report_interval", raw.report_interval),
         );
-        if raw.advertise.is_none() && raw.listen.ip().is_unspecified() {
-            let what = format!("missing; nobody can reach {}, where it listens", raw.listen);
-            problems.add("advertise", what);
+        if raw.listen.ip().is_unspecified() {
+            let what = "the TIC and other nodes are told this address: name that of one interface";
+            problems.add("listen", what);
         }
-        let advertise =
-            raw.advertise.and_then(|text| PeerAddress::check(problems, "advertise", &text));
         let tic = PeerAddress::check(problems, "tic", &raw.tic);
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
         let nodes = check_nodes(problems, raw.nodes);
         Some(Self {
             listen: raw.listen,
-            advertise,
             tic: tic?,
             fabric: fabric?,
             nodes: nodes?,
             report_interval: raw.report_interval,
             report_timeout: raw.report_timeout,
             probe_timeout: raw.probe_timeout,
-            probe_attempts: raw.probe_attempts,
         })
     }
 }
