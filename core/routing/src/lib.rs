@@ -8,6 +8,7 @@
 
 mod allocator;
 mod engine;
+pub mod formats;
 mod layers;
 mod metrics;
 mod mgid;

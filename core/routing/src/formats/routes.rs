@@ -1,0 +1,288 @@
+//! Routes: a header line, then one line per group with its own tree.
+//!
+//! `{"mgid": 17, "virtual_group": 3, "color": 5, "trees": [{"root": "S-...", "links": [["S-a", 3, "S-b", 1]]}]}`.
+//! Links are those between switches, lower end first; with `"cut_off"` the members that are left out, and
+//! `"unrouted"` with the reason instead of a tree. The tree of a virtual group is the union of its groups' trees
+//! and of the endpoint links of their members.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_topology::{EndpointId, Graph, Peer, PortId, SwitchId, TableEntry, TableKind};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::groups::read_endpoint;
+use super::tables::{read_color, read_port, read_switch};
+use super::{Fields, FormatError, FormatProblem, at, list, objects, text, write_lines};
+use crate::engine::Engine;
+use crate::mgid::Mgid;
+use crate::spt::MAX_COLORS;
+use crate::tables::{expand_ports, key};
+
+/// The first line of a routes file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutesHeader {
+    /// What computed the routes, like `c-mr4lms-fixed`.
+    pub engine: String,
+    /// Entries of a table.
+    pub colors: u16,
+    /// How switches key their tables.
+    pub tables: TableKind,
+    /// SHA-256 of the topology file, in hexadecimal.
+    pub topology: String,
+}
+
+/// A routes file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutesFile {
+    /// Its first line.
+    pub header: RoutesHeader,
+    /// The others.
+    pub groups: Vec<RouteRecord>,
+}
+
+/// The route of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRecord {
+    /// The group.
+    pub mgid: Mgid,
+    /// The virtual group it is merged into.
+    pub virtual_group: u32,
+    /// The entry number its packets carry.
+    pub color: u16,
+    /// Its trees: one, more with fault tolerance, none for fewer than two members.
+    pub trees: Vec<TreeRecord>,
+    /// Members that no tree reaches.
+    pub cut_off: Vec<EndpointId>,
+    /// Why it has no tree at all, if it should.
+    pub unrouted: Option<String>,
+}
+
+/// One tree of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeRecord {
+    /// The topmost switch.
+    pub root: SwitchId,
+    /// Links between switches, lower port first.
+    pub links: Vec<(PortId, PortId)>,
+}
+
+impl RoutesFile {
+    /// Takes the routes of all groups out of an engine, by MGID.
+    #[must_use]
+    pub fn of(engine: &Engine, name: &str, topology: &str) -> Self {
+        let space = engine.layout().space();
+        let header = RoutesHeader {
+            engine: name.to_owned(),
+            colors: space.colors(),
+            tables: space.tables(),
+            topology: topology.to_owned(),
+        };
+        let routed = engine.plan().groups().map(|group| RouteRecord {
+            mgid: group.mgid,
+            virtual_group: group.virtual_group.0,
+            color: group.color,
+            trees: engine
+                .group_tree(group.mgid)
+                .map(|tree| TreeRecord { root: tree.root, links: tree.links })
+                .into_iter()
+                .collect(),
+            cut_off: group.cut_off.iter().map(|cut| cut.endpoint).collect(),
+            unrouted: None,
+        });
+        let unrouted = engine.plan().unrouted().iter().map(|group| RouteRecord {
+            mgid: group.mgid,
+            virtual_group: group.mgid.0,
+            color: space.color(space.spt(group.mgid)),
+            trees: Vec::new(),
+            cut_off: Vec::new(),
+            unrouted: Some(group.to_string()),
+        });
+        let mut groups: Vec<RouteRecord> = routed.chain(unrouted).collect();
+        groups.sort_by_key(|group| group.mgid);
+        Self { header, groups }
+    }
+
+    /// Writes out the table rows that these routes need, given the members of the groups.
+    /// Members of groups that are not in the file, or unrouted, are ignored.
+    #[must_use]
+    pub fn table_entries(
+        &self,
+        graph: &Graph,
+        members: &BTreeMap<Mgid, Vec<EndpointId>>,
+    ) -> Vec<TableEntry> {
+        let mut ports: BTreeMap<(u32, u16), BTreeSet<PortId>> = BTreeMap::new(); // by virtual group
+        for group in self.groups.iter().filter(|group| !group.trees.is_empty()) {
+            let ports = ports.entry((group.virtual_group, group.color)).or_default();
+            ports.extend(group.trees.iter().flat_map(|tree| &tree.links).flat_map(|(a, b)| [a, b]));
+            let members = members.get(&group.mgid).map_or(&[][..], Vec::as_slice);
+            let served = members.iter().filter(|member| !group.cut_off.contains(member));
+            ports.extend(served.filter_map(|member| graph.attachment(*member)));
+        }
+        let mut entries = Vec::new();
+        for ((_, color), ports) in ports {
+            let ports: Vec<PortId> = ports.into_iter().collect();
+            expand_ports(graph, self.header.tables, color, &ports, |entry| entries.push(entry));
+        }
+        entries.sort_unstable_by_key(key);
+        entries
+    }
+}
+
+/// Reads a routes file.
+///
+/// # Errors
+///
+/// [`FormatError`] names the first line and field that is wrong.
+pub fn read_routes(text: &str, graph: &Graph) -> Result<RoutesFile, FormatError> {
+    let mut lines = objects(text);
+    let Some(first) = lines.next() else {
+        return Err(FormatError { line: 1, problem: FormatProblem::NoHeader });
+    };
+    let (line, fields) = first?;
+    let header = read_header(fields).map_err(at(line))?;
+    let mut groups = Vec::new();
+    let mut seen = BTreeMap::new();
+    for object in lines {
+        let (line, fields) = object?;
+        let record = read_record(fields, graph, header.colors).map_err(at(line))?;
+        if let Some(first) = seen.insert(record.mgid, line) {
+            let mgid = record.mgid.0;
+            return Err(at(line)(FormatProblem::DuplicateMgid { mgid, first }));
+        }
+        groups.push(record);
+    }
+    Ok(RoutesFile { header, groups })
+}
+
+fn read_header(mut fields: Fields) -> Result<RoutesHeader, FormatProblem> {
+    let version = fields.optional("fabricast_routes").ok_or(FormatProblem::NoHeader)?;
+    match version.as_u64() {
+        Some(1) => {}
+        Some(version) => return Err(FormatProblem::Version { version }),
+        None => return Err(super::bad("fabricast_routes", "1", &version)),
+    }
+    let engine = fields.text("engine")?;
+    let value = fields.required("colors")?;
+    let colors = super::number("colors", &value, u32::from(MAX_COLORS)).ok();
+    let colors = colors.and_then(|colors| u16::try_from(colors).ok()).filter(|colors| *colors > 0);
+    let colors = colors.ok_or_else(|| {
+        super::bad("colors", format!("a whole number from 1 to {MAX_COLORS}"), &value)
+    })?;
+    let tables = fields.required("tables")?;
+    let tables = match tables.as_str() {
+        Some("per-port") => TableKind::PerPort,
+        Some("per-switch") => TableKind::PerSwitch,
+        _ => return Err(super::bad("tables", "\"per-port\" or \"per-switch\"", &tables)),
+    };
+    let topology = fields.text("topology")?;
+    fields.finish()?;
+    Ok(RoutesHeader { engine, colors, tables, topology })
+}
+
+fn read_record(
+    mut fields: Fields,
+    graph: &Graph,
+    colors: u16,
+) -> Result<RouteRecord, FormatProblem> {
+    let mgid = Mgid(fields.number("mgid", u32::MAX)?);
+    let virtual_group = fields.number("virtual_group", u32::MAX)?;
+    let color = read_color(&mut fields, colors)?;
+    let unrouted = fields.optional("unrouted").map(|value| text("unrouted", value)).transpose()?;
+    let mut trees = Vec::new();
+    for value in fields.list("trees")? {
+        trees.push(read_tree(value, graph)?);
+    }
+    let cut_off = match fields.optional("cut_off") {
+        Some(value) => list("cut_off", value)?,
+        None => Vec::new(),
+    };
+    let cut_off = cut_off.into_iter().map(|value| read_endpoint("cut_off", value, graph));
+    let cut_off = cut_off.collect::<Result<_, _>>()?;
+    fields.finish()?;
+    Ok(RouteRecord { mgid, virtual_group, color, trees, cut_off, unrouted })
+}
+
+fn read_tree(value: Value, graph: &Graph) -> Result<TreeRecord, FormatProblem> {
+    let mut fields = match value {
+        Value::Object(fields) => Fields(fields),
+        other => return Err(super::bad("trees", "a list of objects", &other)),
+    };
+    let root = read_switch("root", fields.text("root")?, graph)?;
+    let links = fields.list("links")?.into_iter().map(|link| read_link(link, graph));
+    let links = links.collect::<Result<_, _>>()?;
+    fields.finish()?;
+    Ok(TreeRecord { root, links })
+}
+
+fn read_link(value: Value, graph: &Graph) -> Result<(PortId, PortId), FormatProblem> {
+    let written = value.to_string();
+    let ends = list("links", value)?;
+    let [lower, lower_port, upper, upper_port] = <[Value; 4]>::try_from(ends).map_err(|ends| {
+        super::bad("links", "a list of [switch, port, switch, port]", &Value::Array(ends))
+    })?;
+    let port = |switch: Value, port: &Value| {
+        let switch = read_switch("links", text("links", switch)?, graph)?;
+        let number = read_port("links", port, switch, graph)?;
+        Ok(graph.port(switch, number).expect("checked when it was read"))
+    };
+    let (lower, upper) = (port(lower, &lower_port)?, port(upper, &upper_port)?);
+    if graph.peer(lower) == Peer::Switch(upper) {
+        Ok((lower, upper))
+    } else {
+        Err(FormatProblem::UnknownLink { field: "links".to_owned(), link: written })
+    }
+}
+
+#[derive(Serialize)]
+struct HeaderLine<'a> {
+    fabricast_routes: u8,
+    engine: &'a str,
+    colors: u16,
+    tables: TableKind,
+    topology: &'a str,
+}
+
+#[derive(Serialize)]
+struct GroupLine<'a> {
+    mgid: Mgid,
+    virtual_group: u32,
+    color: u16,
+    trees: Vec<TreeLine<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut_off: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unrouted: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TreeLine<'a> {
+    root: &'a str,
+    links: Vec<(&'a str, u8, &'a str, u8)>,
+}
+
+/// Writes a routes file.
+#[must_use]
+pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
+    let RoutesHeader { engine, colors, tables, topology } = &file.header;
+    let (colors, tables) = (*colors, *tables);
+    let header = HeaderLine { fabricast_routes: 1, engine, colors, tables, topology };
+    let end = |port: PortId| (graph.switch_name(graph.switch_of(port)), graph.port_number(port));
+    let link = |(lower, upper): &(PortId, PortId)| {
+        let ((lower, lower_port), (upper, upper_port)) = (end(*lower), end(*upper));
+        (lower, lower_port, upper, upper_port)
+    };
+    let tree = |tree: &TreeRecord| TreeLine {
+        root: graph.switch_name(tree.root),
+        links: tree.links.iter().map(link).collect(),
+    };
+    let groups = file.groups.iter().map(|group| GroupLine {
+        mgid: group.mgid,
+        virtual_group: group.virtual_group,
+        color: group.color,
+        trees: group.trees.iter().map(tree).collect(),
+        cut_off: group.cut_off.iter().map(|member| graph.endpoint_name(*member)).collect(),
+        unrouted: group.unrouted.as_deref(),
+    });
+    write_lines(std::iter::once(header)) + &write_lines(groups)
+}
