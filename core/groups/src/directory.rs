@@ -408,6 +408,11 @@ impl Directory {
         self.hosts.iter().map(|(node, groups)| (node, groups.len()))
     }
 
+    /// Answers whether a node hosts group agents.
+    pub fn is_host(&self, node: &NodeName) -> bool {
+        self.hosts.contains_key(node)
+    }
+
     /// Answers a group with all that its agent must know.
     pub fn snapshot(&self, gn: Gn) -> Option<GroupSnapshot> {
         let group = self.groups.get(&gn)?;

@@ -2,14 +2,29 @@
 //!
 //! Values in, values out: no clock, no socket, no thread. Read [`Directory`] first.
 //!
-//! - [`directory`]: the TIC's records and its decisions on them; [`command`], [`record`].
-//! - [`tree`]: the unicast tree of a group as a function of its live process numbers.
+//! | role | type | its shell |
+//! | --- | --- | --- |
+//! | TIC | [`Directory`] (records, decisions), [`host_watch::HostWatch`] | `services/tic` |
+//! | GA | [`agent::GaHost`]: all group agents of one node | `agents/group` |
+//! | OA | [`operating::Oa`]: one node | `agents/operating` |
+//!
+//! [`tree`] makes the unicast tree from the live process numbers, [`detector`] judges who has
+//! failed, [`command`], [`record`] and [`message`] are the words the roles use.
+//!
+//! Everything is level-triggered: a message that tells somebody something is a hint that saves
+//! time; the periodic reports find out who is behind, and whoever is fetches the truth.
+//! `tests/simulation.rs` runs all roles together through storms of loss, death and return.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod agent;
 pub mod command;
+pub mod detector;
 pub mod directory;
+pub mod host_watch;
 pub mod ids;
+pub mod message;
 pub mod names;
+pub mod operating;
 pub mod record;
 pub mod tree;
 

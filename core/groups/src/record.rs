@@ -78,6 +78,18 @@ pub struct Route {
     pub cut_off: Vec<EndpointName>,
 }
 
+impl Route {
+    /// Answers the color with which the hardware serves a member; `None` where it does not: the
+    /// switches do not hold this member's join yet, leave its endpoint out, or hold no tree.
+    pub fn color_for(&self, member: &MemberRecord) -> Option<u16> {
+        let covered = self.revision >= member.joined && !self.cut_off.contains(&member.endpoint);
+        match self.state {
+            RouteState::Routed { color, .. } if covered => Some(color),
+            RouteState::Routed { .. } | RouteState::UnicastOnly => None,
+        }
+    }
+}
+
 /// Whether packets of a group travel through switch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RouteState {
@@ -332,6 +344,20 @@ mod tests {
             let value = change.encode().unwrap();
             assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
         }
+    }
+
+    #[test]
+    fn the_multicast_connection_opens_for_members_the_switches_know() {
+        let state = RouteState::Routed { color: 5, virtual_group: 1 };
+        let reason = String::new();
+        let mut route = Route { revision: Revision(8), state, reason, cut_off: Vec::new() };
+        assert_eq!(route.color_for(&member()), None, "routed before it joined");
+        route.revision = Revision(9);
+        assert_eq!(route.color_for(&member()), Some(5));
+        route.cut_off = vec![member().endpoint];
+        assert_eq!(route.color_for(&member()), None);
+        route = Route { state: RouteState::UnicastOnly, cut_off: Vec::new(), ..route };
+        assert_eq!(route.color_for(&member()), None);
     }
 
     #[test]

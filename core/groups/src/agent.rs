@@ -1,0 +1,445 @@
+//! Group agents: all groups whose agent lives on one node.
+//!
+//! An agent works from the TIC's snapshot of its group, tells every member its place in the tree,
+//! and watches the members' nodes. Nothing rests on one message arriving: positions are pushed
+//! until a report names them, snapshots are asked for until they come, and a failed node is
+//! reported until a snapshot is free of it. What an agent says carries its epoch, and it obeys
+//! nobody who follows another one (G4).
+//!
+//! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] when
+//! [`GaHost::next_deadline`] has come.
+//!
+//! Invariants
+//! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
+//!   registered with a later join (G2).
+//! - GA-2: the output waiting is at most one position per member, and one each of a probe, a
+//!   report and a refresh per node or group.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::detector::{Detector, DetectorConfig, DetectorOutput};
+use crate::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
+use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
+use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
+use crate::names::{Address, NodeName};
+use crate::record::GroupRecord;
+
+mod seats;
+#[cfg(test)]
+mod tests;
+
+/// The group agents of one node.
+#[derive(Clone, Debug)]
+pub struct GaHost {
+    node: NodeName,
+    incarnation: Incarnation,
+    config: GaConfig,
+    groups: BTreeMap<Gn, Agent>,
+    peers: BTreeMap<NodeName, PeerNode>,
+    detector: Detector<NodeName>,
+    failed: BTreeMap<NodeName, Moment>, // when to report it again
+    asked: BTreeMap<Gn, Moment>,        // when to ask for the snapshot again
+    dirty: BTreeSet<(Gn, Pn)>,          // positions to send
+    resend: BTreeSet<(Moment, Gn, Pn)>, // positions sent and not confirmed
+    output: VecDeque<GaOutput>,
+}
+
+/// Snapshots asked for at one time; more than a host has groups only if askers are wrong.
+const MAX_ASKED: usize = 1 << 16;
+
+/// How long group agents wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GaConfig {
+    /// How members' nodes are watched.
+    pub detector: DetectorConfig,
+    /// A position that no report names is sent again after this long; longer than the interval of
+    /// reports, or every position is sent twice.
+    pub resend: Duration,
+    /// A snapshot that does not come, or a failed node that stays, is brought up again after this.
+    pub retry: Duration,
+}
+
+/// What the owner of a [`GaHost`] has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GaOutput {
+    /// Send a member its place.
+    Position {
+        /// Where its operating agent listens.
+        address: Address,
+        /// The place.
+        update: PositionUpdate,
+    },
+    /// Ask a node whether it lives, and hand its answer in with the probe's number.
+    Probe {
+        /// The node.
+        node: NodeName,
+        /// Where its operating agent listens.
+        address: Address,
+        /// The number of the probe.
+        probe: u64,
+    },
+    /// Tell the TIC that a node has failed.
+    NodeFailed {
+        /// The node.
+        node: NodeName,
+        /// The life that failed.
+        incarnation: Incarnation,
+    },
+    /// Fetch the group from the TIC; hand it in as a snapshot, or as gone if there is none.
+    Refresh {
+        /// The group.
+        gn: Gn,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Agent {
+    record: GroupRecord,
+    known: Revision, // of the snapshot
+    seats: BTreeMap<Pn, Seat>,
+    live: BTreeSet<Pn>, // the keys of `seats`, as the tree wants them
+    last_version: Version,
+}
+
+#[derive(Clone, Debug)]
+struct Seat {
+    view: MemberView,
+    version: Version,
+    color: Option<u16>, // as last told
+    resend_at: Option<Moment>,
+}
+
+#[derive(Clone, Debug)]
+struct PeerNode {
+    incarnation: Incarnation,
+    address: Address,
+    seats: usize,
+}
+
+impl GaHost {
+    /// Creates a host without groups for one life of a node; a later life needs a new host.
+    pub fn new(node: NodeName, incarnation: Incarnation, config: GaConfig) -> Self {
+        Self {
+            node,
+            incarnation,
+            config,
+            groups: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            detector: Detector::new(config.detector),
+            failed: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            resend: BTreeSet::new(),
+            output: VecDeque::new(),
+        }
+    }
+
+    /// Answers the node.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Answers the life of the node that this host belongs to.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Takes the TIC's view of a group over: an appointment, a change, or the end of the office.
+    pub fn snapshot(&mut self, now: Moment, snapshot: &GroupSnapshot) {
+        let gn = snapshot.group.gn;
+        if self.groups.get(&gn).is_some_and(|agent| snapshot.revision < agent.known) {
+            return; // overtaken by a newer one
+        }
+        self.asked.remove(&gn);
+        if snapshot.group.agent.as_ref() != Some(&self.node) {
+            self.drop_group(gn);
+            return;
+        }
+        if self.groups.get(&gn).is_some_and(|a| a.record.epoch != snapshot.group.epoch) {
+            self.drop_group(gn); // versions start anew with the epoch
+        }
+        let agent = self.groups.entry(gn).or_insert_with(|| Agent {
+            record: snapshot.group.clone(),
+            known: snapshot.revision,
+            seats: BTreeMap::new(),
+            live: BTreeSet::new(),
+            last_version: Version(0),
+        });
+        agent.record = snapshot.group.clone();
+        agent.known = snapshot.revision;
+        let stays: BTreeMap<Pn, &MemberView> =
+            snapshot.members.iter().map(|view| (view.member.pn, view)).collect();
+        let leavers: Vec<Pn> = agent
+            .seats
+            .iter()
+            .filter(|(pn, seat)| {
+                seat.view.member.joined <= snapshot.revision && stays.get(pn) != Some(&&seat.view)
+            })
+            .map(|(pn, _)| *pn)
+            .collect();
+        for pn in leavers {
+            self.remove_seat(gn, pn);
+        }
+        for view in &snapshot.members {
+            let taken = self.groups[&gn].seats.contains_key(&view.member.pn);
+            if !taken {
+                self.add_seat(now, gn, view.clone());
+            }
+        }
+        self.recolor(gn);
+    }
+
+    /// Notes that the TIC has no such group.
+    pub fn gone(&mut self, gn: Gn) {
+        self.asked.remove(&gn);
+        self.drop_group(gn);
+    }
+
+    /// Registers a member, which may be ahead of the TIC's snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch or the member is no member;
+    /// the asker should fetch the group from the TIC and try again.
+    pub fn register(
+        &mut self,
+        now: Moment,
+        register: &Register,
+    ) -> Result<PositionUpdate, AgentRefusal> {
+        let (gn, pn) = (register.gn, register.member.member.pn);
+        let agent = self.agent_in_epoch(now, gn, register.epoch)?;
+        let asks = &register.member;
+        match agent.seats.get(&pn) {
+            Some(seat) if seat.view.member == asks.member => {}
+            Some(seat) if seat.view.member.joined >= asks.member.joined => {
+                return Err(AgentRefusal::UnknownMember { gn, pn });
+            }
+            None if asks.member.joined <= agent.known => {
+                return Err(AgentRefusal::UnknownMember { gn, pn });
+            }
+            Some(_) => {
+                self.remove_seat(gn, pn); // its former holder must have left
+                self.add_seat(now, gn, asks.clone());
+            }
+            None => self.add_seat(now, gn, asks.clone()),
+        }
+        self.dirty.remove(&(gn, pn)); // the answer tells it
+        self.confirm(gn, pn);
+        Ok(self.position(gn, pn).expect("the seat was taken just now"))
+    }
+
+    /// Takes a member out that has left.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch; nothing is to be done, as
+    /// the right agent hears of the leave from the TIC.
+    pub fn deregister(&mut self, now: Moment, leaver: &Deregister) -> Result<(), AgentRefusal> {
+        let agent = self.agent_in_epoch(now, leaver.gn, leaver.epoch)?;
+        let seat = agent.seats.get(&leaver.pn);
+        if seat.is_some_and(|seat| seat.view.member.node == leaver.node) {
+            self.remove_seat(leaver.gn, leaver.pn);
+        }
+        // The TIC knows who is right, should this be an old message about a seat taken anew.
+        self.refresh(now, leaver.gn);
+        Ok(())
+    }
+
+    /// Takes a node's report: it lives, and learns what it was behind on.
+    pub fn report(&mut self, now: Moment, report: &OaReport) -> OaReportReply {
+        let mut reply = OaReportReply::default();
+        let known = self.peers.get(&report.node).map(|peer| peer.incarnation);
+        if known == Some(report.incarnation) {
+            self.detector.heard(&report.node, now);
+        }
+        for status in &report.memberships {
+            let (gn, pn) = (status.gn, status.pn);
+            let Some(agent) = self.groups.get(&gn) else {
+                self.refresh(now, gn);
+                reply.unknown.push((gn, pn));
+                continue;
+            };
+            if status.epoch > agent.record.epoch {
+                self.refresh(now, gn); // deposed, or appointed again
+                continue;
+            }
+            match agent.seats.get(&pn) {
+                Some(seat)
+                    if seat.view.member.node == report.node
+                        && seat.view.incarnation == report.incarnation
+                        && seat.view.member.joined == status.joined =>
+                {
+                    if status.epoch == agent.record.epoch && status.version == seat.version {
+                        self.confirm(gn, pn);
+                    } else {
+                        reply.positions.extend(self.position(gn, pn));
+                    }
+                }
+                Some(_) | None => {
+                    self.refresh(now, gn); // behind the TIC, or the node is
+                    reply.unknown.push((gn, pn));
+                }
+            }
+        }
+        reply
+    }
+
+    /// Notes a node's answer to a probe.
+    pub fn probe_answered(
+        &mut self,
+        now: Moment,
+        node: &NodeName,
+        incarnation: Incarnation,
+        probe: u64,
+    ) {
+        if self.peers.get(node).is_some_and(|peer| peer.incarnation == incarnation) {
+            self.detector.probe_answered(node, probe, now);
+        }
+    }
+
+    /// Notes that a connection to a node has closed.
+    pub fn hint_closed(&mut self, now: Moment, node: &NodeName) {
+        self.detector.hint_closed(node, now);
+        self.drain_detector(now);
+    }
+
+    /// Answers what to report to the TIC about this host's groups.
+    pub fn status(&self) -> Vec<HostedGroup> {
+        let hosted = |(gn, agent): (&Gn, &Agent)| HostedGroup {
+            gn: *gn,
+            epoch: agent.record.epoch,
+            known: agent.known,
+        };
+        self.groups.iter().map(hosted).collect()
+    }
+
+    /// Takes the TIC's answer to the status report.
+    pub fn verdict(&mut self, now: Moment, verdict: &Verdict) {
+        if verdict.expelled {
+            let all: Vec<Gn> = self.groups.keys().copied().collect();
+            for gn in all {
+                self.drop_group(gn);
+            }
+            self.asked.clear();
+            return;
+        }
+        for gn in &verdict.drop {
+            self.drop_group(*gn);
+        }
+        for gn in &verdict.refresh {
+            self.refresh(now, *gn);
+        }
+    }
+
+    /// Asks for a group's snapshot, unless that was done just now; also a hint from outside.
+    pub fn refresh(&mut self, now: Moment, gn: Gn) {
+        let next = now.after(self.config.retry);
+        let full = self.asked.len() >= MAX_ASKED;
+        match self.asked.entry(gn) {
+            Entry::Occupied(mut asked) if *asked.get() <= now => {
+                asked.insert(next);
+            }
+            Entry::Occupied(_) => return,
+            Entry::Vacant(_) if full => return, // the next status report brings it up again
+            Entry::Vacant(vacant) => {
+                vacant.insert(next);
+            }
+        }
+        self.output.push_back(GaOutput::Refresh { gn });
+    }
+
+    /// Draws the consequences of time passing.
+    pub fn tick(&mut self, now: Moment) {
+        self.detector.poll(now);
+        self.drain_detector(now);
+        let again = now.after(self.config.retry);
+        for (node, due) in self.failed.iter_mut().filter(|(_, due)| **due <= now) {
+            *due = again;
+            if let Some(peer) = self.peers.get(node) {
+                let (node, incarnation) = (node.clone(), peer.incarnation);
+                self.output.push_back(GaOutput::NodeFailed { node, incarnation });
+            }
+        }
+        let unanswered = self.asked.iter().filter(|(_, due)| **due <= now);
+        for gn in unanswered.map(|(gn, _)| *gn).collect::<Vec<_>>() {
+            self.refresh(now, gn);
+        }
+        while let Some((due, gn, pn)) = self.resend.first().copied() {
+            if due > now {
+                break;
+            }
+            self.confirm(gn, pn);
+            self.dirty.insert((gn, pn));
+        }
+    }
+
+    /// Answers the next thing to do.
+    pub fn poll_output(&mut self, now: Moment) -> Option<GaOutput> {
+        if let Some(output) = self.output.pop_front() {
+            return Some(output);
+        }
+        let (gn, pn) = self.dirty.pop_first()?;
+        let update = self.position(gn, pn).expect("removed seats are not dirty");
+        self.confirm(gn, pn);
+        let due = now.after(self.config.resend);
+        self.resend.insert((due, gn, pn));
+        let seat = self.seat_mut(gn, pn).expect("removed seats are not dirty");
+        seat.resend_at = Some(due);
+        Some(GaOutput::Position { address: seat.view.address.clone(), update })
+    }
+
+    /// Answers when to call [`GaHost::tick`] at the latest.
+    pub fn next_deadline(&self) -> Option<Moment> {
+        let resend = self.resend.first().map(|(due, _, _)| *due);
+        let waiting = self.failed.values().chain(self.asked.values()).copied();
+        waiting.chain(resend).chain(self.detector.next_deadline()).min()
+    }
+
+    /// Answers a group as its agent here knows it: its record, and each member with its place.
+    pub fn query(&self, gn: Gn) -> Option<(&GroupRecord, Vec<(&MemberView, PositionUpdate)>)> {
+        let agent = self.groups.get(&gn)?;
+        let place = |(pn, seat)| self.position(gn, pn).map(|position| (seat, position));
+        let members = agent.seats.iter().map(|(pn, seat)| (*pn, &seat.view)).filter_map(place);
+        Some((&agent.record, members.collect()))
+    }
+
+    /// Answers the nodes that host members and are watched.
+    pub fn watched(&self) -> impl Iterator<Item = &NodeName> {
+        self.detector.peers()
+    }
+
+    fn drain_detector(&mut self, now: Moment) {
+        while let Some(output) = self.detector.poll_output() {
+            match output {
+                DetectorOutput::Probe { peer, probe } => {
+                    if let Some(at) = self.peers.get(&peer) {
+                        let address = at.address.clone();
+                        self.output.push_back(GaOutput::Probe { node: peer, address, probe });
+                    }
+                }
+                DetectorOutput::Dead { peer } => {
+                    self.failed.insert(peer, now);
+                }
+            }
+        }
+    }
+
+    fn agent_in_epoch(
+        &mut self,
+        now: Moment,
+        gn: Gn,
+        given: Epoch,
+    ) -> Result<&Agent, AgentRefusal> {
+        let known = self.groups.get(&gn).map_or(Epoch(0), |agent| agent.record.epoch);
+        if given < known {
+            return Err(AgentRefusal::StaleEpoch { gn, given, known });
+        }
+        if given > known {
+            self.refresh(now, gn); // perhaps appointed a moment ago
+        }
+        let agent = self.groups.get(&gn).filter(|_| given == known);
+        agent.ok_or(AgentRefusal::NotHosted { gn, epoch: given })
+    }
+}

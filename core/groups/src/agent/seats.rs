@@ -1,0 +1,129 @@
+//! The member tables of the agents: who sits where, and who must be told of a change.
+
+use super::{GaHost, PeerNode, Seat};
+use crate::directory::MemberView;
+use crate::ids::{Gn, Moment, Pn, Version};
+use crate::message::{Neighbor, PositionUpdate};
+use crate::names::NodeName;
+use crate::tree;
+
+impl GaHost {
+    pub(super) fn position(&self, gn: Gn, pn: Pn) -> Option<PositionUpdate> {
+        let agent = self.groups.get(&gn)?;
+        let seat = agent.seats.get(&pn)?;
+        let place = tree::position(pn, &agent.live)?;
+        let neighbor = |pn: Pn| {
+            let view = &agent.seats.get(&pn)?.view;
+            Some(Neighbor { pn, node: view.member.node.clone(), address: view.address.clone() })
+        };
+        Some(PositionUpdate {
+            gn,
+            epoch: agent.record.epoch,
+            pn,
+            node: seat.view.member.node.clone(),
+            parent: place.parent.and_then(neighbor),
+            children: place.children.into_iter().filter_map(neighbor).collect(),
+            route: agent.record.route.clone(),
+            version: seat.version,
+        })
+    }
+
+    pub(super) fn add_seat(&mut self, now: Moment, gn: Gn, view: MemberView) {
+        self.meet(now, &view);
+        let Some(agent) = self.groups.get_mut(&gn) else { return };
+        let pn = view.member.pn;
+        let color = agent.record.route.as_ref().and_then(|route| route.color_for(&view.member));
+        agent.seats.insert(pn, Seat { view, version: Version(0), color, resend_at: None });
+        agent.live.insert(pn);
+        let touched = tree::affected(pn, &agent.live);
+        self.touch(gn, touched);
+    }
+
+    pub(super) fn remove_seat(&mut self, gn: Gn, pn: Pn) {
+        self.confirm(gn, pn);
+        self.dirty.remove(&(gn, pn));
+        let Some(agent) = self.groups.get_mut(&gn) else { return };
+        let touched = tree::affected(pn, &agent.live);
+        agent.live.remove(&pn);
+        if let Some(seat) = agent.seats.remove(&pn) {
+            self.part(&seat.view.member.node);
+        }
+        self.touch(gn, touched);
+    }
+
+    /// Gives the members whose place has changed a new version to be told.
+    pub(super) fn touch(&mut self, gn: Gn, touched: Vec<Pn>) {
+        let Some(agent) = self.groups.get_mut(&gn) else { return };
+        for pn in touched {
+            if let Some(seat) = agent.seats.get_mut(&pn) {
+                agent.last_version = agent.last_version.next();
+                seat.version = agent.last_version;
+                self.dirty.insert((gn, pn));
+            }
+        }
+    }
+
+    /// Tells the members for whom the route's color has changed; the rest of it is news to nobody.
+    pub(super) fn recolor(&mut self, gn: Gn) {
+        let Some(agent) = self.groups.get_mut(&gn) else { return };
+        let route = agent.record.route.as_ref();
+        let mut changed = Vec::new();
+        for (pn, seat) in &mut agent.seats {
+            let color = route.and_then(|route| route.color_for(&seat.view.member));
+            if color != seat.color {
+                seat.color = color;
+                changed.push(*pn);
+            }
+        }
+        self.touch(gn, changed);
+    }
+
+    /// Stops sending a position again.
+    pub(super) fn confirm(&mut self, gn: Gn, pn: Pn) {
+        if let Some(due) = self.seat_mut(gn, pn).and_then(|seat| seat.resend_at.take()) {
+            self.resend.remove(&(due, gn, pn));
+        }
+    }
+
+    pub(super) fn seat_mut(&mut self, gn: Gn, pn: Pn) -> Option<&mut Seat> {
+        self.groups.get_mut(&gn)?.seats.get_mut(&pn)
+    }
+
+    pub(super) fn drop_group(&mut self, gn: Gn) {
+        let Some(agent) = self.groups.remove(&gn) else { return };
+        for (pn, seat) in agent.seats {
+            self.dirty.remove(&(gn, pn));
+            if let Some(due) = seat.resend_at {
+                self.resend.remove(&(due, gn, pn));
+            }
+            self.part(&seat.view.member.node);
+        }
+    }
+
+    /// Counts a seat of a node, and watches the node from its first; a new life starts afresh.
+    pub(super) fn meet(&mut self, now: Moment, view: &MemberView) {
+        let node = &view.member.node;
+        let (incarnation, address) = (view.incarnation, view.address.clone());
+        let before = self.peers.get(node).map(|peer| (peer.incarnation, peer.seats));
+        let seats = before.map_or(0, |(_, seats)| seats) + 1;
+        if before.is_none_or(|(life, _)| life < incarnation) {
+            self.peers.insert(node.clone(), PeerNode { incarnation, address, seats });
+            self.failed.remove(node);
+            if *node != self.node {
+                self.detector.watch(node.clone(), now);
+            }
+        } else if let Some(peer) = self.peers.get_mut(node) {
+            peer.seats = seats;
+        }
+    }
+
+    pub(super) fn part(&mut self, node: &NodeName) {
+        let Some(peer) = self.peers.get_mut(node) else { return };
+        peer.seats -= 1;
+        if peer.seats == 0 {
+            self.peers.remove(node);
+            self.failed.remove(node);
+            self.detector.unwatch(node);
+        }
+    }
+}

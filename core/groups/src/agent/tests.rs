@@ -1,0 +1,238 @@
+//! The group agent's inputs one by one; the whole protocol is in `tests/simulation.rs`.
+
+use std::time::Duration;
+
+use fabricast_routing::Mgid;
+
+use super::*;
+use crate::detector::Policy;
+use crate::message::MembershipStatus;
+use crate::names::{EndpointName, GroupName, ProcessName};
+use crate::record::{MemberRecord, Route, RouteState};
+
+const CONFIG: GaConfig = GaConfig {
+    detector: DetectorConfig {
+        report_timeout: Duration::from_secs(3),
+        policy: Policy::Probe { timeout: Duration::from_secs(1), attempts: 1 },
+    },
+    resend: Duration::from_secs(2),
+    retry: Duration::from_secs(1),
+};
+const GN: Gn = Gn(5);
+
+fn at(seconds: u64) -> Moment {
+    Moment(seconds * 1_000_000_000)
+}
+
+fn name(node: u32) -> NodeName {
+    NodeName::new(&format!("n{node}")).unwrap()
+}
+
+fn view(pn: u32, node: u32, joined: u64) -> MemberView {
+    MemberView {
+        member: MemberRecord {
+            gn: GN,
+            pn: Pn(pn),
+            node: name(node),
+            process: ProcessName::new("p").unwrap(),
+            endpoint: EndpointName::new(&format!("h{node}")).unwrap(),
+            joined: Revision(joined),
+        },
+        incarnation: Incarnation(1),
+        address: Address::new(&format!("10.0.0.{node}:1")).unwrap(),
+    }
+}
+
+fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot {
+    GroupSnapshot {
+        revision: Revision(revision),
+        group: GroupRecord {
+            gn: GN,
+            name: GroupName::new("g").unwrap(),
+            mgid: Mgid(1),
+            agent: Some(name(0)),
+            epoch: Epoch(epoch),
+            members_revision: Revision(revision),
+            changed: Revision(revision),
+            persistent: false,
+            exclusive: false,
+            created: Moment(0),
+            route: None,
+        },
+        agent_address: None,
+        members: members.to_vec(),
+    }
+}
+
+fn host(members: &[MemberView]) -> GaHost {
+    let mut host = GaHost::new(name(0), Incarnation(1), CONFIG);
+    host.snapshot(at(0), &snapshot(10, 2, members));
+    host
+}
+
+fn drain(host: &mut GaHost, now: Moment) -> Vec<GaOutput> {
+    std::iter::from_fn(|| host.poll_output(now)).collect()
+}
+
+fn told(outputs: &[GaOutput]) -> Vec<u32> {
+    let pn = |output: &GaOutput| match output {
+        GaOutput::Position { update, .. } => Some(update.pn.0),
+        GaOutput::Probe { .. } | GaOutput::NodeFailed { .. } | GaOutput::Refresh { .. } => None,
+    };
+    outputs.iter().filter_map(pn).collect()
+}
+
+fn report(node: u32, members: &[(u32, u64, u64)]) -> OaReport {
+    let status = |(pn, joined, version): &(u32, u64, u64)| MembershipStatus {
+        gn: GN,
+        epoch: Epoch(2),
+        pn: Pn(*pn),
+        joined: Revision(*joined),
+        version: Version(*version),
+    };
+    OaReport {
+        node: name(node),
+        incarnation: Incarnation(1),
+        memberships: members.iter().map(status).collect(),
+    }
+}
+
+fn register(epoch: u64, member: MemberView) -> Register {
+    Register { gn: GN, epoch: Epoch(epoch), member }
+}
+
+#[test]
+fn an_appointed_agent_tells_every_member_its_place_until_a_report_names_it() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2), view(2, 2, 3)]);
+    let outputs = drain(&mut host, at(0));
+    assert_eq!(told(&outputs), [0, 1, 2]);
+    let (record, places) = host.query(GN).unwrap();
+    assert_eq!((record.epoch, places.len()), (Epoch(2), 3));
+    let version = |pn: usize| places[pn].1.version.0;
+    let reports = [report(0, &[(0, 1, version(0))]), report(1, &[(1, 2, version(1))])];
+    for report in &reports {
+        assert_eq!(host.report(at(1), report), OaReportReply::default());
+    }
+    host.tick(at(2));
+    assert_eq!(told(&drain(&mut host, at(2))), [2]);
+    let behind = host.report(at(2), &report(2, &[(2, 3, 0)]));
+    assert_eq!(behind.positions[0].parent.as_ref().unwrap().pn, Pn(0));
+}
+
+#[test]
+fn a_change_is_told_to_the_neighbours_only() {
+    let members: Vec<_> = (0..7).map(|pn| view(pn, pn, 1)).collect();
+    let mut host = host(&members);
+    drain(&mut host, at(0));
+    let place = host.register(at(1), &register(2, view(7, 7, 11))).unwrap();
+    assert_eq!(place.parent.unwrap().pn, Pn(3));
+    assert_eq!(told(&drain(&mut host, at(1))), [3]);
+    let leaver = Deregister { gn: GN, epoch: Epoch(2), pn: Pn(1), node: name(1) };
+    host.deregister(at(1), &leaver).unwrap();
+    assert_eq!(told(&drain(&mut host, at(1))), [0, 3, 4]);
+}
+
+#[test]
+fn followers_of_another_epoch_are_refused_and_told_the_newer_one() {
+    let mut host = host(&[view(0, 0, 1)]);
+    let old = host.register(at(1), &register(1, view(1, 1, 11))).unwrap_err();
+    assert_eq!(old, AgentRefusal::StaleEpoch { gn: GN, given: Epoch(1), known: Epoch(2) });
+    drain(&mut host, at(1));
+    let new = host.register(at(1), &register(3, view(1, 1, 11))).unwrap_err();
+    assert_eq!(new, AgentRefusal::NotHosted { gn: GN, epoch: Epoch(3) });
+    assert_eq!(drain(&mut host, at(1)), [GaOutput::Refresh { gn: GN }]);
+    let mut elsewhere = snapshot(12, 3, &[view(0, 0, 1), view(1, 1, 11)]);
+    elsewhere.group.agent = Some(name(1));
+    host.snapshot(at(1), &elsewhere);
+    assert!(host.query(GN).is_none(), "a deposed agent stops");
+    assert_eq!(host.next_deadline(), None);
+}
+
+#[test]
+fn the_records_decide_who_is_a_member() {
+    let mut host = host(&[view(0, 0, 1)]);
+    let gone = host.register(at(1), &register(2, view(1, 1, 9))).unwrap_err();
+    assert_eq!(gone, AgentRefusal::UnknownMember { gn: GN, pn: Pn(1) });
+    host.register(at(1), &register(2, view(1, 1, 12))).unwrap();
+    host.snapshot(at(1), &snapshot(11, 2, &[view(0, 0, 1)]));
+    assert_eq!(host.query(GN).unwrap().1.len(), 2, "the snapshot is older than the join");
+    host.snapshot(at(1), &snapshot(9, 2, &[view(0, 0, 1), view(3, 3, 2)]));
+    assert_eq!(host.query(GN).unwrap().1.len(), 2, "an overtaken snapshot is no news");
+    let reply = host.report(at(1), &report(1, &[(1, 9, 1)]));
+    assert_eq!(reply.unknown, [(GN, Pn(1))], "the former holder of the rank");
+    host.snapshot(at(1), &snapshot(13, 2, &[view(0, 0, 1)]));
+    assert_eq!(host.query(GN).unwrap().1.len(), 1);
+}
+
+#[test]
+fn a_silent_node_is_probed_and_reported_until_the_records_are_free_of_it() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2), view(2, 2, 3)]);
+    drain(&mut host, at(0));
+    host.report(at(2), &report(2, &[]));
+    host.tick(at(3));
+    let probes = drain(&mut host, at(3));
+    let address = Address::new("10.0.0.1:1").unwrap();
+    assert!(probes.contains(&GaOutput::Probe { node: name(1), address, probe: 0 }));
+    let failed = GaOutput::NodeFailed { node: name(1), incarnation: Incarnation(1) };
+    for second in [4, 5] {
+        host.tick(at(second));
+        assert!(drain(&mut host, at(second)).contains(&failed), "at {second} s");
+    }
+    host.snapshot(at(5), &snapshot(11, 2, &[view(0, 0, 1), view(2, 2, 3)]));
+    host.tick(at(7));
+    assert!(!drain(&mut host, at(7)).contains(&failed));
+    assert_eq!(host.watched().collect::<Vec<_>>(), [&name(2)], "never its own node");
+}
+
+#[test]
+fn an_answer_of_another_life_saves_nobody() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    host.hint_closed(at(1), &name(1));
+    host.probe_answered(at(1), &name(1), Incarnation(2), 0);
+    host.tick(at(2));
+    let failed = GaOutput::NodeFailed { node: name(1), incarnation: Incarnation(1) };
+    assert!(drain(&mut host, at(2)).contains(&failed));
+}
+
+#[test]
+fn a_route_is_told_to_those_whose_color_it_changes() {
+    let members = [view(0, 0, 1), view(1, 1, 2), view(2, 2, 10)];
+    let mut host = host(&members);
+    drain(&mut host, at(0));
+    let mut routed = snapshot(11, 2, &members);
+    let mut tell = |revision, color, now| {
+        routed.revision = routed.revision.next();
+        routed.group.route = Some(Route {
+            revision: Revision(revision),
+            state: RouteState::Routed { color, virtual_group: revision },
+            reason: String::new(),
+            cut_off: vec![EndpointName::new("h1").unwrap()],
+        });
+        host.snapshot(now, &routed);
+        told(&drain(&mut host, now))
+    };
+    assert_eq!(tell(9, 4, at(1)), [0], "1 is cut off, 2 joined later");
+    assert_eq!(tell(10, 4, at(1)), [2]);
+    assert_eq!(tell(11, 4, at(1)), [] as [u32; 0]);
+    assert_eq!(tell(12, 5, at(1)), [0, 2]);
+}
+
+#[test]
+fn the_status_report_is_answered_with_what_to_do() {
+    let mut host = host(&[view(0, 0, 1)]);
+    drain(&mut host, at(0));
+    let hosted = HostedGroup { gn: GN, epoch: Epoch(2), known: Revision(10) };
+    assert_eq!(host.status(), [hosted]);
+    let behind = Verdict { refresh: vec![GN, Gn(6)], ..Verdict::default() };
+    host.verdict(at(1), &behind);
+    host.verdict(at(1), &behind);
+    let refresh = |gn| GaOutput::Refresh { gn };
+    assert_eq!(drain(&mut host, at(1)), [refresh(GN), refresh(Gn(6))], "asked for once");
+    host.gone(Gn(6));
+    host.tick(at(2));
+    let again = drain(&mut host, at(2));
+    assert!(again.contains(&refresh(GN)) && !again.contains(&refresh(Gn(6))));
+    host.verdict(at(3), &Verdict { expelled: true, ..Verdict::default() });
+    assert!(host.status().is_empty());
+    assert_eq!(host.next_deadline(), None);
+}

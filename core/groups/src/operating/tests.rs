@@ -1,0 +1,320 @@
+//! The operating agent's inputs one by one; the whole protocol is in `tests/simulation.rs`.
+
+use std::time::Duration;
+
+use super::*;
+use crate::command::GroupSpec;
+use crate::ids::{Epoch, Version};
+use crate::names::RequestId;
+use crate::record::{Route, RouteState};
+
+const CONFIG: OaConfig = OaConfig {
+    retry: Duration::from_secs(1),
+    host_timeout: Duration::from_secs(9),
+    call_timeout: Duration::from_secs(5),
+    calls: 2,
+};
+const GN: Gn = Gn(5);
+
+fn at(seconds: u64) -> Moment {
+    Moment(seconds * 1_000_000_000)
+}
+
+fn node_name(node: u32) -> NodeName {
+    NodeName::new(&format!("n{node}")).unwrap()
+}
+
+fn address(node: u32) -> Address {
+    Address::new(&format!("10.0.0.{node}:1")).unwrap()
+}
+
+fn process() -> ProcessName {
+    ProcessName::new("p").unwrap()
+}
+
+fn group_name() -> GroupName {
+    GroupName::new("g").unwrap()
+}
+
+fn endpoint(text: &str) -> EndpointName {
+    EndpointName::new(text).unwrap()
+}
+
+fn record(start_id: u64, incarnation: u64, state: NodeState) -> NodeRecord {
+    NodeRecord {
+        name: node_name(1),
+        address: address(1),
+        endpoints: vec![endpoint("h1")],
+        incarnation: Incarnation(incarnation),
+        start_id,
+        state,
+    }
+}
+
+fn drain(oa: &mut Oa) -> Vec<OaOutput> {
+    std::iter::from_fn(|| oa.poll_output()).collect()
+}
+
+fn up() -> Oa {
+    let identity =
+        Identity { node: node_name(1), address: address(1), endpoints: vec![endpoint("h1")] };
+    let mut oa = Oa::new(at(0), identity, 7, CONFIG);
+    oa.registered(at(0), Ok(record(7, 3, NodeState::Up)));
+    assert!(drain(&mut oa).contains(&OaOutput::Up(Incarnation(3))));
+    oa
+}
+
+fn member(pn: u32, joined: u64) -> MemberRecord {
+    MemberRecord {
+        gn: GN,
+        pn: Pn(pn),
+        node: node_name(1),
+        process: process(),
+        endpoint: endpoint("h1"),
+        joined: Revision(joined),
+    }
+}
+
+fn group(epoch: u64, agent: u32) -> GroupRecord {
+    GroupRecord {
+        gn: GN,
+        name: group_name(),
+        mgid: Mgid(4),
+        agent: Some(node_name(agent)),
+        epoch: Epoch(epoch),
+        members_revision: Revision(1),
+        changed: Revision(1),
+        persistent: false,
+        exclusive: false,
+        created: Moment(0),
+        route: None,
+    }
+}
+
+fn snapshot(revision: u64, epoch: u64, agent: u32, members: &[MemberRecord]) -> GroupSnapshot {
+    let view = |member: &MemberRecord| MemberView {
+        member: member.clone(),
+        incarnation: Incarnation(3),
+        address: address(1),
+    };
+    GroupSnapshot {
+        revision: Revision(revision),
+        group: group(epoch, agent),
+        agent_address: Some(address(agent)),
+        members: members.iter().map(view).collect(),
+    }
+}
+
+fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
+    let route = |color| Route {
+        revision: Revision(99),
+        state: RouteState::Routed { color, virtual_group: 0 },
+        reason: String::new(),
+        cut_off: Vec::new(),
+    };
+    PositionUpdate {
+        gn: GN,
+        epoch: Epoch(epoch),
+        pn: Pn(2),
+        node: node_name(1),
+        parent: None,
+        children: Vec::new(),
+        route: color.map(route),
+        version: Version(version),
+    }
+}
+
+fn wish(id: &str) -> JoinCall {
+    let group = GroupSpec { name: group_name(), mgid: None, persistent: false, exclusive: false };
+    let request_id = RequestId::new(id).unwrap();
+    JoinCall { request_id, group, process: process(), endpoint: None }
+}
+
+fn joined() -> Joined {
+    Joined { group: group(1, 0), agent_address: address(0), member: member(2, 20) }
+}
+
+fn member_of_g() -> Oa {
+    let mut oa = up();
+    let id = oa.join(at(1), wish("a")).unwrap();
+    oa.join_answered(at(1), id, Ok(joined()));
+    oa.member_registered(at(1), GN, Pn(2), Ok(position(1, 1, None)));
+    drain(&mut oa);
+    oa
+}
+
+#[test]
+fn a_process_is_told_when_both_the_records_and_the_agent_have_it() {
+    let mut oa = up();
+    let id = oa.join(at(1), wish("a")).unwrap();
+    let [OaOutput::Join(asked, join)] = &drain(&mut oa)[..] else { panic!("the TIC is asked") };
+    assert_eq!((*asked, join.member.incarnation), (id, Incarnation(3)));
+    assert_eq!(join.member.endpoint, endpoint("h1"), "the node's first");
+    oa.join_answered(at(1), id, Ok(joined()));
+    let outputs = drain(&mut oa);
+    let [OaOutput::RegisterMember { agent, register, .. }] = &outputs[..] else {
+        panic!("the agent is asked, the process not yet told: {outputs:?}");
+    };
+    assert_eq!((agent, register.epoch), (&node_name(0), Epoch(1)));
+    oa.tick(at(2));
+    assert_eq!(drain(&mut oa), outputs, "it is asked again");
+    oa.member_registered(at(2), GN, Pn(2), Ok(position(1, 1, None)));
+    let [OaOutput::Answered(told, CallAnswer::Joined(held))] = &drain(&mut oa)[..] else {
+        panic!("the process is told");
+    };
+    assert_eq!((*told, held.member.pn), (id, Pn(2)));
+    assert_eq!(oa.next_deadline(), None);
+}
+
+#[test]
+fn positions_of_the_past_are_refused() {
+    let mut oa = member_of_g();
+    oa.position(at(2), &position(3, 1, None)).unwrap();
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "where is the new agent?");
+    let old = oa.position(at(2), &position(2, 9, Some(1))).unwrap_err();
+    assert_eq!(old, PositionRefusal::StaleEpoch { gn: GN, given: Epoch(2), known: Epoch(3) });
+    oa.position(at(2), &position(3, 5, Some(2))).unwrap();
+    oa.position(at(2), &position(3, 4, None)).unwrap();
+    assert_eq!(oa.membership(&group_name(), &process()).unwrap().color(), Some(2));
+    oa.group(at(2), &snapshot(30, 3, 6, &[member(2, 20)]));
+    let reports = oa.reports(at(2));
+    assert_eq!((&reports[0].0, &reports[0].1), (&node_name(6), &address(6)));
+    let status = reports[0].2.memberships[0];
+    assert_eq!((status.epoch, status.version), (Epoch(3), Version(5)));
+}
+
+#[test]
+fn packets_are_for_members_with_that_address_on_that_endpoint() {
+    let oa = member_of_g();
+    assert_eq!(oa.accepts(Mgid(4), &endpoint("h1")).count(), 1);
+    assert_eq!(oa.accepts(Mgid(5), &endpoint("h1")).count(), 0);
+    assert_eq!(oa.accepts(Mgid(4), &endpoint("h2")).count(), 0);
+}
+
+#[test]
+fn a_leave_is_done_when_the_records_say_so_and_older_views_do_not_undo_it() {
+    let mut oa = member_of_g();
+    let request_id = RequestId::new("b").unwrap();
+    let leave = LeaveCall { request_id, group: group_name(), process: process() };
+    let id = oa.leave(at(2), leave).unwrap();
+    drain(&mut oa);
+    oa.leave_answered(id, Ok((GN, Pn(2), Revision(25))));
+    let outputs = drain(&mut oa);
+    assert!(matches!(outputs[0], OaOutput::DeregisterMember { .. }));
+    assert_eq!(outputs[1], OaOutput::Answered(id, CallAnswer::Left));
+    oa.group(at(2), &snapshot(24, 1, 0, &[member(2, 20)]));
+    assert_eq!(oa.memberships().count(), 0);
+    assert!(oa.position(at(2), &position(1, 2, None)).is_err());
+}
+
+#[test]
+fn memberships_of_others_making_are_adopted_and_ended_ones_dropped() {
+    let mut oa = up();
+    assert!(oa.position(at(1), &position(1, 4, None)).is_err());
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.tick(at(2));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "until it is answered");
+    oa.group(at(2), &snapshot(21, 1, 0, &[member(2, 20)]));
+    assert!(matches!(drain(&mut oa)[..], [OaOutput::RegisterMember { .. }]));
+    let unknown = OaReportReply { positions: Vec::new(), unknown: vec![(GN, Pn(2))] };
+    oa.report_answered(at(3), &node_name(0), &unknown);
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.no_group(GN);
+    assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
+}
+
+#[test]
+fn an_expelled_node_loses_everything_and_comes_back_with_a_new_start() {
+    let mut oa = member_of_g();
+    oa.expelled(at(2), Incarnation(2));
+    assert_eq!(oa.memberships().count(), 1, "news of an earlier life");
+    oa.expelled(at(2), Incarnation(3));
+    let outputs = drain(&mut oa);
+    assert_eq!(outputs[0], OaOutput::Down(Incarnation(3)));
+    assert!(matches!(&outputs[1], OaOutput::Ended(ended) if ended.len() == 1));
+    let OaOutput::RegisterNode(again) = &outputs[2] else { panic!("it announces itself") };
+    assert_eq!((again.start_id, oa.phase()), (8, Phase::Registering));
+    assert!(oa.reports(at(3)).is_empty());
+    assert_eq!((oa.probe(), oa.accepts(Mgid(4), &endpoint("h1")).count()), (None, 0));
+    oa.registered(at(3), Ok(record(7, 3, NodeState::Up)));
+    assert_eq!(oa.phase(), Phase::Registering, "that was the answer to the former start");
+    oa.registered(at(3), Ok(record(8, 4, NodeState::Up)));
+    assert_eq!(oa.probe(), Some(Incarnation(4)));
+}
+
+#[test]
+fn a_refusal_that_speaks_of_the_life_is_looked_into_and_the_call_survives() {
+    let mut oa = up();
+    let id = oa.join(at(1), wish("a")).unwrap();
+    drain(&mut oa);
+    let failed = Refusal::NodeFailed { node: node_name(1) };
+    oa.join_answered(at(1), id, Err(failed));
+    assert!(matches!(drain(&mut oa)[..], [OaOutput::RegisterNode(_)]));
+    oa.registered(at(1), Ok(record(7, 3, NodeState::Failed)));
+    oa.registered(at(1), Ok(record(8, 4, NodeState::Up)));
+    oa.tick(at(2));
+    let rejoins = drain(&mut oa).into_iter().filter_map(|output| match output {
+        OaOutput::Join(again, join) => Some((again, join.member.incarnation)),
+        OaOutput::RegisterNode(_)
+        | OaOutput::Leave(..)
+        | OaOutput::FetchGroup(_)
+        | OaOutput::RegisterMember { .. }
+        | OaOutput::DeregisterMember { .. }
+        | OaOutput::Answered(..)
+        | OaOutput::Ended(_)
+        | OaOutput::Up(_)
+        | OaOutput::Down(_)
+        | OaOutput::NodeRefused(_) => None,
+    });
+    assert_eq!(rejoins.collect::<Vec<_>>(), [(id, Incarnation(4))]);
+    let taken = Refusal::UnknownGroup { group: group_name() };
+    oa.join_answered(at(2), id, Err(taken.clone()));
+    let failed = CallAnswer::Failed(CallError::Refused(taken));
+    assert_eq!(drain(&mut oa), [OaOutput::Answered(id, failed)]);
+}
+
+#[test]
+fn a_stopped_node_says_nothing_and_starts_anew() {
+    let mut oa = member_of_g();
+    let id = oa.join(at(2), wish("b")).unwrap();
+    drain(&mut oa);
+    oa.stop(at(2));
+    let stopped = CallError::Stopped { node: node_name(1) };
+    let outputs = drain(&mut oa);
+    assert!(outputs.contains(&OaOutput::Answered(id, CallAnswer::Failed(stopped.clone()))));
+    oa.tick(at(9));
+    oa.registered(at(9), Ok(record(7, 3, NodeState::Up)));
+    assert!(oa.position(at(9), &position(1, 9, None)).is_err());
+    assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
+    assert_eq!(oa.join(at(9), wish("c")), Err(stopped));
+    oa.start(at(10));
+    let [OaOutput::RegisterNode(again)] = &drain(&mut oa)[..] else { panic!("it is back") };
+    assert_eq!(again.start_id, 8);
+}
+
+#[test]
+fn calls_are_bounded_in_number_and_time() {
+    let mut oa = up();
+    let first = oa.join(at(1), wish("a")).unwrap();
+    oa.join(at(2), wish("b")).unwrap();
+    assert_eq!(oa.join(at(2), wish("c")), Err(CallError::Busy { limit: 2 }));
+    drain(&mut oa);
+    oa.tick(at(6));
+    let late = OaOutput::Answered(first, CallAnswer::Failed(CallError::TimedOut));
+    assert!(drain(&mut oa).contains(&late));
+    assert!(oa.join(at(6), wish("c")).is_ok());
+}
+
+#[test]
+fn a_host_that_answers_no_report_makes_the_node_ask_the_records() {
+    let mut oa = member_of_g();
+    for second in 2..11 {
+        oa.reports(at(second));
+        oa.tick(at(second));
+        assert_eq!(drain(&mut oa), [], "at {second} s");
+    }
+    oa.tick(at(11));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.no_group(GN);
+    assert_eq!(oa.memberships().count(), 0);
+}
