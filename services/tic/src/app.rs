@@ -78,7 +78,7 @@ impl Options {
         topology: Arc<str>,
         graph: Arc<Graph>,
     ) -> Self {
-        let policy = Policy::Probe { timeout: Duration::from_millis(500), attempts: 1 };
+        let policy = Policy::Probe { timeout: Duration::from_millis(500), attempts: 2 };
         Self {
             listen,
             store,

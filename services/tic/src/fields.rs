@@ -2,6 +2,7 @@
 
 use fabricast_groups::names::{Address, NameError, NodeName};
 use fabricast_rpc::Reason;
+use http::uri::Authority;
 use tonic::Status;
 
 /// Longest free text, in characters.
@@ -21,9 +22,10 @@ pub(crate) fn name<T>(
 /// Accepts an address of the form `host:port`.
 pub(crate) fn address(field: &str, text: &str) -> Result<Address, Status> {
     let address = name(field, text, Address::new)?;
-    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-    let valid = port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-        && fabricast_rpc::Peer::new(text).is_ok();
+    let parsed = text.parse::<Authority>().ok().filter(|_| !text.contains('@'));
+    let valid = parsed.is_some_and(|parsed| {
+        !parsed.host().is_empty() && parsed.port_u16().is_some_and(|port| port > 0)
+    });
     if valid {
         Ok(address)
     } else {
@@ -69,11 +71,12 @@ pub(crate) fn not_zero(field: &str, number: u64) -> Result<u64, Status> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn addresses_need_a_host_and_a_port() {
+    #[test]
+    fn addresses_need_a_host_and_a_port() {
         assert!(address("node.address", "127.0.0.1:7000").is_ok());
+        assert!(address("node.address", "[::1]:7000").is_ok());
         assert!(address("node.address", "node-3.cluster:7000").is_ok());
-        for bad in ["", "host", "host:", ":1", "host:0", "host:99999", "a b:1", "h:1/x"] {
+        for bad in ["", "host", "host:", ":1", "host:0", "host:99999", "a b:1", "h:1/x", "u@h:1"] {
             let status = address("node.address", bad).unwrap_err();
             assert!(status.message().starts_with("node.address: "), "{bad}: {status:?}");
         }

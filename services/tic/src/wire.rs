@@ -92,6 +92,9 @@ pub(crate) fn route(record: &Route) -> v1::Route {
 }
 
 /// Reads a route that the route service reports.
+///
+/// It becomes part of the group's record and so survives a restart of the TIC; a route service
+/// that reports everything anew after a restart changes nothing.
 pub(crate) fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
     let state = match v1::RouteState::try_from(route.state) {
         Ok(v1::RouteState::Routed) => {

@@ -1,6 +1,8 @@
 //! Joining, leaving, deleting and listing.
 
 use fabricast_proto::v1;
+use fabricast_rpc::BoundServer;
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use crate::harness::{Tic, join, leave, reason, registration};
@@ -164,4 +166,21 @@ async fn a_fixed_mgid_is_kept_and_never_shared() {
     assert_eq!(reason(&differs), "GROUP_DIFFERS");
     let outside = client.join_group(fixed("c", u32::MAX)).await.unwrap_err();
     assert_eq!(reason(&outside), "MGID_OUT_OF_RANGE");
+}
+
+#[tokio::test]
+async fn the_services_may_be_served_at_one_more_address() {
+    let options = crate::harness::options(fabricast_tic::StoreLocation::Memory);
+    let app = fabricast_tic::App::bind(options).await.unwrap();
+    let services = app.services();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(app.run(stop.clone()));
+    let other = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = crate::harness::client(&other.address().to_string());
+    let serving = tokio::spawn(other.serve(services, stop.clone()));
+    let request = registration(0, "127.0.0.1:1", 1);
+    assert!(client.register_node(request).await.is_ok());
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    running.await.unwrap().unwrap();
 }
