@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The route service: watches the TIC, computes trees, programs switches, reports what is routed.
+//!
+//! Read [`App`] first, then `control.rs`, the loop that everything turns around. The service keeps
+//! nothing that it could not compute again: after a restart it reads the switches back and finds
+//! that there is nothing to write.
+
+mod app;
+mod control;
+mod image;
+mod mirror;
+mod planner;
+mod programmer;
+mod service;
+mod watch;
+
+pub use app::{App, Options, RunError, StartError};
+pub use planner::PlanError;

@@ -1,0 +1,316 @@
+//! The control loop: watch, plan, program, report; level-triggered from end to end.
+//!
+//! Each turn compares what ought to be with what is confirmed to be, so it does not matter which
+//! event was missed: the next turn sees the difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{Backoff, Peer, Reason, reason_of};
+use fabricast_topology::{Graph, SwitchId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tonic::Status;
+use tracing::{info, warn};
+
+use crate::app::{Options, RunError};
+use crate::mirror::Mirror;
+use crate::planner::Planner;
+use crate::programmer::{Fence, Programmer};
+
+/// A turn that could not finish is tried again after this time.
+const RETRY: Duration = Duration::from_millis(100);
+/// Messages of the watch that are taken in before a turn is made of them.
+const MESSAGES_PER_TURN: usize = 4096;
+/// Routes in one report.
+const ROUTES_PER_REPORT: usize = 2000;
+
+/// What the outside asks the loop.
+#[derive(Debug)]
+pub(crate) enum Question {
+    Status(oneshot::Sender<v1::GetRouteStatusResponse>),
+    Explain(String, oneshot::Sender<Option<v1::RouteExplanation>>),
+}
+
+/// News from the watch.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The records as a whole; starts every stream.
+    Snapshot(Box<Mirror>),
+    /// What changed since.
+    Delta(v1::WatchDirectoryResponse),
+}
+
+/// State of the loop.
+#[derive(Debug)]
+pub(crate) struct Control {
+    tic: Peer,
+    options: Options,
+    term: u64,
+    generation: u64,
+    mirror: Mirror,
+    planner: Planner,
+    programmer: Programmer,
+    /// Routes as the TIC knows them.
+    reported: BTreeMap<u64, v1::Route>,
+    dead: BTreeSet<SwitchId>,
+    /// Until then, old entries stay for senders that do not know their new color yet.
+    keep_until: Option<Instant>,
+    retry_at: Option<Instant>,
+    read_back_at: Instant,
+    has_snapshot: bool,
+    figures: v1::GetRouteStatusResponse,
+}
+
+impl Control {
+    pub(crate) async fn start(
+        tic: Peer,
+        agents: Vec<Peer>,
+        options: Options,
+        graph: Arc<Graph>,
+    ) -> Result<Self, RunError> {
+        let planner = Planner::new(&graph, options.colors, options.table_kind)?;
+        let term = acquire_term(&tic, &options.name).await;
+        info!(epoch = term, "term acquired");
+        let read_back_at = Instant::now() + options.read_back;
+        let programmer = Programmer::new(graph, agents);
+        Ok(Self {
+            tic,
+            options,
+            term,
+            generation: 0,
+            mirror: Mirror::default(),
+            planner,
+            programmer,
+            reported: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            keep_until: None,
+            retry_at: None,
+            read_back_at,
+            has_snapshot: false,
+            figures: v1::GetRouteStatusResponse::default(),
+        })
+    }
+
+    /// Runs until a newer route service shows up; the caller drops the future to stop it.
+    pub(crate) async fn run(
+        mut self,
+        mut news: mpsc::Receiver<News>,
+        mut questions: mpsc::Receiver<Question>,
+    ) -> Result<(), RunError> {
+        loop {
+            let due = self.due();
+            tokio::select! {
+                Some(first) = news.recv() => {
+                    self.take_in(first);
+                    for _ in 0..MESSAGES_PER_TURN {
+                        let Ok(more) = news.try_recv() else { break };
+                        self.take_in(more);
+                    }
+                    self.turn().await?;
+                }
+                Some(question) = questions.recv() => self.answer(question),
+                () = tokio::time::sleep_until(due) => {
+                    if Instant::now() >= self.read_back_at {
+                        self.programmer.doubt_all();
+                        self.read_back_at = Instant::now() + self.options.read_back;
+                    }
+                    self.turn().await?;
+                }
+                else => return Ok(()),
+            }
+        }
+    }
+
+    fn due(&self) -> Instant {
+        [self.keep_until, self.retry_at, Some(self.read_back_at)]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("the time to read back is always set")
+    }
+
+    fn take_in(&mut self, news: News) {
+        match news {
+            News::Snapshot(snapshot) => {
+                self.mirror.replace_with(*snapshot);
+                self.has_snapshot = true;
+                // The TIC may have restarted: it keeps no routes.
+                self.reported.clear();
+            }
+            News::Delta(message) => self.mirror.apply(message),
+        }
+    }
+
+    /// One turn: plan what changed, write the difference, report.
+    async fn turn(&mut self) -> Result<(), RunError> {
+        self.retry_at = None;
+        if !self.has_snapshot {
+            return Ok(());
+        }
+        let started = Instant::now();
+        self.plan();
+        let computed = Instant::now();
+        let outcome = self.program_and_report().await;
+        let programmed = Instant::now();
+        self.figures.last_error = outcome.clone().err().unwrap_or_default();
+        if let Err(reason) = outcome {
+            if reason == DEPOSED {
+                return Err(RunError::Deposed { term: self.term });
+            }
+            warn!(%reason, "round incomplete");
+            self.retry_at = Some(Instant::now() + RETRY);
+        } else {
+            self.figures.routed_revision = self.mirror.revision;
+        }
+        self.figures.last_compute_us = micros(computed - started);
+        self.figures.last_program_us = micros(programmed - computed);
+        Ok(())
+    }
+
+    fn plan(&mut self) {
+        let changes = self.mirror.take_changes();
+        if changes.failed {
+            let dead = self.planner.set_failed(&self.mirror.failed);
+            let back: Vec<SwitchId> = self.dead.difference(&dead).copied().collect();
+            for switch in back {
+                self.programmer.doubt(switch);
+            }
+            self.dead = dead;
+        }
+        if changes.failed || !changes.groups.is_empty() {
+            self.planner.plan(&self.mirror, &changes.groups);
+            self.generation += 1;
+        }
+    }
+
+    /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
+    async fn program_and_report(&mut self) -> Result<(), String> {
+        let fence = Fence { term: self.term, generation: self.generation };
+        let read_back = self.programmer.read_back().await;
+        let additions =
+            self.programmer.held().additions(self.planner.desired(), self.planner.graph());
+        let added = self.programmer.write(fence, additions, &self.dead).await;
+        check(read_back)?;
+        check(added)?;
+        // Only what the switches have confirmed is called routed.
+        self.report().await?;
+        if self.keep_until.is_none_or(|until| Instant::now() >= until) {
+            self.keep_until = None;
+            let removals = self.programmer.held().removals(self.planner.desired());
+            check(self.programmer.write(fence, removals, &self.dead).await)?;
+            self.release_mgids().await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.
+    async fn release_mgids(&mut self) -> Result<(), String> {
+        if self.mirror.mgids_held_back {
+            self.send_report(Vec::new(), self.mirror.revision).await?;
+            self.mirror.mgids_held_back = false;
+        }
+        Ok(())
+    }
+
+    /// Tells the TIC the routes that it does not know yet.
+    async fn report(&mut self) -> Result<(), String> {
+        let routes = self.planner.routes(&self.mirror);
+        self.reported.retain(|gn, _| routes.contains_key(gn));
+        let news: Vec<v1::GroupRoute> = routes
+            .iter()
+            .filter(|(gn, route)| self.reported.get(*gn) != Some(*route))
+            .map(|(gn, route)| v1::GroupRoute { gn: *gn, route: Some(route.clone()) })
+            .collect();
+        for part in news.chunks(ROUTES_PER_REPORT) {
+            self.send_report(part.to_vec(), 0).await?;
+            for route in part {
+                self.note_reported(route);
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_report(
+        &self,
+        routes: Vec<v1::GroupRoute>,
+        clean_revision: u64,
+    ) -> Result<(), String> {
+        let fence = Some(Fence { term: self.term, generation: self.generation });
+        let request = v1::ReportRoutesRequest { term: self.term, routes, fence, clean_revision };
+        let mut client = TicServiceClient::new(self.tic.channel());
+        client.report_routes(request).await.map_err(|status| report_failed(&status))?;
+        Ok(())
+    }
+
+    fn note_reported(&mut self, news: &v1::GroupRoute) {
+        let Some(route) = &news.route else { return };
+        let color = |route: &v1::Route| (route.state, route.color);
+        let before = self.reported.insert(news.gn, route.clone());
+        // Senders of a group that had another color need time to hear of it.
+        if before.is_some_and(|before| color(&before) != color(route)) {
+            self.keep_until = Some(Instant::now() + self.options.drain);
+        }
+    }
+
+    fn answer(&mut self, question: Question) {
+        // An asker that has gone away needs no answer.
+        match question {
+            Question::Status(answer) => {
+                let _ = answer.send(self.status());
+            }
+            Question::Explain(name, answer) => {
+                let _ = answer.send(self.planner.explain(&self.mirror, &name));
+            }
+        }
+    }
+
+    fn status(&self) -> v1::GetRouteStatusResponse {
+        let mut status = v1::GetRouteStatusResponse {
+            fence: Some(Fence { term: self.term, generation: self.generation }),
+            seen_revision: self.mirror.revision,
+            settled: self.has_snapshot && self.programmer.held() == self.planner.desired(),
+            programmed_entries: u64::try_from(self.programmer.held().len()).unwrap_or(u64::MAX),
+            ..self.figures.clone()
+        };
+        self.planner.describe(&mut status);
+        status
+    }
+}
+
+/// What [`check`] says when a newer route service is at work.
+const DEPOSED: &str = "deposed";
+
+fn check(outcome: crate::programmer::Outcome) -> Result<(), String> {
+    if outcome.deposed {
+        return Err(DEPOSED.to_owned());
+    }
+    outcome.incomplete.map_or(Ok(()), Err)
+}
+
+fn report_failed(status: &Status) -> String {
+    if reason_of(status).as_deref() == Some(Reason::StaleTerm.text()) {
+        return DEPOSED.to_owned();
+    }
+    format!("report to the TIC: {}", status.message())
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Asks for a term until the TIC gives one.
+async fn acquire_term(tic: &Peer, name: &str) -> u64 {
+    let mut backoff = Backoff::endless();
+    loop {
+        let request = v1::AcquireRouteTermRequest { router: name.to_owned() };
+        match TicServiceClient::new(tic.channel()).acquire_route_term(request).await {
+            Ok(answer) => return answer.into_inner().term,
+            Err(status) => warn!(peer = tic.address(), error = %status.message(), "no term yet"),
+        }
+        tokio::time::sleep(backoff.next_delay().unwrap_or(RETRY)).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! What the switches hold against what they ought to hold, and the order of writes between.
+//!
+//! Make before break (rule R5): [`Image::additions`] comes first, then senders learn the new
+//! colors, and only then [`Image::removals`]. In between, an entry is the union of old and new
+//! wherever that cannot make a loop.
+
+use std::collections::BTreeMap;
+
+use fabricast_topology::{Graph, Peer, PortSet, SwitchId, TableEntry};
+
+/// Input port (0 for per-switch tables) and color of an entry.
+type Key = (u8, u16);
+
+/// One entry to be written; an empty set removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) in_port: u8,
+    pub(crate) color: u16,
+    pub(crate) out: PortSet,
+}
+
+/// Writes by switch.
+pub(crate) type Writes = BTreeMap<SwitchId, Vec<Write>>;
+
+/// The entries of all switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Image {
+    switches: BTreeMap<SwitchId, BTreeMap<Key, PortSet>>,
+}
+
+impl FromIterator<TableEntry> for Image {
+    fn from_iter<I: IntoIterator<Item = TableEntry>>(entries: I) -> Self {
+        let mut image = Self::default();
+        for entry in entries {
+            let write = Write { in_port: entry.in_port, color: entry.color, out: entry.out };
+            image.record(entry.switch, &write);
+        }
+        image
+    }
+}
+
+impl Image {
+    /// Notes that a switch has taken a write.
+    pub(crate) fn record(&mut self, switch: SwitchId, write: &Write) {
+        let table = self.switches.entry(switch).or_default();
+        if write.out.is_empty() {
+            table.remove(&(write.in_port, write.color));
+            // An image is compared as a whole: no table and an empty one must be the same.
+            if table.is_empty() {
+                self.switches.remove(&switch);
+            }
+        } else {
+            table.insert((write.in_port, write.color), write.out);
+        }
+    }
+
+    /// Replaces all entries of one switch by what was read from it.
+    pub(crate) fn replace(&mut self, switch: SwitchId, writes: impl IntoIterator<Item = Write>) {
+        self.forget(switch);
+        for write in writes {
+            self.record(switch, &write);
+        }
+    }
+
+    /// Notes that a switch holds nothing.
+    pub(crate) fn forget(&mut self, switch: SwitchId) {
+        self.switches.remove(&switch);
+    }
+
+    /// Number of entries on all switches.
+    pub(crate) fn len(&self) -> usize {
+        self.switches.values().map(BTreeMap::len).sum()
+    }
+
+    /// First phase: everything `desired` has, none of the old branches taken away where they can
+    /// stay without harm.
+    pub(crate) fn additions(&self, desired: &Self, graph: &Graph) -> Writes {
+        let mut writes = Writes::new();
+        for (&switch, table) in &desired.switches {
+            let held = self.switches.get(&switch);
+            for (&(in_port, color), &out) in table {
+                let old = held.and_then(|held| held.get(&(in_port, color))).copied();
+                let old = old.unwrap_or(PortSet::EMPTY);
+                let both = old.union(out);
+                let target =
+                    if union_is_safe(graph, switch, in_port, old, out) { both } else { out };
+                if target != old {
+                    writes.entry(switch).or_default().push(Write { in_port, color, out: target });
+                }
+            }
+        }
+        writes
+    }
+
+    /// Second phase: whatever still differs from `desired`.
+    pub(crate) fn removals(&self, desired: &Self) -> Writes {
+        let mut writes = Writes::new();
+        for (&switch, held) in &self.switches {
+            let wanted = desired.switches.get(&switch);
+            for (&(in_port, color), &old) in held {
+                let out = wanted.and_then(|table| table.get(&(in_port, color))).copied();
+                let out = out.unwrap_or(PortSet::EMPTY);
+                if out != old {
+                    writes.entry(switch).or_default().push(Write { in_port, color, out });
+                }
+            }
+        }
+        writes
+    }
+}
+
+/// Whether an entry may hold old and new branches at once.
+///
+/// A link between two switches belongs to one spanning tree of a color, so whatever comes in there
+/// stays in that tree and the union is part of it. A packet that comes in from an endpoint may be
+/// meant for another spanning tree than before: two ways up at once would deliver twice, so there
+/// the switch ports of one set must contain those of the other.
+fn union_is_safe(graph: &Graph, switch: SwitchId, in_port: u8, old: PortSet, new: PortSet) -> bool {
+    let peer_of = |number| graph.port(switch, number).map_or(Peer::None, |port| graph.peer(port));
+    if !matches!(peer_of(in_port), Peer::Endpoint(_)) {
+        return true;
+    }
+    let upward = |set: PortSet| -> PortSet {
+        set.iter().filter(|number| matches!(peer_of(*number), Peer::Switch(_))).collect()
+    };
+    let (old, new) = (upward(old), upward(new));
+    old.difference(new).is_empty() || new.difference(old).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricast_topology::ibnetdiscover;
+
+    /// Two leaves, two spines, one endpoint a leaf: leaf ports 1, 2 go up, port 3 to the endpoint.
+    const FABRIC: &str = r#"
+Switch 3 "S-0000000000000001" # "leaf1"
+[1] "S-0000000000000003"[1]
+[2] "S-0000000000000004"[1]
+[3] "H-0000000000000011"[1]
+Switch 3 "S-0000000000000002" # "leaf2"
+[1] "S-0000000000000003"[2]
+[2] "S-0000000000000004"[2]
+[3] "H-0000000000000012"[1]
+Switch 2 "S-0000000000000003" # "spine1"
+[1] "S-0000000000000001"[1]
+[2] "S-0000000000000002"[1]
+Switch 2 "S-0000000000000004" # "spine2"
+[1] "S-0000000000000001"[2]
+[2] "S-0000000000000002"[2]
+Ca 1 "H-0000000000000011" # "h0"
+[1] "S-0000000000000001"[3]
+Ca 1 "H-0000000000000012" # "h1"
+[1] "S-0000000000000002"[3]
+"#;
+
+    fn image(entries: &[(u32, u8, u16, &[u8])]) -> Image {
+        entries
+            .iter()
+            .map(|&(switch, in_port, color, out)| TableEntry {
+                switch: SwitchId(switch),
+                in_port,
+                color,
+                out: out.iter().copied().collect(),
+            })
+            .collect()
+    }
+
+    fn apply(image: &mut Image, writes: &Writes) {
+        for (&switch, writes) in writes {
+            for write in writes {
+                image.record(switch, write);
+            }
+        }
+    }
+
+    #[test]
+    fn a_growing_entry_keeps_its_branches_and_a_leaving_one_goes_last() {
+        let graph = ibnetdiscover::read(FABRIC).unwrap();
+        let mut held = image(&[(2, 1, 5, &[2]), (2, 2, 5, &[1])]);
+        let desired = image(&[(2, 1, 6, &[2])]);
+        let additions = held.additions(&desired, &graph);
+        apply(&mut held, &additions);
+        assert_eq!(held, image(&[(2, 1, 5, &[2]), (2, 2, 5, &[1]), (2, 1, 6, &[2])]));
+        let removals = held.removals(&desired);
+        apply(&mut held, &removals);
+        assert_eq!(held, desired);
+        assert!(held.additions(&desired, &graph).is_empty());
+        assert!(held.removals(&desired).is_empty());
+    }
+
+    #[test]
+    fn an_endpoint_never_sends_up_two_trees_at_once() {
+        let graph = ibnetdiscover::read(FABRIC).unwrap();
+        let held = image(&[(0, 3, 5, &[1])]);
+        let desired = image(&[(0, 3, 5, &[2])]);
+        let writes = held.additions(&desired, &graph);
+        assert_eq!(writes[&SwitchId(0)][0].out, PortSet::single(2));
+    }
+}

@@ -1,0 +1,299 @@
+//! Turns the TIC's records into groups for the engine, and its plan into tables and routes.
+//!
+//! Names become dense numbers here and nowhere else. A record that the fabric cannot serve (an
+//! endpoint that is not in the topology) is reported, never a reason to stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
+use fabricast_routing::{
+    Change, Engine, EngineOptions, GroupPlan, LayoutError, Mgid, metrics, table_entries,
+};
+use fabricast_topology::{
+    EndpointId, FatTree, Faults, Graph, NotFatTree, Peer, PortId, SwitchId, TableKind,
+};
+use thiserror::Error;
+use tracing::warn;
+
+use crate::image::Image;
+use crate::mirror::{Mirror, MirrorGroup};
+
+/// Why no routes can be planned at all.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The engine needs a fat tree.
+    #[error("the topology is not a fat tree")]
+    NotFatTree(#[from] NotFatTree),
+    /// The engine refuses the settings.
+    #[error("the engine refuses the settings")]
+    Engine(#[from] LayoutError),
+}
+
+/// The engine with what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    graph: Arc<Graph>,
+    fat_tree: Arc<FatTree>,
+    engine: Engine,
+    colors: u16,
+    /// MGID under which the engine holds a group, by GN.
+    planned: BTreeMap<u64, Mgid>,
+    /// GNs that the engine cannot or must not hold, with the reason.
+    refused: BTreeMap<u64, String>,
+    desired: Image,
+}
+
+impl Planner {
+    pub(crate) fn new(
+        graph: &Arc<Graph>,
+        colors: u16,
+        table_kind: TableKind,
+    ) -> Result<Self, PlanError> {
+        let fat_tree = Arc::new(FatTree::detect(graph)?);
+        let options = EngineOptions { colors, tables: table_kind };
+        let engine = Engine::new(Arc::clone(graph), Arc::clone(&fat_tree), options)?;
+        Ok(Self {
+            graph: Arc::clone(graph),
+            fat_tree,
+            engine,
+            colors,
+            planned: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            desired: Image::default(),
+        })
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The tables that the switches ought to hold.
+    pub(crate) fn desired(&self) -> &Image {
+        &self.desired
+    }
+
+    /// Takes over the failed parts of the fabric; returns the dead switches.
+    pub(crate) fn set_failed(&mut self, failed: &[v1::Element]) -> BTreeSet<SwitchId> {
+        let mut faults = Faults::new();
+        let mut dead = BTreeSet::new();
+        for element in failed.iter().filter_map(|element| element.kind.as_ref()) {
+            match element {
+                Kind::Link(port) => {
+                    if let Some(port) = self.find_port(port) {
+                        faults.fail_link(&self.graph, port);
+                    }
+                }
+                Kind::SwitchName(name) => {
+                    if let Some(switch) = self.graph.find_switch(name) {
+                        faults.fail_switch(switch);
+                        dead.insert(switch);
+                    }
+                }
+                Kind::Endpoint(name) => {
+                    if let Some(endpoint) = self.graph.find_endpoint(name) {
+                        faults.fail_endpoint(endpoint);
+                    }
+                }
+            }
+        }
+        self.engine.set_faults(faults);
+        dead
+    }
+
+    fn find_port(&self, port: &v1::PortName) -> Option<PortId> {
+        let number = u8::try_from(port.port).ok()?;
+        self.graph.port(self.graph.find_switch(&port.switch_name)?, number)
+    }
+
+    /// Plans again after these groups changed.
+    pub(crate) fn plan(&mut self, mirror: &Mirror, changed: &[u64]) {
+        // A group that must not share a tree may have room now that others have changed.
+        let exclusive =
+            mirror.groups.iter().filter(|(_, group)| group.exclusive).map(|(gn, _)| *gn);
+        let mut again: BTreeSet<u64> = changed.iter().copied().collect();
+        again.extend(exclusive);
+        // Deletions first: a new group may use the MGID of one that is gone.
+        for gn in &again {
+            if let Some(mgid) = self.planned.remove(gn) {
+                let gone = !mirror.groups.get(gn).is_some_and(|group| group.mgid == mgid.0);
+                if gone {
+                    self.change(*gn, Change::Delete { mgid });
+                } else {
+                    self.planned.insert(*gn, mgid);
+                }
+            }
+            self.refused.remove(gn);
+        }
+        for gn in &again {
+            if let Some(group) = mirror.groups.get(gn) {
+                self.put(*gn, group);
+            }
+        }
+        self.take_out_merged_exclusive(mirror);
+        self.desired = table_entries(&self.graph, self.engine.plan()).into_iter().collect();
+    }
+
+    fn put(&mut self, gn: u64, group: &MirrorGroup) {
+        let mut members: Vec<EndpointId> =
+            group.endpoints.values().filter_map(|name| self.graph.find_endpoint(name)).collect();
+        members.sort_unstable();
+        members.dedup();
+        let mgid = Mgid(group.mgid);
+        if self.change(gn, Change::Put { mgid, members }) {
+            self.planned.insert(gn, mgid);
+        }
+    }
+
+    /// Groups that asked not to share a tree are served over unicast instead of being merged.
+    fn take_out_merged_exclusive(&mut self, mirror: &Mirror) {
+        let exclusive: Vec<(u64, Mgid)> = self
+            .planned
+            .iter()
+            .filter(|(gn, _)| mirror.groups.get(gn).is_some_and(|group| group.exclusive))
+            .map(|(gn, mgid)| (*gn, *mgid))
+            .collect();
+        for (gn, mgid) in exclusive {
+            let shared = self.engine.plan().virtual_group_of(mgid);
+            let others = shared.map_or(0, |shared| shared.groups.len().saturating_sub(1));
+            if others > 0 && self.change(gn, Change::Delete { mgid }) {
+                self.planned.remove(&gn);
+                let reason =
+                    format!("exclusive, and its tree would be shared with {others} groups");
+                self.refused.insert(gn, reason);
+            }
+        }
+    }
+
+    fn change(&mut self, gn: u64, change: Change) -> bool {
+        match self.engine.apply(&[change]) {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(group = gn, %error, "group refused by the engine");
+                self.refused.insert(gn, error.to_string());
+                false
+            }
+        }
+    }
+
+    /// The route of every group, as the TIC is told.
+    pub(crate) fn routes(&self, mirror: &Mirror) -> BTreeMap<u64, v1::Route> {
+        mirror.groups.iter().map(|(gn, group)| (*gn, self.route(*gn, group))).collect()
+    }
+
+    fn route(&self, gn: u64, group: &MirrorGroup) -> v1::Route {
+        let mut route =
+            v1::Route { routed_revision: group.members_revision, ..v1::Route::default() };
+        route.set_state(v1::RouteState::UnicastOnly);
+        let planned = self.engine.plan().group(Mgid(group.mgid));
+        match planned.filter(|_| self.planned.contains_key(&gn)) {
+            Some(plan) => {
+                route.cut_off_endpoints = self.cut_off(&plan);
+                route.virtual_group = u64::from(plan.virtual_group.0);
+                if plan.has_tree() {
+                    route.set_state(v1::RouteState::Routed);
+                    route.color = u32::from(plan.color);
+                    route.reason = self.moved_reason(plan.mgid);
+                } else {
+                    route.reason = "fewer than two endpoints to connect".to_owned();
+                }
+            }
+            None => route.reason = self.refusal(gn, group),
+        }
+        route
+    }
+
+    fn cut_off(&self, plan: &GroupPlan<'_>) -> Vec<String> {
+        let name = |endpoint| self.graph.endpoint_name(endpoint).to_owned();
+        plan.cut_off.iter().map(|cut| name(cut.endpoint)).collect()
+    }
+
+    fn moved_reason(&self, mgid: Mgid) -> String {
+        let moved = self.engine.plan().moved().iter().find(|moved| moved.mgid == mgid);
+        moved.map_or_else(String::new, |moved| {
+            format!("moved from spanning tree {} to {}: {}", moved.from, moved.to, moved.why)
+        })
+    }
+
+    fn refusal(&self, gn: u64, group: &MirrorGroup) -> String {
+        let unrouted = self.engine.plan().unrouted();
+        let unrouted = unrouted.iter().find(|one| one.mgid.0 == group.mgid);
+        match (self.refused.get(&gn), unrouted) {
+            (Some(reason), _) => reason.clone(),
+            (None, Some(unrouted)) => unrouted.to_string(),
+            (None, None) => "not planned".to_owned(),
+        }
+    }
+
+    /// Fills in the figures of the plan.
+    pub(crate) fn describe(&self, status: &mut v1::GetRouteStatusResponse) {
+        let plan = self.engine.plan();
+        let figures = metrics(&self.graph, plan);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        status.engine = "c-mr4lms-fixed".to_owned();
+        status.colors = u32::from(self.colors);
+        status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
+        status.unicast_only_groups = count(self.refused.len() + plan.unrouted().len());
+        status.virtual_groups = count(plan.virtual_groups().count());
+        status.max_efi = figures.switch_links.max_efi;
+        status.mean_efi = figures.switch_links.mean_efi;
+        status.max_tfi = figures.max_tfi;
+        status.mean_tfi = figures.mean_tfi;
+        status.used_entries = figures.max_entries;
+        status.irregularities =
+            self.fat_tree.irregularities().iter().map(ToString::to_string).collect();
+    }
+
+    /// Explains the route of a group; `None` if there is no such group.
+    pub(crate) fn explain(&self, mirror: &Mirror, name: &str) -> Option<v1::RouteExplanation> {
+        let (gn, group) = mirror.find(name)?;
+        let plan = self.engine.plan();
+        let mgid = Mgid(group.mgid);
+        let mut explanation = v1::RouteExplanation {
+            group: name.to_owned(),
+            mgid: group.mgid,
+            home_spanning_tree: plan.space().spt(mgid),
+            reason: self.moved_reason(mgid),
+            ..Default::default()
+        };
+        let routed = plan.group(mgid).filter(|_| self.planned.contains_key(&gn));
+        let shared = plan.virtual_group_of(mgid);
+        let (Some(routed), Some(shared)) = (routed, shared) else {
+            explanation.reason = self.refusal(gn, group);
+            return Some(explanation);
+        };
+        explanation.color = routed.has_tree().then_some(u32::from(routed.color));
+        explanation.spanning_tree = Some(routed.spt);
+        explanation.virtual_group = Some(routed.virtual_group.0);
+        explanation.cut_off_endpoints = self.cut_off(&routed);
+        let names = names_by_mgid(mirror);
+        let others = shared.groups.iter().filter(|other| **other != mgid);
+        explanation.shares_with =
+            others.filter_map(|other| names.get(&other.0)).map(|name| (*name).clone()).collect();
+        explanation.links = shared.ports.iter().filter_map(|port| self.link(*port)).collect();
+        let own = self.engine.group_tree(mgid);
+        explanation.root =
+            own.map_or_else(String::new, |tree| self.graph.switch_name(tree.root).to_owned());
+        Some(explanation)
+    }
+
+    /// One end of a link; links between switches are told once, from the smaller port.
+    fn link(&self, port: PortId) -> Option<v1::TreeLink> {
+        let graph = &self.graph;
+        let switch_name = graph.switch_name(graph.switch_of(port)).to_owned();
+        let (peer, peer_port) = match graph.peer(port) {
+            Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), 0),
+            Peer::Switch(other) if port < other => {
+                (graph.switch_name(graph.switch_of(other)), u32::from(graph.port_number(other)))
+            }
+            Peer::Switch(_) | Peer::None => return None,
+        };
+        let port = u32::from(graph.port_number(port));
+        Some(v1::TreeLink { switch_name, port, peer: peer.to_owned(), peer_port })
+    }
+}
+
+fn names_by_mgid(mirror: &Mirror) -> BTreeMap<u32, &String> {
+    mirror.groups.values().map(|group| (group.mgid, &group.name)).collect()
+}

@@ -1,0 +1,90 @@
+//! Follows the TIC's records and topology for as long as the route service runs.
+
+use std::sync::Arc;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{Backoff, Peer};
+use fabricast_topology::{Graph, ibnetdiscover};
+use tokio::sync::mpsc;
+use tonic::Status;
+use tracing::warn;
+
+use crate::app::RunError;
+use crate::control::News;
+use crate::mirror::Mirror;
+
+/// Streams records into `news`, starting again with a snapshot whenever the stream breaks.
+pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
+    let mut backoff = Backoff::endless();
+    loop {
+        match follow_once(&tic, &news, &mut backoff).await {
+            Ok(()) if news.is_closed() => return,
+            Ok(()) => {}
+            Err(status) => {
+                warn!(peer = tic.address(), error = %status.message(), "watch broken");
+            }
+        }
+        tokio::time::sleep(backoff.next_delay().unwrap_or_default()).await;
+    }
+}
+
+async fn follow_once(
+    tic: &Peer,
+    news: &mpsc::Sender<News>,
+    backoff: &mut Backoff,
+) -> Result<(), Status> {
+    let mut client = TicServiceClient::new(tic.channel());
+    let mut stream = client.watch_directory(v1::WatchDirectoryRequest {}).await?.into_inner();
+    let mut snapshot = Some(Box::new(Mirror::default()));
+    while let Some(message) = stream.message().await? {
+        let ends = message.snapshot_end;
+        let next = match snapshot.take() {
+            None => News::Delta(message),
+            Some(mut records) => {
+                records.apply(message);
+                if !ends {
+                    snapshot = Some(records);
+                    continue;
+                }
+                *backoff = Backoff::endless();
+                News::Snapshot(records)
+            }
+        };
+        if news.send(next).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Loads the topology from the TIC, however long it takes to answer.
+///
+/// # Errors
+///
+/// [`RunError::Topology`] if what it serves is no topology.
+pub(crate) async fn topology(tic: &Peer) -> Result<Arc<Graph>, RunError> {
+    let mut backoff = Backoff::endless();
+    loop {
+        match download(tic).await {
+            Ok(bytes) => {
+                let text = String::from_utf8(bytes).map_err(|_| RunError::TopologyNotText)?;
+                return Ok(Arc::new(ibnetdiscover::read(&text).map_err(RunError::Topology)?));
+            }
+            Err(status) => {
+                warn!(peer = tic.address(), error = %status.message(), "no topology yet");
+            }
+        }
+        tokio::time::sleep(backoff.next_delay().unwrap_or_default()).await;
+    }
+}
+
+async fn download(tic: &Peer) -> Result<Vec<u8>, Status> {
+    let mut client = TicServiceClient::new(tic.channel());
+    let mut stream = client.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();
+    let mut bytes = Vec::new();
+    while let Some(part) = stream.message().await? {
+        bytes.extend(part.chunk);
+    }
+    Ok(bytes)
+}
