@@ -1,1 +1,9 @@
-//! Placeholder.
+//! The group agent's gRPC face: [`GroupAgentServer`] over the state machines of `core/groups`.
+//!
+//! Group agents have no process of their own: an operating agent hosts them ([`Hosts`]). [`wire`]
+//! turns the protocol's messages into `fabricast.v1` and back, for both kinds of agent.
+
+mod service;
+pub mod wire;
+
+pub use service::{GroupAgentServer, Hosts};

@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Operating agents: what the processes of a node talk to, many nodes behind one listener.
+//!
+//! Read [`App`] first, then `host.rs`: it owns one `Oa` and one `GaHost` of `core/groups` per node,
+//! turns gRPC calls and timers into their inputs and their outputs into calls. All state is soft:
+//! what counts lies with the TIC.
+
+mod app;
+mod effects;
+mod fabric;
+mod host;
+mod reports;
+mod service;
+mod tic_wire;
+
+pub use app::{App, Options, RunError, StartError};
+pub use host::NodeSpec;

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
@@ -55,10 +56,13 @@ pub enum ServeError {
     Reflection(#[source] tonic_reflection::server::Error),
 }
 
+/// Adds one service to a server that is being put together.
+type Adder = Arc<dyn Fn(&mut RoutesBuilder) + Send + Sync>;
+
 /// A set of gRPC services that are served together.
 #[derive(Clone, Default)]
 pub struct Services {
-    routes: RoutesBuilder,
+    adders: Vec<Adder>,
     names: Vec<&'static str>,
     roles: Vec<String>,
     peers: Vec<v1::PeerAddress>,
@@ -90,7 +94,9 @@ impl Services {
         S::Future: Send + 'static,
     {
         self.names.push(S::NAME);
-        self.routes.add_service(service);
+        self.adders.push(Arc::new(move |routes| {
+            routes.add_service(service.clone());
+        }));
         self
     }
 
@@ -101,8 +107,22 @@ impl Services {
         self
     }
 
+    /// Joins two sets, so that one address serves both.
+    #[must_use]
+    pub fn merged(mut self, other: Self) -> Self {
+        self.adders.extend(other.adders);
+        self.names.extend(other.names);
+        self.roles.extend(other.roles);
+        self.peers.extend(other.peers);
+        self
+    }
+
     async fn routes(self) -> Result<Routes, ServeError> {
-        let Self { mut routes, mut names, roles, peers } = self;
+        let Self { adders, mut names, roles, peers } = self;
+        let mut routes = RoutesBuilder::default();
+        for add in adders {
+            add(&mut routes);
+        }
         let administration =
             v1::administration_service_server::AdministrationServiceServer::new(Administration {
                 roles,

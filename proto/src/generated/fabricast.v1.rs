@@ -834,7 +834,7 @@ pub mod fabric_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: NOT_FOUND / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         pub async fn inject_packet(
             &mut self,
             request: impl tonic::IntoRequest<super::InjectPacketRequest>,
@@ -1082,7 +1082,7 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: NOT_FOUND / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         async fn inject_packet(
             &self,
             request: tonic::Request<super::InjectPacketRequest>,
@@ -1950,6 +1950,9 @@ pub struct MembershipStatus {
     /// Version of the position it holds; 0 if none.
     #[prost(uint64, tag = "4")]
     pub position_version: u64,
+    /// Revision at which it joined.
+    #[prost(uint64, tag = "5")]
+    pub joined_revision: u64,
 }
 /// Request of ReportOperatingAgents.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1967,6 +1970,9 @@ pub struct ReportOperatingAgentsResponse {
     /// Memberships that the agents do not know: ask the TIC.
     #[prost(message, repeated, tag = "2")]
     pub unknown: ::prost::alloc::vec::Vec<UnknownMembership>,
+    /// Agent nodes that do not take part here; reports to them were not taken.
+    #[prost(string, repeated, tag = "3")]
+    pub absent_agent_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A membership that is not in the agent's table.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5637,6 +5643,9 @@ pub struct ReportRoutesRequest {
     /// Required. Term and generation of the plan.
     #[prost(message, optional, tag = "3")]
     pub fence: ::core::option::Option<Fence>,
+    /// Optional. No switch holds an entry of a group that was gone at this revision; 0 if not known.
+    #[prost(uint64, tag = "4")]
+    pub clean_revision: u64,
 }
 /// The route of one group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5982,7 +5991,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
         pub async fn report_failed_elements(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportFailedElementsRequest>,
@@ -6210,7 +6219,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
         async fn report_failed_elements(
             &self,
             request: tonic::Request<super::ReportFailedElementsRequest>,

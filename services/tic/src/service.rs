@@ -326,7 +326,8 @@ impl v1::tic_service_server::TicService for Tic {
             Ok((gn, wire::read_route(route, self.colors)?))
         });
         let routes = routes.collect::<Result<Vec<_>, Status>>()?;
-        let command = Command::Routed { routes, clean: None };
+        let clean = (request.clean_revision > 0).then_some(Revision(request.clean_revision));
+        let command = Command::Routed { routes, clean };
         let (Answer::Routed { .. }, revision) =
             self.place(Work::DecideInTerm(term, command)).await?
         else {

@@ -1,0 +1,161 @@
+//! `GroupAgentService` over all group agents that one process hosts.
+
+use std::collections::BTreeSet;
+
+use fabricast_groups::agent::GaHost;
+use fabricast_groups::ids::{Epoch, Gn, Moment, Pn};
+use fabricast_groups::message::{AgentRefusal, Deregister, Register};
+use fabricast_groups::names::NodeName;
+use fabricast_proto::v1;
+use fabricast_proto::v1::group_agent_service_server::GroupAgentService;
+use fabricast_rpc::Reason;
+use tonic::{Request, Response, Status};
+
+use crate::wire;
+
+/// Reports in one request; a process that hosts more nodes sends several.
+const MAX_STATUSES: usize = 100_000;
+
+/// Whoever hosts group agents: gives access to those of one node.
+pub trait Hosts: Clone + Send + Sync + 'static {
+    /// Runs `work` on the node's group agents and sees to what they want done.
+    ///
+    /// `None` if the node is not hosted here or does not take part now.
+    fn with_agents<T>(
+        &self,
+        node: &NodeName,
+        work: impl FnOnce(&mut GaHost, Moment) -> T,
+    ) -> Option<T>;
+
+    /// The address that other agents reach this process at.
+    fn address(&self) -> &str;
+}
+
+/// The gRPC service.
+#[derive(Clone, Debug)]
+pub struct GroupAgentServer<H> {
+    hosts: H,
+}
+
+impl<H: Hosts> GroupAgentServer<H> {
+    /// Serves the group agents that `hosts` has.
+    pub const fn new(hosts: H) -> Self {
+        Self { hosts }
+    }
+
+    fn at<T>(&self, node: &str, work: impl FnOnce(&mut GaHost, Moment) -> T) -> Result<T, Status> {
+        let name = wire::name("agent_node", node, NodeName::new)?;
+        self.hosts.with_agents(&name, work).ok_or_else(|| {
+            let text = format!("agent_node: node '{node}' is not up here");
+            Reason::NotHostedHere.status(text, &[("node", node)])
+        })
+    }
+}
+
+fn refused(refusal: &AgentRefusal) -> Status {
+    let reason = match refusal {
+        AgentRefusal::NotHosted { .. } => Reason::NotHostedHere,
+        AgentRefusal::StaleEpoch { .. } => Reason::StaleEpoch,
+        AgentRefusal::UnknownMember { .. } => Reason::NotAMember,
+    };
+    reason.status(refusal.to_string(), &[])
+}
+
+#[tonic::async_trait]
+impl<H: Hosts> GroupAgentService for GroupAgentServer<H> {
+    async fn register_member(
+        &self,
+        request: Request<v1::RegisterMemberRequest>,
+    ) -> Result<Response<v1::RegisterMemberResponse>, Status> {
+        let request = request.into_inner();
+        let gn = Gn(request.gn);
+        let member = wire::required("member", request.member.as_ref())?;
+        let member = wire::member_view(gn, member)?;
+        let register = Register { gn, epoch: Epoch(request.epoch), member };
+        let answer = self.at(&request.agent_node, |agents, now| agents.register(now, &register))?;
+        let position = answer.map_err(|refusal| refused(&refusal))?;
+        let position = Some(wire::position_to_wire(&position));
+        Ok(Response::new(v1::RegisterMemberResponse { position }))
+    }
+
+    async fn deregister_member(
+        &self,
+        request: Request<v1::DeregisterMemberRequest>,
+    ) -> Result<Response<v1::DeregisterMemberResponse>, Status> {
+        let request = request.into_inner();
+        let leaver = Deregister {
+            gn: Gn(request.gn),
+            epoch: Epoch(request.epoch),
+            pn: Pn(request.pn),
+            node: wire::name("node", &request.node, NodeName::new)?,
+        };
+        let answer = self.at(&request.agent_node, |agents, now| agents.deregister(now, &leaver))?;
+        answer.map_err(|refusal| refused(&refusal))?;
+        Ok(Response::new(v1::DeregisterMemberResponse {}))
+    }
+
+    async fn report_operating_agents(
+        &self,
+        request: Request<v1::ReportOperatingAgentsRequest>,
+    ) -> Result<Response<v1::ReportOperatingAgentsResponse>, Status> {
+        let statuses = request.into_inner().statuses;
+        if statuses.len() > MAX_STATUSES {
+            let text = format!("statuses: {} are more than {MAX_STATUSES}", statuses.len());
+            return Err(Reason::LimitReached.status(text, &[]));
+        }
+        let mut answer = v1::ReportOperatingAgentsResponse::default();
+        let mut absent = BTreeSet::new();
+        for status in &statuses {
+            let report = wire::read_report(status)?;
+            let taken = self.at(&status.agent_node, |agents, now| agents.report(now, &report));
+            let Ok(reply) = taken else {
+                absent.insert(status.agent_node.clone());
+                continue;
+            };
+            answer.positions.extend(reply.positions.iter().map(wire::position_to_wire));
+            answer.unknown.extend(reply.unknown.iter().map(|(gn, pn)| v1::UnknownMembership {
+                node: status.node.clone(),
+                gn: gn.0,
+                pn: pn.0,
+            }));
+        }
+        answer.absent_agent_nodes = absent.into_iter().collect();
+        Ok(Response::new(answer))
+    }
+
+    async fn query_group(
+        &self,
+        request: Request<v1::QueryGroupRequest>,
+    ) -> Result<Response<v1::QueryGroupResponse>, Status> {
+        let request = request.into_inner();
+        let address = self.hosts.address().to_owned();
+        let answer = self.at(&request.agent_node, |agents, _now| {
+            let (record, members) = agents.query(Gn(request.gn))?;
+            let mut group = wire::group_to_wire(record, &address);
+            let mut positions = Vec::with_capacity(members.len());
+            for (view, position) in members {
+                group.members.push(wire::member_to_wire(view));
+                positions.push(wire::position_to_wire(&position));
+            }
+            group.member_count = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
+            Some(v1::QueryGroupResponse { group: Some(group), positions })
+        })?;
+        answer.map(Response::new).ok_or_else(|| {
+            let text = format!("gn: group {} has no agent here", request.gn);
+            Reason::NotHostedHere.status(text, &[])
+        })
+    }
+
+    async fn notify_groups(
+        &self,
+        request: Request<v1::NotifyGroupsRequest>,
+    ) -> Result<Response<v1::NotifyGroupsResponse>, Status> {
+        let request = request.into_inner();
+        self.at(&request.agent_node, |agents, now| {
+            for gn in request.gns {
+                agents.refresh(now, Gn(gn));
+            }
+        })?;
+        Ok(Response::new(v1::NotifyGroupsResponse {}))
+    }
+}

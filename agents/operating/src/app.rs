@@ -1,0 +1,198 @@
+//! The tasks of an operating agent process and how they hang together.
+//!
+//! ```text
+//!  processes ──► OperatingAgentService ─┐             ┌─► calls to TIC, group agents, other nodes
+//!  other agents ──► GroupAgentService ──┼─► Host ─────┤      (one task each, answers go back in)
+//!  timer, reports ──────────────────────┘  (one lock) ├─► outbox ──► positions, batched
+//!  fabric ◄──── attach stream ◄───────────────────────┘
+//!         ────► deliveries ──► listeners (bounded; a slow one loses packets)
+//! ```
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fabricast_group::GroupAgentServer;
+use fabricast_groups::agent::GaConfig;
+use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
+use fabricast_groups::operating::{Identity, OaConfig};
+use fabricast_proto::v1;
+use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
+use fabricast_proto::v1::operating_agent_service_server::OperatingAgentServiceServer;
+use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::host::{Host, NodeSpec, Parts};
+use crate::service::OperatingAgentServer;
+
+/// Messages that may wait for the stream to the fabric.
+const FABRIC_QUEUE: usize = 4096;
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// A question that is not answered is asked again after this.
+const RETRY: Duration = Duration::from_millis(250);
+/// A process's call fails after this.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Probes that go unanswered before a node counts as failed.
+const PROBES: u32 = 1;
+/// Calls of processes of one node at one time.
+const CALLS_PER_NODE: usize = 1024;
+
+/// Settings of an operating agent process.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// The TIC, as host:port.
+    pub tic: String,
+    /// The fabric, as host:port.
+    pub fabric: String,
+    /// The nodes to host.
+    pub nodes: Vec<NodeSpec>,
+    /// Interval of the signs of life.
+    pub report_interval: Duration,
+    /// A node that has been silent for this long is probed.
+    pub report_timeout: Duration,
+    /// A probe that is not answered within this time fails the node.
+    pub probe_timeout: Duration,
+}
+
+/// Why an operating agent could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The address is taken.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The address of a peer cannot be parsed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// A node, endpoint or address has an impossible name.
+    #[error("nodes[{index}]")]
+    Name {
+        /// Position of the node in the list, from 0.
+        index: usize,
+        /// What is wrong.
+        #[source]
+        source: NameError,
+    },
+}
+
+/// Why a running operating agent ended by itself.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The listener failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// An operating agent process that holds its address.
+#[derive(Debug)]
+pub struct App {
+    server: BoundServer,
+    services: Services,
+    host: Host,
+    fabric: Peer,
+    to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
+    report_interval: Duration,
+}
+
+impl App {
+    /// Takes the address and sets up the nodes; nothing is said to anybody yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] names what is wrong with which setting.
+    pub fn bind(options: Options) -> Result<Self, StartError> {
+        let tic = Peer::new(&options.tic)?;
+        let fabric = Peer::new(&options.fabric)?;
+        let server = BoundServer::bind(options.listen)?;
+        let address = server.address().to_string();
+        let nodes = identities(&options.nodes, &address)?;
+        let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);
+        let policy = Policy::Probe { timeout: options.probe_timeout, attempts: PROBES };
+        let detector = DetectorConfig { report_timeout: options.report_timeout, policy };
+        let host = Host::new(Parts {
+            nodes,
+            operating_config: OaConfig {
+                retry: RETRY,
+                host_timeout: detector.worst_case() + options.report_interval * 2,
+                call_timeout: CALL_TIMEOUT,
+                calls: CALLS_PER_NODE,
+            },
+            group_config: GaConfig { detector, resend: options.report_interval * 3, retry: RETRY },
+            tic,
+            address,
+            start_id: start_id(),
+            to_fabric: sending,
+        });
+        let services = Services::new("operating-agent")
+            .with(OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() }))
+            .with(GroupAgentServiceServer::new(GroupAgentServer::new(host.clone())))
+            .with_peer("tic", options.tic)
+            .with_peer("fabric", options.fabric);
+        let report_interval = options.report_interval;
+        Ok(Self { server, services, host, fabric, to_fabric, report_interval })
+    }
+
+    /// The address that processes and other agents use.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The services, to be served at one more address.
+    #[must_use]
+    pub fn services(&self) -> Services {
+        self.services.clone()
+    }
+
+    /// Serves until `stop` is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if the listener fails.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+        let Self { server, services, host, fabric, to_fabric, report_interval } = self;
+        host.begin();
+        let ticking = async {
+            let mut ticks = tokio::time::interval(TICK);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                host.tick();
+            }
+        };
+        let served = tokio::select! {
+            served = server.serve(services, stop) => served,
+            () = ticking => Ok(()),
+            () = host.clone().report_forever(report_interval) => Ok(()),
+            () = host.clone().push_positions() => Ok(()),
+            () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
+        };
+        host.0.stop.cancel();
+        host.0.tasks.close();
+        host.0.tasks.wait().await;
+        Ok(served?)
+    }
+}
+
+fn identities(nodes: &[NodeSpec], address: &str) -> Result<Vec<Identity>, StartError> {
+    let identity = |node: &NodeSpec| -> Result<Identity, NameError> {
+        let endpoints = node.endpoints.iter().map(|text| EndpointName::new(text));
+        Ok(Identity {
+            node: NodeName::new(&node.name)?,
+            address: Address::new(address)?,
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+        })
+    };
+    let named = |(index, node)| identity(node).map_err(|source| StartError::Name { index, source });
+    nodes.iter().enumerate().map(named).collect()
+}
+
+/// A number that no earlier start of these nodes had.
+fn start_id() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2)
+}

@@ -1,0 +1,296 @@
+//! Carries out what the state machines want: one task per call, its answer fed back as an input.
+//!
+//! A call that fails is simply dropped: the state machine asks again until it is answered. The
+//! number of calls under way is bounded by the state machines (GA-2, and the limit on calls).
+
+use std::time::Duration;
+
+use fabricast_group::{Hosts, wire};
+use fabricast_groups::agent::GaOutput;
+use fabricast_groups::command::{Join, Leave, RegisterNode};
+use fabricast_groups::directory::GroupSnapshot;
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn, Revision};
+use fabricast_groups::message::{AgentRefusal, Deregister, Register};
+use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::operating::{CallId, OaOutput};
+use fabricast_proto::v1;
+use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{Reason, reason_of};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tracing::{debug, warn};
+
+use crate::host::{Effect, Host, lock};
+use crate::tic_wire::{self, Verdict};
+
+/// Hints that a group changed are gathered for this long before it is fetched.
+const GATHER: Duration = Duration::from_millis(5);
+/// Positions in one push.
+const POSITIONS_PER_PUSH: usize = 2000;
+
+impl Host {
+    /// Starts whatever the effects ask for; returns at once.
+    pub(crate) fn carry_out(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Group(_, GaOutput::Position { address, update }) => {
+                    let position = wire::position_to_wire(&update);
+                    let mut outbox = lock(&self.0.outbox);
+                    outbox.entry(address.to_string()).or_default().push(position);
+                    self.0.outbox_filled.notify_one();
+                }
+                Effect::Group(node, output) => self.spawn(|host| host.group(node, output)),
+                Effect::Operating(node, output) => {
+                    self.spawn(|host| host.operating(node, output));
+                }
+            }
+        }
+    }
+
+    fn spawn<F>(&self, work: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (work, stop) = (work(self.clone()), self.0.stop.clone());
+        self.0.tasks.spawn(async move {
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    fn tic(&self) -> TicServiceClient<Channel> {
+        TicServiceClient::new(self.0.tic.channel())
+    }
+
+    async fn operating(self, node: NodeName, output: OaOutput) {
+        match output {
+            OaOutput::RegisterNode(announced) => self.register_node(node, announced).await,
+            OaOutput::Join(id, join) => self.join(node, id, join).await,
+            OaOutput::Leave(id, leave) => self.leave(node, id, leave).await,
+            OaOutput::FetchGroup(gn) => self.fetch_for_member(node, gn).await,
+            OaOutput::RegisterMember { agent, address, register } => {
+                self.register_member(node, agent, address, register).await;
+            }
+            OaOutput::DeregisterMember { agent, address, deregister } => {
+                self.say_good_bye(agent, address, deregister).await;
+            }
+            // These stay in the process and are dealt with where they are drained.
+            OaOutput::Answered(..)
+            | OaOutput::Ended(_)
+            | OaOutput::Up(_)
+            | OaOutput::Down(_)
+            | OaOutput::NodeRefused(_) => {}
+        }
+    }
+
+    async fn group(self, node: NodeName, output: GaOutput) {
+        match output {
+            GaOutput::Probe { node: peer, address, probe } => {
+                self.probe(node, peer, address, probe).await;
+            }
+            GaOutput::NodeFailed { node: failed, incarnation } => {
+                self.report_failure(node, failed, incarnation).await;
+            }
+            GaOutput::Refresh { gn } => self.fetch_for_agent(node, gn).await,
+            // Positions go through the outbox.
+            GaOutput::Position { .. } => {}
+        }
+    }
+
+    async fn register_node(&self, node: NodeName, announced: RegisterNode) {
+        let request = tic_wire::register_request(&announced);
+        let answer = match self.tic().register_node(request).await {
+            Ok(answer) => tic_wire::registered(&announced, answer.into_inner()),
+            Err(status) => Err(status),
+        };
+        match answer {
+            Ok(record) => {
+                self.input(&node, |agent, now| agent.registered(now, Ok(record)));
+            }
+            Err(status) => {
+                debug!(member = %node, error = %status.message(), "node not registered");
+                if let Verdict::Final(refusal) = tic_wire::verdict(&node, &status) {
+                    warn!(member = %node, error = %status.message(), "node refused");
+                    self.input(&node, |agent, now| agent.registered(now, Err(refusal)));
+                }
+            }
+        }
+    }
+
+    async fn join(&self, node: NodeName, id: CallId, join: Join) {
+        let answer = match self.tic().join_group(tic_wire::join_request(&join)).await {
+            Ok(answer) => tic_wire::joined(answer.get_ref()),
+            Err(status) => Err(status),
+        };
+        let answer = match answer {
+            Ok(joined) => Ok(joined),
+            Err(status) => match tic_wire::verdict(&node, &status) {
+                Verdict::Unclear => return,
+                Verdict::Life(refusal) => Err(refusal),
+                Verdict::Final(refusal) => {
+                    self.note_refusal(&node, id, status);
+                    Err(refusal)
+                }
+            },
+        };
+        self.input(&node, |agent, now| agent.join_answered(now, id, answer));
+    }
+
+    async fn leave(&self, node: NodeName, id: CallId, leave: Leave) {
+        let answer = match self.tic().leave_group(tic_wire::leave_request(&leave)).await {
+            Ok(answer) => {
+                let left = answer.into_inner();
+                Ok((Gn(left.gn), Pn(left.pn), Revision(left.revision)))
+            }
+            Err(status) => match tic_wire::verdict(&node, &status) {
+                Verdict::Unclear => return,
+                Verdict::Life(refusal) => Err(refusal),
+                Verdict::Final(refusal) => {
+                    self.note_refusal(&node, id, status);
+                    Err(refusal)
+                }
+            },
+        };
+        self.input(&node, |agent, _now| agent.leave_answered(id, answer));
+    }
+
+    /// The group as the TIC records it; `Ok(None)` if there is none.
+    async fn fetch(&self, gn: Gn) -> Result<Option<GroupSnapshot>, Status> {
+        let request = v1::GetGroupRequest { group: String::new(), gn: gn.0 };
+        match self.tic().get_group(request).await {
+            Ok(answer) => wire::snapshot(answer.get_ref()).map(Some),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn fetch_for_member(&self, node: NodeName, gn: Gn) {
+        match self.fetch(gn).await {
+            Ok(Some(snapshot)) => {
+                self.input(&node, |agent, now| agent.group(now, &snapshot));
+            }
+            Ok(None) => {
+                self.input(&node, |agent, _now| agent.no_group(gn));
+            }
+            Err(status) => debug!(group = gn.0, error = %status.message(), "group not fetched"),
+        }
+    }
+
+    async fn fetch_for_agent(&self, node: NodeName, gn: Gn) {
+        tokio::time::sleep(GATHER).await;
+        match self.fetch(gn).await {
+            Ok(Some(snapshot)) => {
+                self.with_agents(&node, |agents, now| agents.snapshot(now, &snapshot));
+            }
+            Ok(None) => {
+                self.with_agents(&node, |agents, _now| agents.gone(gn));
+            }
+            Err(status) => debug!(group = gn.0, error = %status.message(), "group not fetched"),
+        }
+    }
+
+    async fn register_member(
+        &self,
+        node: NodeName,
+        agent: NodeName,
+        address: Address,
+        register: Register,
+    ) {
+        let (gn, pn) = (register.gn, register.member.member.pn);
+        let Ok(peer) = self.peer(address.as_str()) else { return };
+        let request = v1::RegisterMemberRequest {
+            agent_node: agent.to_string(),
+            gn: gn.0,
+            epoch: register.epoch.0,
+            member: Some(wire::member_to_wire(&register.member)),
+        };
+        let mut client = GroupAgentServiceClient::new(peer.channel());
+        let answer = match client.register_member(request).await {
+            Ok(answer) => answer.into_inner().position.map(|held| wire::read_position(&held)),
+            Err(status) => Some(Err(status)),
+        };
+        let answer = match answer {
+            Some(Ok(position)) => Ok(position),
+            Some(Err(status)) => match registration_refusal(&register, &status) {
+                Some(refusal) => Err(refusal),
+                None => return,
+            },
+            None => return,
+        };
+        self.input(&node, |agent, now| agent.member_registered(now, gn, pn, answer));
+    }
+
+    async fn say_good_bye(&self, agent: NodeName, address: Address, deregister: Deregister) {
+        let Ok(peer) = self.peer(address.as_str()) else { return };
+        let request = v1::DeregisterMemberRequest {
+            agent_node: agent.to_string(),
+            gn: deregister.gn.0,
+            epoch: deregister.epoch.0,
+            pn: deregister.pn.0,
+            node: deregister.node.to_string(),
+        };
+        let said = GroupAgentServiceClient::new(peer.channel()).deregister_member(request).await;
+        if let Err(status) = said {
+            debug!(group = deregister.gn.0, error = %status.message(), "good-bye not heard");
+        }
+    }
+
+    async fn probe(&self, node: NodeName, peer: NodeName, address: Address, probe: u64) {
+        let Ok(channel) = self.peer(address.as_str()) else { return };
+        let request = v1::ProbeNodeRequest { node: peer.to_string() };
+        let mut client = OperatingAgentServiceClient::new(channel.channel());
+        if let Ok(answer) = client.probe_node(request).await {
+            let incarnation = Incarnation(answer.into_inner().incarnation);
+            self.with_agents(&node, |agents, now| {
+                agents.probe_answered(now, &peer, incarnation, probe);
+            });
+        }
+    }
+
+    async fn report_failure(&self, node: NodeName, failed: NodeName, incarnation: Incarnation) {
+        let request = v1::ReportNodeFailureRequest {
+            node: failed.to_string(),
+            incarnation: incarnation.0,
+            reporter: format!("group agents on {node}"),
+        };
+        if let Err(status) = self.tic().report_node_failure(request).await {
+            debug!(member = %failed, error = %status.message(), "failure not reported");
+        }
+    }
+
+    /// Pushes positions, all for one process in one call; what is lost is asked for by a report.
+    pub(crate) async fn push_positions(self) {
+        loop {
+            self.0.outbox_filled.notified().await;
+            let filled = std::mem::take(&mut *lock(&self.0.outbox));
+            for (address, positions) in filled {
+                let Ok(peer) = self.peer(&address) else { continue };
+                for part in positions.chunks(POSITIONS_PER_PUSH) {
+                    let request = v1::UpdatePositionsRequest { positions: part.to_vec() };
+                    let mut client = OperatingAgentServiceClient::new(peer.channel());
+                    if let Err(status) = client.update_positions(request).await {
+                        debug!(peer = %address, error = %status.message(), "positions not pushed");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What an agent's refusal says; `None` if it did not answer at all.
+fn registration_refusal(register: &Register, status: &Status) -> Option<AgentRefusal> {
+    let (gn, epoch) = (register.gn, register.epoch);
+    let reason = reason_of(status)?;
+    if reason == Reason::StaleEpoch.text() {
+        return Some(AgentRefusal::StaleEpoch { gn, given: epoch, known: Epoch(epoch.0 + 1) });
+    }
+    if reason == Reason::NotAMember.text() {
+        return Some(AgentRefusal::UnknownMember { gn, pn: register.member.member.pn });
+    }
+    (reason == Reason::NotHostedHere.text()).then_some(AgentRefusal::NotHosted { gn, epoch })
+}

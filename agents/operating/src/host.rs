@@ -1,0 +1,374 @@
+//! The hosted nodes: state machines behind one lock, and the way from their outputs to the world.
+//!
+//! Every input runs under the lock and is followed at once by draining the outputs; the outputs are
+//! carried out after the lock is gone. The lock is never held over an await.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use fabricast_group::Hosts;
+use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
+use fabricast_groups::ids::{Gn, Moment, Pn};
+use fabricast_groups::names::{EndpointName, NodeName};
+use fabricast_groups::operating::{
+    CallAnswer, CallError, CallId, Identity, Oa, OaConfig, OaOutput, Phase,
+};
+use fabricast_proto::v1;
+use fabricast_routing::Mgid;
+use fabricast_rpc::{Peer, PeerError};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::Status;
+use tracing::{info, warn};
+
+/// A compute node to be hosted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its endpoints, the first one being the default of joins.
+    pub endpoints: Vec<String>,
+}
+
+/// What one state machine wants done.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    Operating(NodeName, OaOutput),
+    Group(NodeName, GaOutput),
+}
+
+/// Whoever listens to packets: of one node, or of all.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) node: Option<NodeName>,
+    pub(crate) packets: mpsc::Sender<v1::ReceivePacketsResponse>,
+}
+
+/// How a call of a process ended; a refusal keeps the TIC's own status.
+pub(crate) type CallOutcome = Result<CallAnswer, Status>;
+
+#[derive(Debug)]
+struct Hosted {
+    operating: Oa,
+    agents: Option<GaHost>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: BTreeMap<NodeName, Hosted>,
+    owners: BTreeMap<EndpointName, NodeName>,
+    waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
+    refusals: BTreeMap<(NodeName, CallId), Status>,
+}
+
+/// Everything the tasks of this process share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    peers: Mutex<BTreeMap<String, Peer>>,
+    /// Positions to be pushed, by address of the receiving process.
+    pub(crate) outbox: Mutex<BTreeMap<String, Vec<v1::Position>>>,
+    pub(crate) outbox_filled: Notify,
+    pub(crate) listeners: Mutex<Vec<Listener>>,
+    /// Packets dropped because a listener was too slow.
+    pub(crate) dropped: AtomicU64,
+    /// Messages to the fabric.
+    pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
+    pub(crate) tic: Peer,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+    group_config: GaConfig,
+    address: String,
+    started: Instant,
+}
+
+/// A handle to the hosted nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Host(pub(crate) Arc<Shared>);
+
+/// What a [`Host`] is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Identity>,
+    pub(crate) operating_config: OaConfig,
+    pub(crate) group_config: GaConfig,
+    pub(crate) tic: Peer,
+    pub(crate) address: String,
+    pub(crate) start_id: u64,
+    pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
+}
+
+impl Host {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let mut state = State::default();
+        for identity in parts.nodes {
+            let node = identity.node.clone();
+            for endpoint in &identity.endpoints {
+                state.owners.insert(endpoint.clone(), node.clone());
+            }
+            let operating = Oa::new(Moment(0), identity, parts.start_id, parts.operating_config);
+            state.nodes.insert(node, Hosted { operating, agents: None });
+        }
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            peers: Mutex::default(),
+            outbox: Mutex::default(),
+            outbox_filled: Notify::new(),
+            listeners: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            to_fabric: parts.to_fabric,
+            tic: parts.tic,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            group_config: parts.group_config,
+            address: parts.address,
+            started: Instant::now(),
+        }))
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment(u64::try_from(self.0.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A channel to another process, made once.
+    pub(crate) fn peer(&self, address: &str) -> Result<Peer, PeerError> {
+        let mut peers = lock(&self.0.peers);
+        if let Some(peer) = peers.get(address) {
+            return Ok(peer.clone());
+        }
+        let peer = Peer::new(address)?;
+        peers.insert(address.to_owned(), peer.clone());
+        Ok(peer)
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<NodeName> {
+        self.state().nodes.keys().cloned().collect()
+    }
+
+    /// Looks at one node without changing it.
+    pub(crate) fn look<T>(&self, node: &NodeName, work: impl FnOnce(&Oa) -> T) -> Option<T> {
+        self.state().nodes.get(node).map(|hosted| work(&hosted.operating))
+    }
+
+    /// Looks at the group agents of one node without changing them.
+    pub(crate) fn look_at_agents<T>(
+        &self,
+        node: &NodeName,
+        work: impl FnOnce(&GaHost) -> T,
+    ) -> Option<T> {
+        self.state().nodes.get(node)?.agents.as_ref().map(work)
+    }
+
+    /// Gives a node's operating agent an input; `None` if the node is not hosted here.
+    pub(crate) fn input<T>(
+        &self,
+        node: &NodeName,
+        work: impl FnOnce(&mut Oa, Moment) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let mut state = self.state();
+        let answer = work(&mut state.nodes.get_mut(node)?.operating, now);
+        let effects = self.drain(&mut state, node, now);
+        drop(state);
+        self.carry_out(effects);
+        Some(answer)
+    }
+
+    /// Begins a process's call; its end comes through the receiver.
+    pub(crate) fn call(
+        &self,
+        node: &NodeName,
+        work: impl FnOnce(&mut Oa, Moment) -> Result<CallId, CallError>,
+    ) -> Option<Result<oneshot::Receiver<CallOutcome>, CallError>> {
+        let now = self.now();
+        let mut state = self.state();
+        let begun = work(&mut state.nodes.get_mut(node)?.operating, now);
+        let answer = begun.map(|id| {
+            let (tell, told) = oneshot::channel();
+            state.waiting.insert((node.clone(), id), tell);
+            told
+        });
+        let effects = self.drain(&mut state, node, now);
+        drop(state);
+        self.carry_out(effects);
+        Some(answer)
+    }
+
+    /// Keeps the status of a refused call until the state machine has ended the call.
+    pub(crate) fn note_refusal(&self, node: &NodeName, id: CallId, status: Status) {
+        let mut state = self.state();
+        if state.waiting.contains_key(&(node.clone(), id)) {
+            state.refusals.insert((node.clone(), id), status);
+        }
+    }
+
+    /// Gives the nodes whose time has come their tick.
+    pub(crate) fn tick(&self) {
+        let now = self.now();
+        let mut state = self.state();
+        let mut effects = Vec::new();
+        let due = |deadline: Option<Moment>| deadline.is_some_and(|deadline| deadline <= now);
+        let names: Vec<NodeName> = state
+            .nodes
+            .iter()
+            .filter(|(_, hosted)| {
+                due(hosted.operating.next_deadline())
+                    || hosted.agents.as_ref().is_some_and(|agents| due(agents.next_deadline()))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names {
+            if let Some(hosted) = state.nodes.get_mut(&name) {
+                hosted.operating.tick(now);
+                if let Some(agents) = &mut hosted.agents {
+                    agents.tick(now);
+                }
+            }
+            effects.extend(self.drain(&mut state, &name, now));
+        }
+        drop(state);
+        self.carry_out(effects);
+    }
+
+    /// Carries out what the nodes want at the very beginning.
+    pub(crate) fn begin(&self) {
+        let now = self.now();
+        let mut state = self.state();
+        let names: Vec<NodeName> = state.nodes.keys().cloned().collect();
+        let effects: Vec<Effect> =
+            names.iter().flat_map(|name| self.drain(&mut state, name, now)).collect();
+        drop(state);
+        self.carry_out(effects);
+    }
+
+    /// The endpoints that take part now.
+    pub(crate) fn live_endpoints(&self) -> Vec<String> {
+        let state = self.state();
+        let live = state.nodes.values().filter(|hosted| hosted.operating.phase() != Phase::Stopped);
+        live.flat_map(|hosted| &hosted.operating.identity().endpoints)
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    /// Hands packets to the members they are for; the sender is left out.
+    pub(crate) fn deliver(
+        &self,
+        endpoint: &str,
+        mgid: u32,
+        payload: &[u8],
+        sender: Option<(Gn, Pn)>,
+    ) -> Vec<v1::ReceivedPacket> {
+        let Ok(endpoint) = EndpointName::new(endpoint) else { return Vec::new() };
+        let state = self.state();
+        let hosted = state.owners.get(&endpoint).and_then(|node| state.nodes.get(node));
+        let Some(hosted) = hosted else { return Vec::new() };
+        hosted
+            .operating
+            .accepts(Mgid(mgid), &endpoint)
+            .filter(|held| sender != Some((held.member.gn, held.member.pn)))
+            .map(|held| v1::ReceivedPacket {
+                gn: held.member.gn.0,
+                group: held.group.to_string(),
+                node: held.member.node.to_string(),
+                process: held.member.process.to_string(),
+                pn: held.member.pn.0,
+                payload: payload.to_vec(),
+            })
+            .collect()
+    }
+
+    /// Passes received packets to whoever listens; a listener that is too slow loses packets.
+    pub(crate) fn publish(&self, packets: Vec<v1::ReceivedPacket>) {
+        if packets.is_empty() {
+            return;
+        }
+        let mut listeners = lock(&self.0.listeners);
+        listeners.retain(|listener| !listener.packets.is_closed());
+        for listener in listeners.iter() {
+            let wanted: Vec<v1::ReceivedPacket> = packets
+                .iter()
+                .filter(|packet| {
+                    listener.node.as_ref().is_none_or(|node| node.as_str() == packet.node)
+                })
+                .cloned()
+                .collect();
+            let count = u64::try_from(wanted.len()).unwrap_or(u64::MAX);
+            let message = v1::ReceivePacketsResponse { packets: wanted };
+            if count > 0 && listener.packets.try_send(message).is_err() {
+                self.0.dropped.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+
+    /// Takes the outputs of one node; those that concern only this process are dealt with here.
+    fn drain(&self, state: &mut State, node: &NodeName, now: Moment) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let Some(hosted) = state.nodes.get_mut(node) else { return effects };
+        while let Some(output) = hosted.operating.poll_output() {
+            match output {
+                OaOutput::Up(incarnation) => {
+                    info!(member = %node, epoch = incarnation.0, "node up");
+                    hosted.agents =
+                        Some(GaHost::new(node.clone(), incarnation, self.0.group_config));
+                }
+                OaOutput::Down(incarnation) => {
+                    info!(member = %node, epoch = incarnation.0, "node down");
+                    hosted.agents = None;
+                }
+                OaOutput::Answered(id, answer) => {
+                    let key = (node.clone(), id);
+                    let refusal = state.refusals.remove(&key);
+                    if let Some(tell) = state.waiting.remove(&key) {
+                        // A caller that has gone away needs no answer.
+                        let _ = tell.send(refusal.map_or(Ok(answer), Err));
+                    }
+                }
+                OaOutput::Ended(memberships) => {
+                    info!(member = %node, "{} memberships ended", memberships.len());
+                }
+                OaOutput::NodeRefused(refusal) => {
+                    warn!(member = %node, error = %refusal, "node refused by the TIC");
+                }
+                output => effects.push(Effect::Operating(node.clone(), output)),
+            }
+        }
+        if let Some(agents) = &mut hosted.agents {
+            while let Some(output) = agents.poll_output(now) {
+                effects.push(Effect::Group(node.clone(), output));
+            }
+        }
+        effects
+    }
+}
+
+impl Hosts for Host {
+    fn with_agents<T>(
+        &self,
+        node: &NodeName,
+        work: impl FnOnce(&mut GaHost, Moment) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let mut state = self.state();
+        let answer = work(state.nodes.get_mut(node)?.agents.as_mut()?, now);
+        let effects = self.drain(&mut state, node, now);
+        drop(state);
+        self.carry_out(effects);
+        Some(answer)
+    }
+
+    fn address(&self) -> &str {
+        &self.0.address
+    }
+}
+
+/// Locks; a panic elsewhere does not make the state unusable, every input leaves it whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

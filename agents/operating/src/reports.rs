@@ -1,0 +1,175 @@
+//! Signs of life at fixed intervals: to the agents of the members' groups, and to the TIC.
+//!
+//! Their cost grows with the number of processes, not of groups: all nodes of this process speak
+//! to all nodes of another in one call.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fabricast_group::{Hosts, wire};
+use fabricast_groups::ids::{Gn, Incarnation, Pn};
+use fabricast_groups::message::OaReportReply;
+use fabricast_groups::names::NodeName;
+use fabricast_proto::v1;
+use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use tokio::time::MissedTickBehavior;
+use tracing::debug;
+
+use crate::host::Host;
+
+/// Memberships in one report, so that it stays far below the message limit.
+const MEMBERSHIPS_PER_REPORT: usize = 20_000;
+/// Nodes in one report to the TIC.
+const NODES_PER_REPORT: usize = 5_000;
+
+impl Host {
+    /// Reports again and again.
+    pub(crate) async fn report_forever(self, interval: Duration) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // Both at once: neither may hold up the other's sign of life.
+            tokio::join!(self.report_to_agents(), self.report_to_tic());
+        }
+    }
+
+    async fn report_to_agents(&self) {
+        let mut by_address: BTreeMap<String, Vec<v1::OperatingAgentStatus>> = BTreeMap::new();
+        for node in self.nodes() {
+            for (agent, address, report) in
+                self.input(&node, |operating, now| operating.reports(now)).unwrap_or_default()
+            {
+                let status = wire::report_to_wire(&agent, &report);
+                by_address.entry(address.to_string()).or_default().push(status);
+            }
+        }
+        let mut calls = tokio::task::JoinSet::new();
+        for (address, statuses) in by_address {
+            let host = self.clone();
+            calls.spawn(async move { host.report_to(address, statuses).await });
+        }
+        calls.join_all().await;
+    }
+
+    async fn report_to(&self, address: String, statuses: Vec<v1::OperatingAgentStatus>) {
+        let Ok(peer) = self.peer(&address) else { return };
+        for statuses in parts(statuses) {
+            let pairs: Vec<(String, String)> = statuses
+                .iter()
+                .map(|status| (status.node.clone(), status.agent_node.clone()))
+                .collect();
+            let request = v1::ReportOperatingAgentsRequest { statuses };
+            let mut client = GroupAgentServiceClient::new(peer.channel());
+            match client.report_operating_agents(request).await {
+                Ok(answer) => self.take_replies(pairs, answer.into_inner()),
+                Err(status) => {
+                    debug!(peer = %address, error = %status.message(), "report not taken");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands the replies to the reporting nodes.
+    ///
+    /// - `pairs`: reporting node and node of the agents, for each report sent.
+    fn take_replies(
+        &self,
+        pairs: Vec<(String, String)>,
+        answer: v1::ReportOperatingAgentsResponse,
+    ) {
+        let mut replies: BTreeMap<String, OaReportReply> = BTreeMap::new();
+        for position in &answer.positions {
+            if let Ok(update) = wire::read_position(position) {
+                replies.entry(position.node.clone()).or_default().positions.push(update);
+            }
+        }
+        for unknown in answer.unknown {
+            let reply = replies.entry(unknown.node).or_default();
+            reply.unknown.push((Gn(unknown.gn), Pn(unknown.pn)));
+        }
+        for (node, agent) in pairs {
+            if answer.absent_agent_nodes.contains(&agent) {
+                continue;
+            }
+            // What several hosts on one process had to say comes with the first of them.
+            let reply = replies.remove(&node).unwrap_or_default();
+            if let (Ok(node), Ok(agent)) = (NodeName::new(&node), NodeName::new(&agent)) {
+                self.input(&node, |operating, now| operating.report_answered(now, &agent, &reply));
+            }
+        }
+    }
+
+    async fn report_to_tic(&self) {
+        let status = |node: NodeName| {
+            self.look_at_agents(&node, |agents| v1::GroupAgentStatus {
+                node: node.to_string(),
+                incarnation: agents.incarnation().0,
+                groups: agents.status().iter().map(wire::hosted_to_wire).collect(),
+            })
+        };
+        let statuses: Vec<v1::GroupAgentStatus> =
+            self.nodes().into_iter().filter_map(status).collect();
+        for part in statuses.chunks(NODES_PER_REPORT) {
+            let request = v1::ReportGroupAgentsRequest { statuses: part.to_vec() };
+            let mut client = TicServiceClient::new(self.0.tic.channel());
+            match client.report_group_agents(request).await {
+                Ok(answer) => {
+                    for (status, verdict) in part.iter().zip(answer.into_inner().verdicts) {
+                        self.take_verdict(status.incarnation, &verdict);
+                    }
+                }
+                Err(status) => {
+                    debug!(error = %status.message(), "status not taken by the TIC");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_verdict(&self, incarnation: u64, verdict: &v1::GroupAgentVerdict) {
+        let Ok(node) = NodeName::new(&verdict.node) else { return };
+        let read = wire::read_verdict(verdict);
+        self.with_agents(&node, |agents, now| {
+            // A verdict about an earlier life says nothing about this one.
+            if agents.incarnation().0 == incarnation {
+                agents.verdict(now, &read);
+            }
+        });
+        if read.expelled {
+            self.input(&node, |operating, now| operating.expelled(now, Incarnation(incarnation)));
+        }
+    }
+}
+
+/// Cuts reports into parts of bounded size.
+fn parts(statuses: Vec<v1::OperatingAgentStatus>) -> Vec<Vec<v1::OperatingAgentStatus>> {
+    let mut parts = vec![Vec::new()];
+    let mut memberships = 0;
+    for status in statuses {
+        if memberships + status.memberships.len() > MEMBERSHIPS_PER_REPORT && memberships > 0 {
+            parts.push(Vec::new());
+            memberships = 0;
+        }
+        memberships += status.memberships.len();
+        parts.last_mut().expect("never empty").push(status);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_cut_before_they_grow_too_large() {
+        let status = |count: usize| v1::OperatingAgentStatus {
+            memberships: vec![v1::MembershipStatus::default(); count],
+            ..Default::default()
+        };
+        let cut = parts(vec![status(15_000), status(4_000), status(2_000), status(30_000)]);
+        assert_eq!(cut.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
+    }
+}

@@ -1,0 +1,363 @@
+//! `OperatingAgentService`: joins, leaves, packets and positions of the hosted nodes.
+
+use fabricast_group::wire::{self, name};
+use fabricast_groups::command::GroupSpec;
+use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use fabricast_groups::operating::{CallAnswer, CallError, JoinCall, LeaveCall, Membership, Phase};
+use fabricast_proto::v1;
+use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
+use fabricast_proto::v1::operating_agent_service_server::OperatingAgentService;
+use fabricast_routing::Mgid;
+use fabricast_rpc::{Reason, request_id};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::host::{CallOutcome, Host, Listener, lock};
+
+/// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
+const MAX_PAYLOAD: usize = 4096;
+/// Messages that may wait for a listener before it loses packets.
+const LISTENER_QUEUE: usize = 4096;
+/// Listeners at one time.
+const MAX_LISTENERS: usize = 1024;
+
+/// The gRPC service.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatingAgentServer {
+    pub(crate) host: Host,
+}
+
+impl OperatingAgentServer {
+    /// The node's name, if it is hosted here.
+    fn node(&self, text: &str) -> Result<NodeName, Status> {
+        let node = name("node", text, NodeName::new)?;
+        match self.host.look(&node, |_| ()) {
+            Some(()) => Ok(node),
+            None => Err(unknown_node(&node)),
+        }
+    }
+
+    /// The node's name, if it takes part.
+    fn live_node(&self, text: &str) -> Result<NodeName, Status> {
+        let node = self.node(text)?;
+        match self.host.look(&node, |agent| agent.phase()) {
+            Some(Phase::Stopped) | None => Err(stopped(&node)),
+            Some(Phase::Up | Phase::Registering) => Ok(node),
+        }
+    }
+
+    async fn ended(
+        &self,
+        node: &NodeName,
+        begun: Option<Result<tokio::sync::oneshot::Receiver<CallOutcome>, CallError>>,
+    ) -> Result<CallAnswer, Status> {
+        let told = begun.ok_or_else(|| unknown_node(node))?.map_err(|error| failed(&error))?;
+        told.await.map_err(|_| Reason::ShuttingDown.status("the agent is stopping", &[]))?
+    }
+}
+
+fn unknown_node(node: &NodeName) -> Status {
+    let text = format!("node: '{node}' is not hosted here");
+    Reason::UnknownNode.status(text, &[("node", node.as_str())])
+}
+
+fn stopped(node: &NodeName) -> Status {
+    Reason::NodeStopped.status(format!("node '{node}' is stopped"), &[("node", node.as_str())])
+}
+
+fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
+    let text = format!("group: '{group}' has no such member on node '{node}'");
+    Reason::NotAMember.status(text, &[("group", group.as_str()), ("node", node.as_str())])
+}
+
+fn failed(error: &CallError) -> Status {
+    match error {
+        CallError::Refused(refusal) => Reason::PeerUnavailable.status(refusal.to_string(), &[]),
+        CallError::TimedOut => Reason::PeerUnavailable.status(
+            "no answer in time from the TIC or the group's agent; ask again with the same \
+             request_id",
+            &[],
+        ),
+        CallError::Stopped { node } => stopped(node),
+        CallError::Busy { limit } => {
+            Reason::LimitReached.status(format!("{limit} calls are waiting already"), &[])
+        }
+    }
+}
+
+fn request_name(text: &str) -> Result<RequestId, Status> {
+    if text.is_empty() {
+        return name("request_id", &request_id(), RequestId::new);
+    }
+    name("request_id", text, RequestId::new)
+}
+
+fn membership_to_wire(held: &Membership) -> v1::Membership {
+    v1::Membership {
+        group: held.group.to_string(),
+        gn: held.member.gn.0,
+        mgid: held.mgid.0,
+        node: held.member.node.to_string(),
+        endpoint: held.member.endpoint.to_string(),
+        process: held.member.process.to_string(),
+        pn: held.member.pn.0,
+        position: held.position.as_ref().map(wire::position_to_wire),
+        agent_node: held.agent.to_string(),
+        multicast_open: held.color().is_some(),
+    }
+}
+
+#[tonic::async_trait]
+impl OperatingAgentService for OperatingAgentServer {
+    async fn join_group(
+        &self,
+        request: Request<v1::OperatingAgentServiceJoinGroupRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
+        let request = request.into_inner();
+        let endpoint = match request.endpoint.as_str() {
+            "" => None,
+            text => Some(name("endpoint", text, EndpointName::new)?),
+        };
+        let wish = JoinCall {
+            request_id: request_name(&request.request_id)?,
+            group: GroupSpec {
+                name: name("group", &request.group, GroupName::new)?,
+                mgid: request.mgid.map(Mgid),
+                persistent: request.persistent,
+                exclusive: request.exclusive,
+            },
+            process: name("process", &request.process, ProcessName::new)?,
+            endpoint,
+        };
+        let node = self.live_node(&request.node)?;
+        let begun = self.host.call(&node, |agent, now| agent.join(now, wish));
+        match self.ended(&node, begun).await? {
+            CallAnswer::Joined(held) => {
+                let membership = Some(membership_to_wire(&held));
+                Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
+            }
+            CallAnswer::Failed(error) => Err(failed(&error)),
+            CallAnswer::Left => Err(Status::internal("a join was answered as a leave")),
+        }
+    }
+
+    async fn leave_group(
+        &self,
+        request: Request<v1::OperatingAgentServiceLeaveGroupRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceLeaveGroupResponse>, Status> {
+        let request = request.into_inner();
+        let wish = LeaveCall {
+            request_id: request_name(&request.request_id)?,
+            group: name("group", &request.group, GroupName::new)?,
+            process: name("process", &request.process, ProcessName::new)?,
+        };
+        let node = self.live_node(&request.node)?;
+        let begun = self.host.call(&node, |agent, now| agent.leave(now, wish));
+        match self.ended(&node, begun).await? {
+            CallAnswer::Left => Ok(Response::new(v1::OperatingAgentServiceLeaveGroupResponse {})),
+            CallAnswer::Failed(error) => Err(failed(&error)),
+            CallAnswer::Joined(_) => Err(Status::internal("a leave was answered as a join")),
+        }
+    }
+
+    async fn query_group(
+        &self,
+        request: Request<v1::OperatingAgentServiceQueryGroupRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceQueryGroupResponse>, Status> {
+        let request = request.into_inner();
+        let node = self.live_node(&request.node)?;
+        let group = name("group", &request.group, GroupName::new)?;
+        let held = self
+            .host
+            .look(&node, |agent| agent.memberships().find(|held| held.group == group).cloned());
+        let held = held.flatten().ok_or_else(|| not_a_member(&group, &node))?;
+        let unreachable =
+            || Reason::PeerUnavailable.status("the group's agent does not answer", &[]);
+        let peer = self.host.peer(held.agent_address.as_str()).map_err(|_| unreachable())?;
+        let query =
+            v1::QueryGroupRequest { agent_node: held.agent.to_string(), gn: held.member.gn.0 };
+        let answer = GroupAgentServiceClient::new(peer.channel()).query_group(query).await?;
+        let v1::QueryGroupResponse { group, positions } = answer.into_inner();
+        Ok(Response::new(v1::OperatingAgentServiceQueryGroupResponse { group, positions }))
+    }
+
+    async fn list_memberships(
+        &self,
+        request: Request<v1::ListMembershipsRequest>,
+    ) -> Result<Response<v1::ListMembershipsResponse>, Status> {
+        let nodes = match request.into_inner().node.as_str() {
+            "" => self.host.nodes(),
+            text => vec![self.node(text)?],
+        };
+        let mut memberships = Vec::new();
+        for node in nodes {
+            let held = self.host.look(&node, |agent| {
+                agent.memberships().map(membership_to_wire).collect::<Vec<_>>()
+            });
+            memberships.extend(held.unwrap_or_default());
+        }
+        memberships.sort_by(|a, b| (&a.node, &a.group, a.pn).cmp(&(&b.node, &b.group, b.pn)));
+        Ok(Response::new(v1::ListMembershipsResponse { memberships }))
+    }
+
+    async fn send_packet(
+        &self,
+        request: Request<v1::SendPacketRequest>,
+    ) -> Result<Response<v1::SendPacketResponse>, Status> {
+        let request = request.into_inner();
+        if request.payload.len() > MAX_PAYLOAD {
+            let text = format!("payload: {} bytes, at most {MAX_PAYLOAD}", request.payload.len());
+            return Err(Reason::PayloadTooLong.status(text, &[]));
+        }
+        let group = name("group", &request.group, GroupName::new)?;
+        let process = name("process", &request.process, ProcessName::new)?;
+        let node = self.live_node(&request.node)?;
+        let held = self.host.look(&node, |agent| agent.membership(&group, &process).cloned());
+        let held = held.flatten().ok_or_else(|| not_a_member(&group, &node))?;
+        let Some(color) = held.color() else {
+            let text = format!("group: '{group}' has no open multicast connection here");
+            return Err(Reason::NotRouted.status(text, &[("group", group.as_str())]));
+        };
+        let endpoint = held.member.endpoint.to_string();
+        let packet = v1::Packet {
+            mgid: held.mgid.0,
+            color: u32::from(color),
+            payload: request.payload.clone(),
+        };
+        let packets = vec![v1::EndpointPacket { endpoint: endpoint.clone(), packet: Some(packet) }];
+        let message = v1::AttachEndpointsRequest { packets, ..Default::default() };
+        self.host
+            .0
+            .to_fabric
+            .send(message)
+            .await
+            .map_err(|_| Reason::FabricUnavailable.status("no connection to the fabric", &[]))?;
+        // The fabric sends nothing back to the port that a packet came from; processes that share
+        // the sender's endpoint are served here.
+        let sender = Some((held.member.gn, held.member.pn));
+        let near = self.host.deliver(&endpoint, held.mgid.0, &request.payload, sender);
+        self.host.publish(near);
+        Ok(Response::new(v1::SendPacketResponse {}))
+    }
+
+    type ReceivePacketsStream = ReceiverStreamOf<v1::ReceivePacketsResponse>;
+
+    async fn receive_packets(
+        &self,
+        request: Request<v1::ReceivePacketsRequest>,
+    ) -> Result<Response<Self::ReceivePacketsStream>, Status> {
+        let node = match request.into_inner().node.as_str() {
+            "" => None,
+            text => Some(self.node(text)?),
+        };
+        let (packets, stream) = mpsc::channel(LISTENER_QUEUE);
+        let mut listeners = lock(&self.host.0.listeners);
+        listeners.retain(|listener| !listener.packets.is_closed());
+        if listeners.len() >= MAX_LISTENERS {
+            let text = format!("{MAX_LISTENERS} processes listen already");
+            return Err(Reason::LimitReached.status(text, &[]));
+        }
+        listeners.push(Listener { node, packets });
+        Ok(Response::new(ReceiverStreamOf(ReceiverStream::new(stream))))
+    }
+
+    async fn probe_node(
+        &self,
+        request: Request<v1::ProbeNodeRequest>,
+    ) -> Result<Response<v1::ProbeNodeResponse>, Status> {
+        let node = self.live_node(&request.into_inner().node)?;
+        let life = self.host.look(&node, |agent| agent.probe()).flatten();
+        let incarnation = life.ok_or_else(|| stopped(&node))?.0;
+        Ok(Response::new(v1::ProbeNodeResponse { incarnation }))
+    }
+
+    async fn update_positions(
+        &self,
+        request: Request<v1::UpdatePositionsRequest>,
+    ) -> Result<Response<v1::UpdatePositionsResponse>, Status> {
+        for position in request.into_inner().positions {
+            let update = wire::read_position(&position)?;
+            let node = update.node.clone();
+            // A refused position asks for what it needs itself; the sender learns by the reports.
+            let _ = self.host.input(&node, |agent, now| agent.position(now, &update).is_ok());
+        }
+        Ok(Response::new(v1::UpdatePositionsResponse {}))
+    }
+
+    async fn list_hosted_nodes(
+        &self,
+        _request: Request<v1::ListHostedNodesRequest>,
+    ) -> Result<Response<v1::ListHostedNodesResponse>, Status> {
+        let describe = |node: NodeName| {
+            self.host.look(&node, |agent| {
+                let identity = agent.identity();
+                let state = match agent.phase() {
+                    Phase::Up => v1::NodeState::Up,
+                    Phase::Registering | Phase::Stopped => v1::NodeState::Failed,
+                };
+                v1::Node {
+                    name: identity.node.to_string(),
+                    address: identity.address.to_string(),
+                    endpoints: identity.endpoints.iter().map(ToString::to_string).collect(),
+                    incarnation: agent.incarnation().0,
+                    state: state.into(),
+                }
+            })
+        };
+        let nodes = self.host.nodes().into_iter().filter_map(describe).collect();
+        Ok(Response::new(v1::ListHostedNodesResponse { nodes }))
+    }
+
+    async fn stop_node(
+        &self,
+        request: Request<v1::StopNodeRequest>,
+    ) -> Result<Response<v1::StopNodeResponse>, Status> {
+        let node = self.node(&request.into_inner().node)?;
+        self.host.input(&node, |agent, now| agent.stop(now));
+        self.attach(&node, false).await;
+        Ok(Response::new(v1::StopNodeResponse {}))
+    }
+
+    async fn start_node(
+        &self,
+        request: Request<v1::StartNodeRequest>,
+    ) -> Result<Response<v1::StartNodeResponse>, Status> {
+        let node = self.node(&request.into_inner().node)?;
+        self.host.input(&node, |agent, now| agent.start(now));
+        self.attach(&node, true).await;
+        let incarnation = self.host.look(&node, |agent| agent.incarnation().0).unwrap_or(0);
+        Ok(Response::new(v1::StartNodeResponse { incarnation }))
+    }
+}
+
+impl OperatingAgentServer {
+    /// Plugs the node's endpoints into the fabric, or pulls them out.
+    async fn attach(&self, node: &NodeName, plug: bool) {
+        let endpoints = self.host.look(node, |agent| agent.identity().endpoints.clone());
+        let endpoints: Vec<String> =
+            endpoints.unwrap_or_default().iter().map(ToString::to_string).collect();
+        let message = if plug {
+            v1::AttachEndpointsRequest { attach: endpoints, ..Default::default() }
+        } else {
+            v1::AttachEndpointsRequest { detach: endpoints, ..Default::default() }
+        };
+        // Without a connection there is nothing to tell: the next one starts from the present state.
+        let _ = self.host.0.to_fabric.send(message).await;
+    }
+}
+
+/// A stream of messages that cannot fail.
+#[derive(Debug)]
+pub(crate) struct ReceiverStreamOf<T>(ReceiverStream<T>);
+
+impl<T> tokio_stream::Stream for ReceiverStreamOf<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::pin::Pin::new(&mut self.0).poll_next(context).map(|next| next.map(Ok))
+    }
+}

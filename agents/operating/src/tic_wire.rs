@@ -1,0 +1,104 @@
+//! The TIC's answers as the operating agent's state machine wants them.
+
+use fabricast_group::wire::{self, required};
+use fabricast_groups::Refusal;
+use fabricast_groups::command::{Join, Joined, Leave, RegisterNode};
+use fabricast_groups::ids::Incarnation;
+use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::record::{NodeRecord, NodeState};
+use fabricast_proto::v1;
+use fabricast_rpc::{Reason, reason_of};
+use tonic::Status;
+
+pub(crate) fn register_request(node: &RegisterNode) -> v1::RegisterNodeRequest {
+    let wire = v1::Node {
+        name: node.name.to_string(),
+        address: node.address.to_string(),
+        endpoints: node.endpoints.iter().map(ToString::to_string).collect(),
+        ..v1::Node::default()
+    };
+    v1::RegisterNodeRequest { node: Some(wire), start_id: node.start_id }
+}
+
+/// The record that the TIC answered `asked` with.
+pub(crate) fn registered(
+    asked: &RegisterNode,
+    answer: v1::RegisterNodeResponse,
+) -> Result<NodeRecord, Status> {
+    let node = required("node", answer.node)?;
+    let state = match node.state() {
+        v1::NodeState::Failed => NodeState::Failed,
+        v1::NodeState::Up | v1::NodeState::Unspecified => NodeState::Up,
+    };
+    Ok(NodeRecord {
+        name: asked.name.clone(),
+        address: asked.address.clone(),
+        endpoints: asked.endpoints.clone(),
+        incarnation: Incarnation(node.incarnation),
+        start_id: asked.start_id,
+        state,
+    })
+}
+
+pub(crate) fn join_request(join: &Join) -> v1::JoinGroupRequest {
+    v1::JoinGroupRequest {
+        request_id: join.request_id.to_string(),
+        group: join.group.name.to_string(),
+        node: join.member.node.to_string(),
+        incarnation: join.member.incarnation.0,
+        endpoint: join.member.endpoint.to_string(),
+        process: join.member.process.to_string(),
+        mgid: join.group.mgid.map(|mgid| mgid.0),
+        persistent: join.group.persistent,
+        exclusive: join.group.exclusive,
+    }
+}
+
+pub(crate) fn joined(answer: &v1::JoinGroupResponse) -> Result<Joined, Status> {
+    let group = required("group", answer.group.as_ref())?;
+    let record = wire::group_record(group)?;
+    let member = required("member", answer.member.as_ref())?;
+    let member = wire::member_view(record.gn, member)?.member;
+    let agent_address = wire::name("group.agent_address", &group.agent_address, Address::new)?;
+    Ok(Joined { group: record, agent_address, member })
+}
+
+pub(crate) fn leave_request(leave: &Leave) -> v1::LeaveGroupRequest {
+    v1::LeaveGroupRequest {
+        request_id: leave.request_id.to_string(),
+        group: leave.group.to_string(),
+        node: leave.node.to_string(),
+        incarnation: leave.incarnation.0,
+        process: leave.process.to_string(),
+    }
+}
+
+/// What a failed call means to the state machine.
+pub(crate) enum Verdict {
+    /// Nobody knows what became of it: ask again.
+    Unclear,
+    /// This life of the node is over, or in doubt.
+    Life(Refusal),
+    /// The TIC will not have it; its own status is for the caller.
+    Final(Refusal),
+}
+
+/// Sorts a failed call: the state machine has to know only whether the node's life is at stake.
+pub(crate) fn verdict(node: &NodeName, status: &Status) -> Verdict {
+    let reason = reason_of(status).unwrap_or_default();
+    let life = [Reason::StaleIncarnation, Reason::UnknownNode];
+    let refusal = Refusal::UnknownNode { node: node.clone() };
+    if life.iter().any(|one| one.text() == reason) {
+        return Verdict::Life(refusal);
+    }
+    match status.code() {
+        tonic::Code::InvalidArgument
+        | tonic::Code::NotFound
+        | tonic::Code::AlreadyExists
+        | tonic::Code::FailedPrecondition
+        | tonic::Code::OutOfRange
+        | tonic::Code::PermissionDenied
+        | tonic::Code::Unimplemented => Verdict::Final(Refusal::NoEndpoints { node: node.clone() }),
+        _ => Verdict::Unclear,
+    }
+}
