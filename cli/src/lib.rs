@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The command line: reads arguments, calls what does the work, prints the results.
+//!
+//! Read [`args`] first, the one definition of all verbs and flags, then [`run`].
+
+pub mod args;
+pub mod cluster;
+mod commands;
+mod demo;
+mod failure;
+mod group_file;
+mod nodes;
+pub mod output;
+mod progress;
+mod remote;
+mod source;
+
+pub use failure::Failure;
+pub use source::Topology;
+
+use args::{Cli, Command};
+
+/// Does what the command line says.
+///
+/// # Errors
+///
+/// [`Failure`] with the exit code and the one message for standard error.
+pub fn run(cli: Cli) -> Result<(), Failure> {
+    let format = cli.format;
+    match cli.command {
+        Command::Demo(args) => demo::run(&args, format),
+        Command::Up(args) => commands::serve::up(&args),
+        Command::Tic(args) => commands::serve::tic(args),
+        Command::Router(args) => commands::serve::router(args),
+        Command::Fabric(args) => match (args.config, args.command) {
+            (_, Some(command)) => commands::fabric::run(command, format),
+            (Some(config), None) => commands::serve::fabric(config, args.check_config),
+            (None, None) => Err(Failure::input("fabric: give --config or a verb")),
+        },
+        Command::OperatingAgent(args) => commands::serve::operating_agent(args),
+        Command::SwitchAgent(args) => commands::serve::switch_agent(args),
+        Command::Topology(command) => commands::topology::run(command, format),
+        Command::Route(command) => commands::route::run(command, format),
+        Command::Group(command) => commands::group::run(command, format),
+        Command::Node(command) => commands::node::run(command, format),
+        Command::Switch(command) => commands::switch::run(command, format),
+    }
+}

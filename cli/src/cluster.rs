@@ -1,0 +1,294 @@
+//! Every part in one process: the same code and the same gRPC as the cluster, on loopback.
+//!
+//! The parts are bound in the order in which they need each other's addresses, and only then run.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_operating::NodeSpec;
+use fabricast_rpc::{BoundServer, Services};
+use fabricast_topology::{Graph, TableKind};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+use crate::nodes::nodes_of;
+use crate::source::Topology;
+
+/// Interval of the signs of life. Short: everything is on one machine.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// A node that was silent for this long is probed.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
+/// A probe that is not answered in this time fails the node.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long old table entries stay after senders were told a new color.
+const DRAIN: Duration = Duration::from_millis(100);
+/// How often the route service reads all tables back.
+const READ_BACK: Duration = Duration::from_secs(5);
+/// The key of the switch agents; it keeps nobody out of a process it is part of.
+const MANAGEMENT_KEY: &str = "one-process";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The network.
+    pub topology: Topology,
+    /// Entries of a multicast table (C).
+    pub colors: u16,
+    /// File for the records; `None` keeps them in memory.
+    pub store: Option<PathBuf>,
+    /// Operating-agent servers that share the nodes between them.
+    pub agent_hosts: usize,
+    /// Switch agents that share the switches between them.
+    pub switch_agents: usize,
+}
+
+/// All parts, running.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Address of the emulated fabric.
+    pub fabric: SocketAddr,
+    /// Address of the TIC.
+    pub tic: SocketAddr,
+    /// Addresses of the switch agents.
+    pub switch_agents: Vec<SocketAddr>,
+    /// Address of the route service.
+    pub router: SocketAddr,
+    /// Addresses of the operating agents.
+    pub operating: Vec<SocketAddr>,
+    nodes: BTreeMap<String, Vec<String>>,
+    services: Services,
+    parts: tokio::sync::Mutex<JoinSet<anyhow::Result<()>>>,
+    stop: CancellationToken,
+}
+
+fn any_port() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+impl Cluster {
+    /// Binds and starts all parts.
+    ///
+    /// # Errors
+    ///
+    /// Names the part that cannot start and why.
+    pub async fn start(layout: Layout) -> Result<Self, Failure> {
+        let Layout { topology, colors, store, agent_hosts, switch_agents } = layout;
+        let graph = &topology.graph;
+        let nodes = nodes_of(graph);
+        let stop = CancellationToken::new();
+        let mut parts = JoinSet::new();
+
+        let fabric = fabric_app(graph, colors)?;
+        let fabric_address = fabric.address();
+        let tic = tic_app(&topology, colors, store).await?;
+        let tic_address = tic.address();
+        let mut services = fabric.services().merged(tic.services());
+        run(&mut parts, &stop, "emulated fabric", |stop| fabric.run(stop));
+        run(&mut parts, &stop, "TIC", |stop| tic.run(stop));
+
+        let mut switch_addresses = Vec::new();
+        for (index, switches) in shares(&switch_names(graph), switch_agents).into_iter().enumerate()
+        {
+            let agent = switch_app(index, switches, fabric_address, tic_address)?;
+            switch_addresses.push(agent.address());
+            if switch_agents == 1 {
+                services = services.merged(agent.services());
+            }
+            run(&mut parts, &stop, "switch agent", |stop| agent.run(stop));
+        }
+        let router = router_app(tic_address, &switch_addresses, colors)?;
+        let router_address = router.address();
+        services = services.merged(router.services());
+        run(&mut parts, &stop, "route service", |stop| router.run(stop));
+
+        let specs: Vec<NodeSpec> = nodes
+            .iter()
+            .map(|(name, endpoints)| NodeSpec { name: name.clone(), endpoints: endpoints.clone() })
+            .collect();
+        let mut operating = Vec::new();
+        for share in shares(&specs, agent_hosts) {
+            let agent = operating_app(share, tic_address, fabric_address)?;
+            operating.push(agent.address());
+            if agent_hosts == 1 {
+                services = services.merged(agent.services());
+            }
+            run(&mut parts, &stop, "operating agent", |stop| agent.run(stop));
+        }
+        Ok(Self {
+            fabric: fabric_address,
+            tic: tic_address,
+            switch_agents: switch_addresses,
+            router: router_address,
+            operating,
+            nodes,
+            services,
+            parts: tokio::sync::Mutex::new(parts),
+            stop,
+        })
+    }
+
+    /// The node of each endpoint.
+    #[must_use]
+    pub fn owners(&self) -> BTreeMap<String, String> {
+        let pairs = self.nodes.iter().flat_map(|(node, endpoints)| {
+            endpoints.iter().map(move |endpoint| (endpoint.clone(), node.clone()))
+        });
+        pairs.collect()
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Serves all services at one more address, beside those of the parts.
+    pub async fn serve_at(&self, server: BoundServer) {
+        let (services, stop) = (self.services.clone(), self.stop.clone());
+        let mut parts = self.parts.lock().await;
+        run(&mut parts, &stop, "front", |stop| server.serve(services, stop));
+    }
+
+    /// Waits until a part ends by itself, which none should.
+    pub async fn failed(&self) -> Failure {
+        match self.parts.lock().await.join_next().await {
+            Some(Ok(Err(error))) => error.into(),
+            Some(Err(panic)) => anyhow!(panic).context("a part broke down").into(),
+            Some(Ok(Ok(()))) | None => Failure::input("a part ended by itself"),
+        }
+    }
+
+    /// Stops all parts and waits for them.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let mut parts = self.parts.lock().await;
+        while parts.join_next().await.is_some() {}
+    }
+}
+
+fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, Failure> {
+    let options = fabricast_fabric::Options {
+        listen: any_port(),
+        graph: Arc::clone(graph),
+        tables: TableKind::PerPort,
+        colors,
+        management_key: MANAGEMENT_KEY.to_owned(),
+        queue: fabricast_fabric::DEFAULT_QUEUE,
+    };
+    Ok(fabricast_fabric::App::bind(options).context("start the emulated fabric")?)
+}
+
+async fn tic_app(
+    topology: &Topology,
+    colors: u16,
+    store: Option<PathBuf>,
+) -> Result<fabricast_tic::App, Failure> {
+    let store = match store {
+        Some(file) => fabricast_tic::StoreLocation::File(file),
+        None => fabricast_tic::StoreLocation::Memory,
+    };
+    let mut options = fabricast_tic::Options::new(
+        any_port(),
+        store,
+        Arc::clone(&topology.text),
+        Arc::clone(&topology.graph),
+    );
+    options.colors = colors;
+    let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 1 };
+    options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
+    Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
+}
+
+fn switch_app(
+    index: usize,
+    switches: Vec<String>,
+    fabric: SocketAddr,
+    tic: SocketAddr,
+) -> Result<fabricast_switch::App, Failure> {
+    let driver = fabricast_switch::EmulatedDriver::new(&fabric.to_string(), MANAGEMENT_KEY)?;
+    let options = fabricast_switch::Options {
+        listen: any_port(),
+        name: format!("switch-agent-{index}"),
+        tic: tic.to_string(),
+        driver: Arc::new(driver),
+        switches: switches.into_iter().collect(),
+        report_interval: Duration::from_secs(1),
+    };
+    Ok(fabricast_switch::App::bind(options).context("start a switch agent")?)
+}
+
+fn router_app(
+    tic: SocketAddr,
+    switch_agents: &[SocketAddr],
+    colors: u16,
+) -> Result<fabricast_router::App, Failure> {
+    let options = fabricast_router::Options {
+        listen: any_port(),
+        name: "router".to_owned(),
+        tic: tic.to_string(),
+        switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
+        colors,
+        table_kind: TableKind::PerPort,
+        drain: DRAIN,
+        read_back: READ_BACK,
+    };
+    Ok(fabricast_router::App::bind(options).context("start the route service")?)
+}
+
+fn operating_app(
+    nodes: Vec<NodeSpec>,
+    tic: SocketAddr,
+    fabric: SocketAddr,
+) -> Result<fabricast_operating::App, Failure> {
+    let options = fabricast_operating::Options {
+        listen: any_port(),
+        tic: tic.to_string(),
+        fabric: fabric.to_string(),
+        nodes,
+        report_interval: REPORT_INTERVAL,
+        report_timeout: REPORT_TIMEOUT,
+        probe_timeout: PROBE_TIMEOUT,
+    };
+    Ok(fabricast_operating::App::bind(options).context("start an operating agent")?)
+}
+
+fn run<E, F>(
+    parts: &mut JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+    name: &'static str,
+    part: impl FnOnce(CancellationToken) -> F,
+) where
+    E: std::error::Error + Send + Sync + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+{
+    let running = part(stop.clone());
+    parts.spawn(async move { running.await.with_context(|| format!("{name} ended")) });
+}
+
+fn switch_names(graph: &Graph) -> Vec<String> {
+    graph.switches().map(|switch| graph.switch_name(switch).to_owned()).collect()
+}
+
+/// Cuts a list into so many shares of nearly equal size, none of them empty.
+fn shares<T: Clone>(list: &[T], count: usize) -> Vec<Vec<T>> {
+    let size = list.len().div_ceil(count.max(1)).max(1);
+    list.chunks(size).map(<[T]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even_and_never_empty() {
+        assert_eq!(shares(&[1, 2, 3, 4, 5], 2), [vec![1, 2, 3], vec![4, 5]]);
+        assert_eq!(shares(&[1], 4), [vec![1]]);
+        assert!(shares::<u8>(&[], 4).is_empty());
+    }
+}

@@ -1,0 +1,9 @@
+//! The verbs, one file per noun.
+
+pub(crate) mod fabric;
+pub(crate) mod group;
+pub(crate) mod node;
+pub(crate) mod route;
+pub(crate) mod serve;
+pub(crate) mod switch;
+pub(crate) mod topology;

@@ -1,0 +1,209 @@
+//! `fabricast group`: groups of a running control plane.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fabricast_proto::v1;
+use fabricast_rpc::request_id;
+
+use crate::args::{Format, GroupCommand, MemberArgs, NewGroupArgs};
+use crate::failure::Failure;
+use crate::output::{self, Rows};
+use crate::progress::Progress;
+use crate::remote::{Remote, block_on};
+
+/// Joins under way at once in `group form`.
+const JOINS_AT_ONCE: usize = 64;
+
+/// Runs one verb.
+///
+/// # Errors
+///
+/// See [`Failure`].
+pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> {
+    block_on(async {
+        match command {
+            GroupCommand::Create { member, options } => create(member, options, format).await,
+            GroupCommand::Join { member, options } => {
+                let remote = Remote::new(&member.server)?;
+                let membership = join(&remote, member, options).await?;
+                output::message(format, &membership, membership_text)
+            }
+            GroupCommand::Leave { member } => leave(member, format).await,
+            GroupCommand::Send { member, payload } => send(member, payload).await,
+            GroupCommand::Delete { group, server } => {
+                let remote = Remote::new(&server)?;
+                let request = v1::DeleteGroupRequest { request_id: request_id(), group };
+                let answer = remote.tic().delete_group(request).await;
+                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                output::message(format, &answer, |_| "deleted".to_owned())
+            }
+            GroupCommand::Show { group, server } => {
+                let remote = Remote::new(&server)?;
+                let group = show(&remote, group).await?;
+                output::message(format, &group, group_text)
+            }
+            GroupCommand::List { server } => {
+                let remote = Remote::new(&server)?;
+                let groups = remote.groups(false).await?;
+                let list = v1::ListGroupsResponse { groups, ..Default::default() };
+                output::message(format, &list, |list| list_text(&list.groups))
+            }
+            GroupCommand::Form { groups, process, server } => {
+                form(&Remote::new(&server)?, &groups, &process, format).await
+            }
+        }
+    })
+}
+
+async fn create(member: MemberArgs, options: NewGroupArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&member.server)?;
+    let request = v1::GetGroupRequest { group: member.group.clone(), gn: 0 };
+    match remote.tic().get_group(request).await {
+        Ok(_) => return Err(Failure::No(format!("group '{}' exists already", member.group))),
+        Err(status) if status.code() == tonic::Code::NotFound => {}
+        Err(status) => return Err(remote.failed(status)),
+    }
+    let membership = join(&remote, member, options).await?;
+    output::message(format, &membership, membership_text)
+}
+
+async fn join(
+    remote: &Remote,
+    member: MemberArgs,
+    options: NewGroupArgs,
+) -> Result<v1::Membership, Failure> {
+    let request = v1::OperatingAgentServiceJoinGroupRequest {
+        node: member.node,
+        group: member.group,
+        process: member.process,
+        endpoint: options.endpoint.unwrap_or_default(),
+        mgid: options.mgid,
+        persistent: options.persistent,
+        exclusive: options.exclusive,
+        request_id: request_id(),
+    };
+    let answer =
+        remote.agent().join_group(request).await.map_err(|status| remote.failed(status))?;
+    Ok(answer.into_inner().membership.unwrap_or_default())
+}
+
+async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&member.server)?;
+    let request = v1::OperatingAgentServiceLeaveGroupRequest {
+        node: member.node,
+        group: member.group,
+        process: member.process,
+        request_id: request_id(),
+    };
+    let answer =
+        remote.agent().leave_group(request).await.map_err(|status| remote.failed(status))?;
+    output::message(format, &answer.into_inner(), |_| "left".to_owned())
+}
+
+async fn send(member: MemberArgs, payload: String) -> Result<(), Failure> {
+    let remote = Remote::new(&member.server)?;
+    let request = v1::SendPacketRequest {
+        node: member.node,
+        group: member.group,
+        process: member.process,
+        payload: payload.into_bytes(),
+    };
+    remote.agent().send_packet(request).await.map_err(|status| remote.failed(status))?;
+    Ok(())
+}
+
+async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
+    let request = v1::GetGroupRequest { group, gn: 0 };
+    let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
+    Ok(answer.into_inner().group.unwrap_or_default())
+}
+
+/// Joins every member of every group of a file, after the whole file has been checked.
+async fn form(remote: &Remote, file: &Path, process: &str, format: Format) -> Result<(), Failure> {
+    let owners: BTreeMap<String, String> = remote
+        .nodes()
+        .await?
+        .into_iter()
+        .flat_map(|node| {
+            let name = node.name;
+            node.endpoints.into_iter().map(move |endpoint| (endpoint, name.clone()))
+        })
+        .collect();
+    let graph = remote.graph().await?;
+    let groups = crate::group_file::read_named(file, &graph)?;
+    let requests = crate::group_file::joins(&groups, &owners, process)?;
+    let progress = Progress::new("joining", requests.len());
+    let count = requests.len();
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut waiting = requests.into_iter();
+    loop {
+        while tasks.len() < JOINS_AT_ONCE
+            && let Some(request) = waiting.next()
+        {
+            let mut agent = remote.agent();
+            tasks.spawn(async move { agent.join_group(request).await });
+        }
+        match tasks.join_next().await {
+            Some(done) => {
+                done?.map_err(|status| remote.failed(status))?;
+                progress.step();
+            }
+            None => break,
+        }
+    }
+    progress.finish();
+    let joined = serde_json::json!({ "joined": count });
+    output::print(format, &joined, |_| format!("{count} memberships joined"))
+}
+
+fn membership_text(membership: &v1::Membership) -> String {
+    format!(
+        "joined '{}': gn {}, mgid {}, pn {}, group agent on {}",
+        membership.group, membership.gn, membership.mgid, membership.pn, membership.agent_node
+    )
+}
+
+/// Route state, color and what is special, in few words.
+fn route_text(group: &v1::Group) -> (String, String) {
+    match &group.route {
+        None => ("waiting".to_owned(), "-".to_owned()),
+        Some(route) if route.state() == v1::RouteState::Routed => {
+            let state =
+                if route.routed_revision >= group.members_revision { "routed" } else { "waiting" };
+            (state.to_owned(), route.color.to_string())
+        }
+        Some(route) => (format!("unicast only: {}", route.reason), "-".to_owned()),
+    }
+}
+
+fn list_text(groups: &[v1::Group]) -> String {
+    let mut rows = Rows::new(&["GN", "GROUP", "MGID", "MEMBERS", "ROUTE", "COLOR", "AGENT"]);
+    for group in groups {
+        let (state, color) = route_text(group);
+        rows.push(vec![
+            group.gn.to_string(),
+            group.name.clone(),
+            group.mgid.to_string(),
+            group.member_count.to_string(),
+            state,
+            color,
+            group.agent_node.clone(),
+        ]);
+    }
+    rows.to_string()
+}
+
+fn group_text(group: &v1::Group) -> String {
+    let mut rows = Rows::new(&["PN", "NODE", "ENDPOINT", "PROCESS", "AGENT ADDRESS"]);
+    for member in &group.members {
+        rows.push(vec![
+            member.pn.to_string(),
+            member.node.clone(),
+            member.endpoint.clone(),
+            member.process.clone(),
+            member.address.clone(),
+        ]);
+    }
+    format!("{}\n\n{rows}", list_text(std::slice::from_ref(group)))
+}

@@ -1,0 +1,102 @@
+//! `fabricast node`: compute nodes of a running control plane.
+
+use fabricast_proto::v1;
+
+use crate::args::{Format, NodeArgs, NodeCommand};
+use crate::failure::Failure;
+use crate::output::{self, Rows};
+use crate::remote::{Remote, block_on};
+
+/// Runs one verb.
+///
+/// # Errors
+///
+/// See [`Failure`].
+pub(crate) fn run(command: NodeCommand, format: Format) -> Result<(), Failure> {
+    block_on(async {
+        match command {
+            NodeCommand::List { server } => {
+                let nodes = Remote::new(&server)?.nodes().await?;
+                let list = v1::ListNodesResponse { nodes, ..Default::default() };
+                output::message(format, &list, |list| list_text(&list.nodes))
+            }
+            NodeCommand::Fail(args) => fail(args, format).await,
+            NodeCommand::Stop(args) => {
+                let remote = Remote::new(&args.server)?;
+                let request = v1::StopNodeRequest { node: args.node };
+                let answer = remote.agent().stop_node(request).await;
+                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                output::message(format, &answer, |_| "stopped".to_owned())
+            }
+            NodeCommand::Start(args) => {
+                let remote = Remote::new(&args.server)?;
+                let request = v1::StartNodeRequest { node: args.node };
+                let answer = remote.agent().start_node(request).await;
+                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                output::message(format, &answer, |answer| {
+                    format!("started, incarnation {}", answer.incarnation)
+                })
+            }
+            NodeCommand::Memberships(args) => memberships(args, format).await,
+        }
+    })
+}
+
+async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    let request = v1::ReportNodeFailureRequest {
+        node: args.node,
+        incarnation: 0,
+        reporter: "command line".to_owned(),
+    };
+    let answer = remote.tic().report_node_failure(request).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |answer| {
+        format!("expelled, {} memberships ended", answer.ended_memberships)
+    })
+}
+
+async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    let request = v1::ListMembershipsRequest { node: args.node };
+    let answer = remote.agent().list_memberships(request).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |answer| {
+        let titles = ["GROUP", "PN", "PROCESS", "ENDPOINT", "PARENT", "CHILDREN", "MULTICAST"];
+        let mut rows = Rows::new(&titles);
+        for membership in &answer.memberships {
+            let position = membership.position.clone().unwrap_or_default();
+            let children: Vec<String> =
+                position.children.iter().map(|child| child.pn.to_string()).collect();
+            rows.push(vec![
+                membership.group.clone(),
+                membership.pn.to_string(),
+                membership.process.clone(),
+                membership.endpoint.clone(),
+                position.parent.map_or("-".to_owned(), |parent| parent.pn.to_string()),
+                children.join(","),
+                if membership.multicast_open { "open" } else { "closed" }.to_owned(),
+            ]);
+        }
+        rows.to_string()
+    })
+}
+
+fn list_text(nodes: &[v1::Node]) -> String {
+    let mut rows = Rows::new(&["NODE", "STATE", "INCARNATION", "ADDRESS", "ENDPOINTS"]);
+    for node in nodes {
+        let state = match node.state() {
+            v1::NodeState::Up => "up",
+            v1::NodeState::Failed => "failed",
+            v1::NodeState::Unspecified => "?",
+        };
+        rows.push(vec![
+            node.name.clone(),
+            state.to_owned(),
+            node.incarnation.to_string(),
+            node.address.clone(),
+            node.endpoints.join(","),
+        ]);
+    }
+    rows.to_string()
+}

@@ -1,0 +1,250 @@
+//! The long-running commands: everything at once (`up`), or one part with its settings.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use fabricast_config::{
+    FabricConfig, OperatingAgentConfig, RouterConfig, Sources, StoreLocation, SwitchAgentConfig,
+    TicConfig, load,
+};
+use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_operating::NodeSpec;
+use fabricast_rpc::BoundServer;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::args::{ServeArgs, UpArgs};
+use crate::cluster::{Cluster, Layout};
+use crate::failure::Failure;
+use crate::output;
+use crate::source::Topology;
+
+/// Runs all parts in this process until interrupted.
+///
+/// # Errors
+///
+/// What keeps a part from starting, or made it end.
+pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
+    let _telemetry = telemetry("fabricast")?;
+    let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
+    topology.fat_tree()?;
+    let store = match args.store.as_str() {
+        "memory" => None,
+        file => Some(PathBuf::from(file)),
+    };
+    let layout = Layout { topology, colors: args.colors, store, agent_hosts: 1, switch_agents: 1 };
+    runtime()?.block_on(async {
+        // First of all, so that a port in use stops everything before it has begun.
+        let front = BoundServer::bind(args.listen)?;
+        let address = front.address();
+        let cluster = Cluster::start(layout).await?;
+        cluster.serve_at(front).await;
+        output::say(&format!(
+            "fabricast: all services at {address} ({} nodes); parts: tic {}, router {}, fabric {}, \
+             switch agent {}, operating agents {}",
+            cluster.node_count(),
+            cluster.tic,
+            cluster.router,
+            cluster.fabric,
+            listed(&cluster.switch_agents),
+            listed(&cluster.operating),
+        ));
+        let ended = tokio::select! {
+            stopped = interrupted() => stopped,
+            failed = cluster.failed() => Err(failed),
+        };
+        cluster.stop().await;
+        ended
+    })
+}
+
+fn listed(addresses: &[std::net::SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs the topology information center alone.
+///
+/// # Errors
+///
+/// Bad settings, or what keeps it from running.
+pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
+    let Some(config) = checked::<TicConfig>(args.config, args.check_config)? else {
+        return Ok(());
+    };
+    let _telemetry = telemetry("fabricast-tic")?;
+    let topology = Topology::read(&config.topology.display().to_string())?;
+    let store = match config.store {
+        StoreLocation::Memory => fabricast_tic::StoreLocation::Memory,
+        StoreLocation::File(file) => fabricast_tic::StoreLocation::File(file),
+    };
+    let policy = Policy::Probe { timeout: config.probe_timeout, attempts: config.probe_attempts };
+    let mut options =
+        fabricast_tic::Options::new(config.listen, store, topology.text, topology.graph);
+    options.colors = config.colors;
+    options.tables = config.tables;
+    options.detector = DetectorConfig { report_timeout: config.report_timeout, policy };
+    runtime()?.block_on(async {
+        let app = fabricast_tic::App::bind(options).await.context("start the TIC")?;
+        serve("tic", app.address(), |stop| app.run(stop)).await
+    })
+}
+
+/// Runs the route service alone.
+///
+/// # Errors
+///
+/// As [`tic`].
+pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
+    let Some(config) = checked::<RouterConfig>(args.config, args.check_config)? else {
+        return Ok(());
+    };
+    let _telemetry = telemetry("fabricast-router")?;
+    let fabricast_config::Engine::CMr4lmsFixed = config.engine;
+    let options = fabricast_router::Options {
+        listen: config.listen,
+        name: format!("router at {}", config.listen),
+        tic: config.tic.as_str().to_owned(),
+        switch_agents: config.switch_agents.iter().map(|peer| peer.as_str().to_owned()).collect(),
+        colors: config.colors,
+        table_kind: config.tables,
+        drain: config.drain,
+        read_back: config.read_back,
+    };
+    runtime()?.block_on(async {
+        let app = fabricast_router::App::bind(options).context("start the route service")?;
+        serve("router", app.address(), |stop| app.run(stop)).await
+    })
+}
+
+/// Runs the emulated fabric alone.
+///
+/// # Errors
+///
+/// As [`tic`].
+pub(crate) fn fabric(config: PathBuf, check_config: bool) -> Result<(), Failure> {
+    let Some(config) = checked::<FabricConfig>(config, check_config)? else { return Ok(()) };
+    let _telemetry = telemetry("fabricast-fabric")?;
+    let topology = Topology::read(&config.topology.display().to_string())?;
+    let options = fabricast_fabric::Options {
+        listen: config.listen,
+        graph: topology.graph,
+        tables: config.tables,
+        colors: config.colors,
+        management_key: config.management_key.reveal().to_owned(),
+        queue: fabricast_fabric::DEFAULT_QUEUE,
+    };
+    runtime()?.block_on(async {
+        let app = fabricast_fabric::App::bind(options).context("start the emulated fabric")?;
+        serve("fabric", app.address(), |stop| app.run(stop)).await
+    })
+}
+
+/// Runs operating agents alone.
+///
+/// # Errors
+///
+/// As [`tic`].
+pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
+    let Some(config) = checked::<OperatingAgentConfig>(args.config, args.check_config)? else {
+        return Ok(());
+    };
+    let _telemetry = telemetry("fabricast-operating-agent")?;
+    let nodes = config.nodes.into_iter();
+    let options = fabricast_operating::Options {
+        listen: config.listen,
+        tic: config.tic.as_str().to_owned(),
+        fabric: config.fabric.as_str().to_owned(),
+        nodes: nodes.map(|node| NodeSpec { name: node.name, endpoints: node.endpoints }).collect(),
+        report_interval: config.report_interval,
+        report_timeout: config.report_timeout,
+        probe_timeout: config.probe_timeout,
+    };
+    runtime()?.block_on(async {
+        let app = fabricast_operating::App::bind(options).context("start the operating agent")?;
+        serve("operating-agent", app.address(), |stop| app.run(stop)).await
+    })
+}
+
+/// Runs a switch agent alone.
+///
+/// # Errors
+///
+/// As [`tic`].
+pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
+    let Some(config) = checked::<SwitchAgentConfig>(args.config, args.check_config)? else {
+        return Ok(());
+    };
+    let _telemetry = telemetry("fabricast-switch-agent")?;
+    runtime()?.block_on(async {
+        let key = config.management_key.reveal();
+        let driver = fabricast_switch::EmulatedDriver::new(config.fabric.as_str(), key)?;
+        let options = fabricast_switch::Options {
+            listen: config.listen,
+            name: config.name,
+            tic: config.tic.as_str().to_owned(),
+            driver: Arc::new(driver),
+            switches: config.switches.unwrap_or_else(BTreeSet::new),
+            report_interval: config.report_interval,
+        };
+        let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
+        serve("switch-agent", app.address(), |stop| app.run(stop)).await
+    })
+}
+
+/// Reads the settings; `None` if they were only to be checked.
+fn checked<R: fabricast_config::Role>(
+    file: PathBuf,
+    only_check: bool,
+) -> Result<Option<R>, Failure> {
+    let config = load::<R>(&Sources::of_this_process(Some(file)))
+        .map_err(|errors| Failure::BadConfig(errors.into()))?;
+    Ok((!only_check).then_some(config))
+}
+
+fn telemetry(service: &'static str) -> Result<fabricast_telemetry::Guard, Failure> {
+    let format = fabricast_telemetry::Format::Text;
+    Ok(fabricast_telemetry::init(service, format, "info").context("start logging")?)
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?)
+}
+
+/// Runs one part until it is interrupted or ends by itself.
+async fn serve<E, F>(
+    role: &'static str,
+    address: std::net::SocketAddr,
+    run: impl FnOnce(CancellationToken) -> F,
+) -> Result<(), Failure>
+where
+    E: std::error::Error + Send + Sync + 'static,
+    F: Future<Output = Result<(), E>>,
+{
+    info!(peer = %address, "{role} serves");
+    let stop = CancellationToken::new();
+    let running = run(stop.clone());
+    tokio::pin!(running);
+    tokio::select! {
+        ended = &mut running => return Ok(ended.context(role)?),
+        stopped = interrupted() => stopped?,
+    }
+    stop.cancel();
+    Ok(running.await.context(role)?)
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed.context("listen for Ctrl-C")?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

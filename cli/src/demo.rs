@@ -1,0 +1,71 @@
+//! The main job, start to finish: `fabricast demo`.
+//!
+//! Every part runs in this process behind its own gRPC address. The demo only does what an
+//! administrator and the processes of a job could do: join, send, receive, break, look.
+
+mod audit;
+mod control;
+mod grid;
+mod report;
+mod story;
+mod traffic;
+
+use anyhow::Context;
+
+use crate::args::{DemoArgs, Format};
+use crate::cluster::{Cluster, Layout};
+use crate::failure::Failure;
+use crate::source::Topology;
+
+/// Operating-agent servers that share the nodes between them.
+const AGENT_HOSTS: usize = 4;
+/// Switch agents that share the switches between them.
+const SWITCH_AGENTS: usize = 2;
+
+/// Runs the demo.
+///
+/// # Errors
+///
+/// [`Failure::No`] if any check failed, otherwise what kept the demo from running.
+pub fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
+    // `paper` is the paper's kind of fat tree at a size that one process can act out.
+    let source = match args.topology.as_deref() {
+        None => "cluster",
+        Some("paper") => "demo",
+        Some(file) => file,
+    };
+    let topology = Topology::read(source)?;
+    let fat_tree = topology.fat_tree()?;
+    let groups = match &args.groups {
+        Some(file) => crate::group_file::read_named(file, &topology.graph)?,
+        None => grid::groups(&topology.graph, &fat_tree, args.colors)?,
+    };
+    let folder;
+    let store = match &args.store {
+        Some(file) => file.clone(),
+        None => {
+            folder = tempfile::tempdir().context("make a temporary folder")?;
+            folder.path().join("records.redb")
+        }
+    };
+    let layout = Layout {
+        topology: topology.clone(),
+        colors: args.colors,
+        store: Some(store),
+        agent_hosts: AGENT_HOSTS,
+        switch_agents: SWITCH_AGENTS,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    runtime.block_on(async {
+        let cluster = Cluster::start(layout).await?;
+        let told = tokio::select! {
+            told = story::tell(args, format, &topology, &fat_tree, &cluster, groups) => told,
+            failed = cluster.failed() => Err(failed),
+        };
+        cluster.stop().await;
+        told
+    })
+}

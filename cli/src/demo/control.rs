@@ -1,0 +1,256 @@
+//! What the demo asks of the running parts, all of it over gRPC.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::route_service_client::RouteServiceClient;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_rpc::{Peer, request_id};
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::remote::Remote;
+
+/// Joins and leaves under way at once.
+const CALLS_AT_ONCE: usize = 64;
+/// Time between two looks at whether something has come about.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Whatever has not come about after this time counts as failed.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// Clients of all parts.
+#[derive(Debug)]
+pub(crate) struct Control {
+    tic: Remote,
+    router: Peer,
+    fabric: Peer,
+    switch_agents: Vec<Peer>,
+    /// Operating agents.
+    pub(crate) agents: Vec<Peer>,
+    /// Operating agent of each node.
+    homes: BTreeMap<String, Peer>,
+}
+
+impl Control {
+    pub(crate) async fn connect(cluster: &Cluster) -> Result<Self, Failure> {
+        let peer = |address: &std::net::SocketAddr| Peer::new(&address.to_string());
+        let agents: Vec<Peer> = cluster.operating.iter().map(peer).collect::<Result<_, _>>()?;
+        let mut homes = BTreeMap::new();
+        for agent in &agents {
+            let mut client = OperatingAgentServiceClient::new(agent.channel());
+            let hosted = client.list_hosted_nodes(v1::ListHostedNodesRequest {}).await?;
+            for node in hosted.into_inner().nodes {
+                homes.insert(node.name, agent.clone());
+            }
+        }
+        Ok(Self {
+            tic: Remote::at(&cluster.tic.to_string())?,
+            router: peer(&cluster.router)?,
+            fabric: peer(&cluster.fabric)?,
+            switch_agents: cluster.switch_agents.iter().map(peer).collect::<Result<_, _>>()?,
+            agents,
+            homes,
+        })
+    }
+
+    /// All live groups with their members.
+    pub(crate) async fn groups(&self) -> Result<Vec<v1::Group>, Failure> {
+        self.tic.groups(true).await
+    }
+
+    fn home(
+        &self,
+        node: &str,
+    ) -> Result<OperatingAgentServiceClient<tonic::transport::Channel>, Failure> {
+        let peer = self.homes.get(node);
+        let peer = peer.ok_or_else(|| Failure::input(format!("no agent hosts node '{node}'")))?;
+        Ok(OperatingAgentServiceClient::new(peer.channel()))
+    }
+
+    /// Joins all of them through the operating agents of their nodes.
+    pub(crate) async fn join(
+        &self,
+        requests: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
+    ) -> Result<(), Failure> {
+        let progress = Progress::new("joining", requests.len());
+        let mut tasks = JoinSet::new();
+        for request in requests {
+            let mut client = self.home(&request.node)?;
+            tasks.spawn(async move { client.join_group(request).await.map(|_| ()) });
+            if tasks.len() >= CALLS_AT_ONCE
+                && let Some(done) = tasks.join_next().await
+            {
+                done??;
+                progress.step();
+            }
+        }
+        while let Some(done) = tasks.join_next().await {
+            done??;
+            progress.step();
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Takes every member out of a group.
+    pub(crate) async fn leave_all(&self, group: &v1::Group) -> Result<(), Failure> {
+        for member in &group.members {
+            let request = v1::OperatingAgentServiceLeaveGroupRequest {
+                node: member.node.clone(),
+                group: group.name.clone(),
+                process: member.process.clone(),
+                request_id: request_id(),
+            };
+            self.home(&member.node)?.leave_group(request).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn stop_node(&self, node: &str) -> Result<(), Failure> {
+        let request = v1::StopNodeRequest { node: node.to_owned() };
+        self.home(node)?.stop_node(request).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn start_node(&self, node: &str) -> Result<(), Failure> {
+        let request = v1::StartNodeRequest { node: node.to_owned() };
+        self.home(node)?.start_node(request).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn fail(&self, element: v1::Element) -> Result<(), Failure> {
+        let request = v1::FailElementRequest { element: Some(element) };
+        FabricServiceClient::new(self.fabric.channel()).fail_element(request).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn heal(&self, element: v1::Element) -> Result<(), Failure> {
+        let request = v1::HealElementRequest { element: Some(element) };
+        FabricServiceClient::new(self.fabric.channel()).heal_element(request).await?;
+        Ok(())
+    }
+
+    /// Puts a packet on the wire at an endpoint and says which endpoints it reached.
+    pub(crate) async fn inject(
+        &self,
+        endpoint: &str,
+        mgid: u32,
+        color: u32,
+    ) -> Result<v1::InjectPacketResponse, Failure> {
+        let packet = v1::Packet { mgid, color, payload: Vec::new() };
+        let request =
+            v1::InjectPacketRequest { endpoint: endpoint.to_owned(), packet: Some(packet) };
+        let answer = FabricServiceClient::new(self.fabric.channel()).inject_packet(request).await?;
+        Ok(answer.into_inner())
+    }
+
+    pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, Failure> {
+        let mut client = RouteServiceClient::new(self.router.channel());
+        Ok(client.get_route_status(v1::GetRouteStatusRequest {}).await?.into_inner())
+    }
+
+    pub(crate) async fn explain(&self, group: &str) -> Result<v1::RouteExplanation, Failure> {
+        let request = v1::ExplainRouteRequest { group: group.to_owned() };
+        let mut client = RouteServiceClient::new(self.router.channel());
+        Ok(client.explain_route(request).await?.into_inner().explanation.unwrap_or_default())
+    }
+
+    /// The tables of all switches, read back from the hardware.
+    pub(crate) async fn tables(&self) -> Result<Vec<v1::SwitchTable>, Failure> {
+        let mut tables = Vec::new();
+        for agent in &self.switch_agents {
+            let mut client = SwitchAgentServiceClient::new(agent.channel());
+            let all = v1::ReadTablesRequest { switch_names: Vec::new() };
+            let mut stream = client.read_tables(all).await?.into_inner();
+            while let Some(part) = stream.message().await? {
+                tables.extend(part.table);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Waits until the node is out of every group.
+    pub(crate) async fn wait_until_expelled(
+        &self,
+        node: &str,
+    ) -> Result<Option<Duration>, Failure> {
+        let started = Instant::now();
+        while started.elapsed() < GIVE_UP {
+            let nodes = self.tic.nodes().await?;
+            let failed =
+                nodes.iter().any(|one| one.name == node && one.state() == v1::NodeState::Failed);
+            if failed && !in_any_group(&self.groups().await?, node) {
+                return Ok(Some(started.elapsed()));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(None)
+    }
+
+    /// Waits until the tables are programmed for the present groups and all members know it.
+    pub(crate) async fn wait_until_routed(&self) -> Result<Option<Duration>, Failure> {
+        let started = Instant::now();
+        while started.elapsed() < GIVE_UP {
+            let groups = self.groups().await?;
+            if groups.iter().all(is_routed)
+                && self.router_is_idle().await?
+                && self.members_know(&groups).await?
+            {
+                return Ok(Some(started.elapsed()));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(None)
+    }
+
+    /// Whether the route service has nothing left to write or to take away.
+    async fn router_is_idle(&self) -> Result<bool, Failure> {
+        let status = self.route_status().await?;
+        Ok(status.settled)
+    }
+
+    /// Whether every operating agent sends with the color that the TIC tells.
+    async fn members_know(&self, groups: &[v1::Group]) -> Result<bool, Failure> {
+        let mut wanted: BTreeMap<(u64, u32), Option<u32>> = BTreeMap::new();
+        for group in groups {
+            let color = routed_color(group.route.as_ref());
+            wanted.extend(group.members.iter().map(|member| ((group.gn, member.pn), color)));
+        }
+        let mut known = BTreeSet::new();
+        for agent in &self.agents {
+            let mut client = OperatingAgentServiceClient::new(agent.channel());
+            let request = v1::ListMembershipsRequest { node: String::new() };
+            for membership in client.list_memberships(request).await?.into_inner().memberships {
+                let key = (membership.gn, membership.pn);
+                let route = membership.position.and_then(|position| position.route);
+                match wanted.get(&key) {
+                    Some(color) if *color == routed_color(route.as_ref()) => {
+                        known.insert(key);
+                    }
+                    // An agent that follows a group nobody else knows has not caught up.
+                    _ => return Ok(false),
+                }
+            }
+        }
+        Ok(known.len() == wanted.len())
+    }
+}
+
+/// The color packets carry, if they may be sent.
+pub(crate) fn routed_color(route: Option<&v1::Route>) -> Option<u32> {
+    route.filter(|route| route.state() == v1::RouteState::Routed).map(|route| route.color)
+}
+
+/// Whether the route service has seen the last change of the membership.
+fn is_routed(group: &v1::Group) -> bool {
+    group.route.as_ref().is_some_and(|route| route.routed_revision >= group.members_revision)
+}
+
+fn in_any_group(groups: &[v1::Group], node: &str) -> bool {
+    groups.iter().any(|group| group.members.iter().any(|member| member.node == node))
+}

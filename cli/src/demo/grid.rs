@@ -1,0 +1,69 @@
+//! The demo's groups: the endpoints as a 2-D process grid, with its rows, columns and all of them.
+
+use fabricast_routing::{Grid, LayerPlan, Layout, global_group, grid_groups};
+use fabricast_topology::{EndpointId, FatTree, Graph, TableKind};
+
+use crate::failure::Failure;
+use crate::group_file::NamedGroup;
+
+/// Fewer endpoints make no grid.
+const LEAST: u32 = 4;
+
+/// Makes one group per row, one per column and a global one, over all connected endpoints.
+///
+/// # Errors
+///
+/// Fewer than four connected endpoints, or fewer colors than layers.
+pub(crate) fn groups(
+    graph: &Graph,
+    fat_tree: &FatTree,
+    colors: u16,
+) -> Result<Vec<NamedGroup>, Failure> {
+    let connected: Vec<EndpointId> =
+        graph.endpoints().filter(|endpoint| graph.attachment(*endpoint).is_some()).collect();
+    let count = u32::try_from(connected.len())?;
+    if count < LEAST {
+        return Err(Failure::input(format!(
+            "the demo needs {LEAST} connected endpoints, the topology has {count}"
+        )));
+    }
+    let layout = Layout::new(fat_tree.params(), colors, TableKind::PerPort)?;
+    let (x, y) = sides(count);
+    let grid = Grid::plane(x, y, 1)?;
+    let global = global_group(count, count)?;
+    let lines = grid_groups(&grid, true, LayerPlan::Compact, layout.space(), count)?;
+    let name = |place: &EndpointId| graph.endpoint_name(connected[place.index()]).to_owned();
+    let named = |group: &fabricast_routing::PatternGroup| NamedGroup {
+        name: group.name.replace("x/", "row/").replace("y/", "column/"),
+        mgid: Some(group.mgid),
+        members: if group.name == global.name {
+            global.members.iter().map(name).collect()
+        } else {
+            group.members.iter().map(name).collect()
+        },
+    };
+    Ok(lines.iter().map(named).collect())
+}
+
+/// The sides of the squarest grid on at most `count` endpoints that leaves out the fewest.
+fn sides(count: u32) -> (u32, u32) {
+    let root = count.isqrt();
+    // Longer than this and rows or columns are hardly groups any more.
+    let shortest = root.div_ceil(2).max(2);
+    let exact = (shortest..=root).rev().find(|side| count.is_multiple_of(*side));
+    let side = exact.unwrap_or(root);
+    (side, count / side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_nearly_square_and_use_nearly_all() {
+        assert_eq!(sides(96), (8, 12));
+        assert_eq!(sides(2048), (32, 64));
+        assert_eq!(sides(97), (9, 10));
+        assert_eq!(sides(4), (2, 2));
+    }
+}

@@ -1,0 +1,339 @@
+//! The story that the demo tells, step by step; after each step the same checks.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
+use fabricast_topology::FatTree;
+
+use super::audit;
+use super::control::Control;
+use super::report::Report;
+use super::traffic::{Round, Traffic};
+use crate::args::{DemoArgs, Format};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::group_file::NamedGroup;
+use crate::output::Rows;
+use crate::source::Topology;
+
+/// Name of the processes in the demo.
+const PROCESS: &str = "p0";
+/// Groups that are listed; a line counts the others.
+const LISTED_GROUPS: usize = 12;
+/// After the cut, a group that got nothing for this long is asked again.
+const IMPATIENCE: Duration = Duration::from_millis(20);
+/// Delivery must be back after the cut within this time.
+const CUT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Everything the story works with.
+struct Story<'a> {
+    report: Report,
+    control: Control,
+    traffic: Traffic,
+    topology: &'a Topology,
+    senders: usize,
+    colors: u16,
+}
+
+/// Tells the story.
+pub(crate) async fn tell(
+    args: &DemoArgs,
+    format: Format,
+    topology: &Topology,
+    fat_tree: &FatTree,
+    cluster: &Cluster,
+    groups: Vec<NamedGroup>,
+) -> Result<(), Failure> {
+    let mut report = Report::new(topology.title.clone(), format);
+    report.step("topology")?;
+    report.fact(crate::commands::topology::summary_text(topology, fat_tree))?;
+    let owners = cluster.owners();
+    let requests = crate::group_file::joins(&groups, &owners, PROCESS)?;
+    let control = Control::connect(cluster).await?;
+    let traffic = Traffic::listen(&control.agents).await?;
+    let (senders, colors) = (args.senders, args.colors);
+    let mut story = Story { report, control, traffic, topology, senders, colors };
+    story.form(requests).await?;
+    let before = story.control.tables().await?;
+    let victim = story.kill_a_node().await?;
+    let link = story.cut_a_link().await?;
+    story.heal(&victim, link, &groups, &owners, before).await?;
+    story.leave().await?;
+    story.report.finish()
+}
+
+impl Story<'_> {
+    async fn form(
+        &mut self,
+        requests: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
+    ) -> Result<(), Failure> {
+        self.report.step("every endpoint joins its groups through its operating agent")?;
+        let (count, started) = (requests.len(), Instant::now());
+        self.control.join(requests).await?;
+        let elapsed = started.elapsed();
+        self.report.fact(format!(
+            "{count} memberships in {elapsed:.1?}: {:.0} joins/s, each durable before it was \
+             acknowledged",
+            per_second(count, elapsed)
+        ))?;
+        self.routed("all groups routed").await?;
+        let groups = self.control.groups().await?;
+        self.report.fact(groups_text(&groups))?;
+        let status = self.control.route_status().await?;
+        self.report.fact(figures_text(&status))?;
+        self.all_checks().await
+    }
+
+    async fn kill_a_node(&mut self) -> Result<Victim, Failure> {
+        let groups = self.control.groups().await?;
+        let mut hosted: BTreeMap<&str, usize> = BTreeMap::new();
+        for group in &groups {
+            *hosted.entry(&group.agent_node).or_default() += 1;
+        }
+        let most = hosted.iter().max_by_key(|(_, count)| **count);
+        let (node, agents) = most.ok_or_else(|| Failure::input("there are no groups"))?;
+        let memberships = groups
+            .iter()
+            .flat_map(|group| group.members.iter().map(move |member| (group, member)))
+            .filter(|(_, member)| member.node == **node)
+            .map(|(group, member)| (group.name.clone(), member.endpoint.clone(), member.pn))
+            .collect();
+        let victim = Victim { node: (*node).to_owned(), memberships };
+        self.report.step(&format!(
+            "node {} dies: it hosts {agents} of {} group agents",
+            victim.node,
+            groups.len()
+        ))?;
+        self.control.stop_node(&victim.node).await?;
+        let expelled = self.control.wait_until_expelled(&victim.node).await?;
+        let what = expelled.map_or("the node is expelled".to_owned(), |elapsed| {
+            format!("expelled from all groups {elapsed:.0?} after its death, agents handed over")
+        });
+        self.report.check(what, expelled.is_some(), Vec::new())?;
+        self.routed("trees are whole again").await?;
+        self.all_checks().await?;
+        Ok(victim)
+    }
+
+    async fn cut_a_link(&mut self) -> Result<Option<v1::Element>, Failure> {
+        let groups = self.control.groups().await?;
+        let Some((link, used_by)) = self.busiest_link(&groups).await? else {
+            self.report.step("no link between switches is used: nothing to cut")?;
+            return Ok(None);
+        };
+        let (name, port) = (link.switch_name.clone(), link.port);
+        self.report.step(&format!(
+            "the link from {name} port {port} to {} port {} is cut: {} groups use it",
+            link.peer,
+            link.peer_port,
+            used_by.len()
+        ))?;
+        let kind = Kind::Link(v1::PortName { switch_name: name, port });
+        let element = v1::Element { kind: Some(kind) };
+        let hit: Vec<v1::Group> =
+            groups.into_iter().filter(|group| used_by.contains(&group.name)).collect();
+        let cut = Instant::now();
+        self.control.fail(element.clone()).await?;
+        let mut tries = 0;
+        let back = loop {
+            tries += 1;
+            let round = self.traffic.round(&hit, 1, Some(IMPATIENCE)).await;
+            let elapsed = cut.elapsed();
+            if round.held() || elapsed > CUT_LIMIT {
+                break round.held().then_some(elapsed);
+            }
+        };
+        let what = back.map_or("delivered again after the cut".to_owned(), |elapsed| {
+            format!("every member of the {} groups reached again {elapsed:.0?} after the cut ({tries} rounds of packets)", hit.len())
+        });
+        self.report.check(what, back.is_some(), Vec::new())?;
+        self.routed("new trees programmed").await?;
+        self.all_checks().await?;
+        Ok(Some(element))
+    }
+
+    async fn heal(
+        &mut self,
+        victim: &Victim,
+        link: Option<v1::Element>,
+        groups: &[NamedGroup],
+        owners: &BTreeMap<String, String>,
+        before: Vec<v1::SwitchTable>,
+    ) -> Result<(), Failure> {
+        self.report.step(&format!("the link is mended, node {} comes back", victim.node))?;
+        if let Some(element) = link {
+            self.control.heal(element).await?;
+        }
+        self.control.start_node(&victim.node).await?;
+        let mine: Vec<_> = crate::group_file::joins(groups, owners, PROCESS)?
+            .into_iter()
+            .filter(|request| request.node == victim.node)
+            .collect();
+        self.control.join(mine).await?;
+        self.routed("routes are back").await?;
+        let ranks = self.ranks_of(victim).await?;
+        let same = ranks == victim.memberships;
+        self.report.check("it got its vacant ranks back".to_owned(), same, Vec::new())?;
+        let after = self.control.tables().await?;
+        let same = audit::same_entries(&before, &after);
+        let what = "the tables are byte for byte those from before".to_owned();
+        self.report.check(what, same, Vec::new())?;
+        self.all_checks().await
+    }
+
+    async fn ranks_of(&self, victim: &Victim) -> Result<Vec<(String, String, u32)>, Failure> {
+        let groups = self.control.groups().await?;
+        let mut ranks: Vec<_> = groups
+            .iter()
+            .flat_map(|group| group.members.iter().map(move |member| (group, member)))
+            .filter(|(_, member)| member.node == victim.node)
+            .map(|(group, member)| (group.name.clone(), member.endpoint.clone(), member.pn))
+            .collect();
+        // A group whose only member died was formed anew, with a new number.
+        ranks.sort_by_key(|rank| victim.memberships.iter().position(|before| before.0 == rank.0));
+        Ok(ranks)
+    }
+
+    async fn leave(&mut self) -> Result<(), Failure> {
+        let groups = self.control.groups().await?;
+        let Some(group) = groups.last() else { return Ok(()) };
+        self.report
+            .step(&format!("all {} members leave group {}", group.member_count, group.name))?;
+        self.control.leave_all(group).await?;
+        self.routed("the others stay routed").await?;
+        let gone = self.control.groups().await?.iter().all(|other| other.gn != group.gn);
+        self.report.check("the group is gone".to_owned(), gone, Vec::new())?;
+        self.stray_packet(group).await?;
+        self.all_checks().await
+    }
+
+    /// A packet with the address of a group that is gone must reach none of its members.
+    async fn stray_packet(&mut self, group: &v1::Group) -> Result<(), Failure> {
+        let (Some(sender), Some(color)) =
+            (group.members.first(), super::control::routed_color(group.route.as_ref()))
+        else {
+            return Ok(());
+        };
+        let answer = self.control.inject(&sender.endpoint, group.mgid, color).await?;
+        let shared: Vec<String> = self
+            .control
+            .groups()
+            .await?
+            .iter()
+            .filter(|other| super::control::routed_color(other.route.as_ref()) == Some(color))
+            .flat_map(|other| other.members.iter().map(|member| member.endpoint.clone()))
+            .collect();
+        let stray: Vec<String> =
+            answer.delivered.into_iter().filter(|endpoint| !shared.contains(endpoint)).collect();
+        let what = format!("a late packet to {} goes nowhere of its own", group.name);
+        self.report.check(what, stray.is_empty() && !answer.looped, stray)
+    }
+
+    /// Waits until the hardware is up to date, and says how long that took.
+    async fn routed(&mut self, what: &str) -> Result<(), Failure> {
+        let waited = self.control.wait_until_routed().await?;
+        let text = match waited {
+            Some(elapsed) => format!("{what} ({elapsed:.0?})"),
+            None => format!("{what} (gave up waiting)"),
+        };
+        let details = if waited.is_some() {
+            Vec::new()
+        } else {
+            vec![self.control.route_status().await?.last_error]
+        };
+        self.report.check(text, waited.is_some(), details)
+    }
+
+    /// The checks that hold at any time: packets, and tables as read back from the switches.
+    async fn all_checks(&mut self) -> Result<(), Failure> {
+        let groups = self.control.groups().await?;
+        let routed: Vec<v1::Group> = groups
+            .iter()
+            .filter(|group| super::control::routed_color(group.route.as_ref()).is_some())
+            .cloned()
+            .collect();
+        let round = self.traffic.round(&routed, self.senders, None).await;
+        self.report.check(round_text(&round, routed.len()), round.held(), round.complaints)?;
+        let tables = self.control.tables().await?;
+        let findings = audit::audit(&self.topology.graph, self.colors, &groups, &tables)?;
+        let what = format!(
+            "{} table entries read back: every walk ends at exactly the members, no entry is stale",
+            findings.entries
+        );
+        self.report.check(what, findings.complaints.is_empty(), findings.complaints)
+    }
+
+    /// The link between two switches that most groups use, and which those are.
+    async fn busiest_link(
+        &self,
+        groups: &[v1::Group],
+    ) -> Result<Option<(v1::TreeLink, Vec<String>)>, Failure> {
+        let mut users: BTreeMap<(String, u32), (v1::TreeLink, Vec<String>)> = BTreeMap::new();
+        for group in groups {
+            let explanation = self.control.explain(&group.name).await?;
+            for link in explanation.links.into_iter().filter(|link| link.peer_port > 0) {
+                let key = (link.switch_name.clone(), link.port);
+                let entry = users.entry(key).or_insert_with(|| (link, Vec::new()));
+                entry.1.push(group.name.clone());
+            }
+        }
+        Ok(users.into_values().max_by_key(|(_, names)| names.len()))
+    }
+}
+
+/// The node that dies, and where it was a member: group, endpoint, rank.
+struct Victim {
+    node: String,
+    memberships: Vec<(String, String, u32)>,
+}
+
+fn per_second(count: usize, elapsed: Duration) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / elapsed.as_secs_f64()
+}
+
+fn round_text(round: &Round, groups: usize) -> String {
+    format!(
+        "{} packets to {groups} groups: {} of {} copies delivered, {} wrong ({:.0?})",
+        round.packets, round.delivered, round.expected, round.wrong, round.elapsed
+    )
+}
+
+fn groups_text(groups: &[v1::Group]) -> String {
+    let mut rows = Rows::new(&["GROUP", "MEMBERS", "MGID", "COLOR", "TREE SHARED AS", "AGENT"]);
+    for group in groups.iter().take(LISTED_GROUPS) {
+        let route = group.route.clone().unwrap_or_default();
+        let color = super::control::routed_color(group.route.as_ref());
+        rows.push(vec![
+            group.name.clone(),
+            group.member_count.to_string(),
+            group.mgid.to_string(),
+            color.map_or(route.reason, |color| color.to_string()),
+            format!("virtual group {}", route.virtual_group),
+            group.agent_node.clone(),
+        ]);
+    }
+    let more = groups.len().saturating_sub(LISTED_GROUPS);
+    if more > 0 { format!("{rows}\n... and {more} more groups") } else { rows.to_string() }
+}
+
+fn figures_text(status: &v1::GetRouteStatusResponse) -> String {
+    let fence = status.fence.unwrap_or_default();
+    format!(
+        "{}: {} groups in {} virtual groups; entries used {} of {}; EFI max {} mean {:.2}; TFI max \
+         {} mean {:.2}; {} entries programmed; term {}, generation {}",
+        status.engine,
+        status.routed_groups,
+        status.virtual_groups,
+        status.used_entries,
+        status.colors,
+        status.max_efi,
+        status.mean_efi,
+        status.max_tfi,
+        status.mean_tfi,
+        status.programmed_entries,
+        fence.term,
+        fence.generation,
+    )
+}

@@ -1,0 +1,257 @@
+//! Sends packets from members and compares what arrived with what must have.
+//!
+//! Every packet carries its number, every receiver is counted per packet, so that a missing, a
+//! second and a stray copy each show up with the name of the receiver.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_rpc::Peer;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tonic::Status;
+
+/// Packets under way to the agents at once.
+const SENDS_AT_ONCE: usize = 128;
+/// After the last expected copy, late extra copies have this long to show up.
+const QUIET: Duration = Duration::from_millis(60);
+/// A round ends when nothing has arrived for this long.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Wrong copies that are listed by name.
+const LISTED: usize = 5;
+
+/// A process that gets packets: node and process name.
+type Receiver = (String, String);
+
+/// One packet of a round.
+#[derive(Clone, Debug)]
+struct Sent {
+    group: String,
+    sender: Receiver,
+    expected: Vec<Receiver>,
+}
+
+/// What a round of packets showed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) packets: usize,
+    pub(crate) expected: usize,
+    pub(crate) delivered: usize,
+    /// Wrong copies, in words; the first few and a count.
+    pub(crate) complaints: Vec<String>,
+    pub(crate) wrong: usize,
+    pub(crate) elapsed: Duration,
+}
+
+impl Round {
+    /// Whether every member received every packet exactly once and nobody else anything.
+    pub(crate) fn held(&self) -> bool {
+        self.wrong == 0
+    }
+
+    fn complain(&mut self, text: String) {
+        self.wrong += 1;
+        if self.complaints.len() < LISTED {
+            self.complaints.push(text);
+        }
+    }
+}
+
+/// Copies counted by packet number and receiver.
+#[derive(Debug, Default)]
+struct Ledger {
+    copies: BTreeMap<u64, BTreeMap<Receiver, u32>>,
+    total: usize,
+}
+
+/// The listening processes of all operating agents.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    agents: BTreeMap<String, Peer>,
+    ledger: Arc<Mutex<Ledger>>,
+    arrived: Arc<Notify>,
+    next_packet: u64,
+    _listening: JoinSet<()>,
+}
+
+impl Traffic {
+    /// Opens a receiving stream to every operating agent.
+    ///
+    /// - `agents`: a peer for the address of each node.
+    pub(crate) async fn listen(agents: &[Peer]) -> Result<Self, Status> {
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let arrived = Arc::new(Notify::new());
+        let mut listening = JoinSet::new();
+        for agent in agents {
+            let request = v1::ReceivePacketsRequest { node: String::new() };
+            let mut client = OperatingAgentServiceClient::new(agent.channel());
+            let mut stream = client.receive_packets(request).await?.into_inner();
+            let (ledger, arrived) = (Arc::clone(&ledger), Arc::clone(&arrived));
+            listening.spawn(async move {
+                while let Ok(Some(message)) = stream.message().await {
+                    note(&ledger, message.packets);
+                    arrived.notify_one();
+                }
+            });
+        }
+        let agents = agents.iter().map(|peer| (peer.address().to_owned(), peer.clone())).collect();
+        // Packet 0 is kept for probes that are not counted.
+        Ok(Self { agents, ledger, arrived, next_packet: 1, _listening: listening })
+    }
+
+    /// Sends from up to `senders` members of every group, spread over the ranks, and counts.
+    pub(crate) async fn round(
+        &mut self,
+        groups: &[v1::Group],
+        senders: usize,
+        patience: Option<Duration>,
+    ) -> Round {
+        let started = Instant::now();
+        let first = self.next_packet;
+        let plan = plan(groups, senders);
+        self.next_packet += u64::try_from(plan.len()).expect("a count fits 64 bits");
+        let mut round = Round {
+            packets: plan.len(),
+            expected: plan.iter().map(|(sent, _)| sent.expected.len()).sum(),
+            ..Round::default()
+        };
+        let before = self.ledger().total;
+        self.send_all(first, &plan, &mut round).await;
+        self.wait_for(before + round.expected, patience.unwrap_or(PATIENCE)).await;
+        round.elapsed = started.elapsed();
+        tokio::time::sleep(QUIET).await;
+        self.settle(first, plan, &mut round);
+        round
+    }
+
+    async fn send_all(&self, first: u64, plan: &[(Sent, String)], round: &mut Round) {
+        let mut tasks = JoinSet::new();
+        let mut answers = Vec::new();
+        for (number, (sent, address)) in (first..).zip(plan) {
+            let Some(peer) = self.agents.get(address) else {
+                round.complain(format!("no operating agent at {address}"));
+                continue;
+            };
+            let mut client = OperatingAgentServiceClient::new(peer.channel());
+            let request = v1::SendPacketRequest {
+                node: sent.sender.0.clone(),
+                group: sent.group.clone(),
+                process: sent.sender.1.clone(),
+                payload: number.to_be_bytes().to_vec(),
+            };
+            tasks.spawn(async move { client.send_packet(request).await.map(|_| ()) });
+            if tasks.len() >= SENDS_AT_ONCE {
+                answers.extend(tasks.join_next().await);
+            }
+        }
+        while let Some(answer) = tasks.join_next().await {
+            answers.push(answer);
+        }
+        for status in answers.into_iter().flatten().filter_map(Result::err) {
+            round.complain(format!("send refused: {}", status.message()));
+        }
+    }
+
+    /// Waits until so many copies have arrived in all, or nothing more comes.
+    async fn wait_for(&self, total: usize, patience: Duration) {
+        while self.ledger().total < total {
+            if tokio::time::timeout(patience, self.arrived.notified()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn settle(&self, first: u64, plan: Vec<(Sent, String)>, round: &mut Round) {
+        let mut ledger = self.ledger();
+        for (number, (sent, _)) in (first..).zip(plan) {
+            let mut copies = ledger.copies.remove(&number).unwrap_or_default();
+            let group = &sent.group;
+            for receiver in sent.expected {
+                let (node, process) = (&receiver.0, &receiver.1);
+                match copies.remove(&receiver) {
+                    Some(1) => round.delivered += 1,
+                    Some(count) => {
+                        round.complain(format!("{group}: {node}/{process} got {count} copies"));
+                    }
+                    None => round.complain(format!("{group}: {node}/{process} got nothing")),
+                }
+            }
+            for (node, process) in copies.into_keys() {
+                round.complain(format!("{group}: {node}/{process} must not get anything"));
+            }
+        }
+        // Late copies of packets of this round would otherwise count for the next one.
+        ledger.copies.retain(|number, _| *number >= self.next_packet);
+    }
+
+    fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who sends and who must receive; the address is that of the sender's agent.
+fn plan(groups: &[v1::Group], senders: usize) -> Vec<(Sent, String)> {
+    let mut plan = Vec::new();
+    for group in groups {
+        let count = group.members.len();
+        let chosen = senders.min(count);
+        for turn in 0..chosen {
+            let index = turn * count / chosen;
+            let sender = &group.members[index];
+            let receiver = |member: &v1::Member| (member.node.clone(), member.process.clone());
+            let others = group.members.iter().enumerate().filter(|(at, _)| *at != index);
+            let sent = Sent {
+                group: group.name.clone(),
+                sender: receiver(sender),
+                expected: others.map(|(_, member)| receiver(member)).collect(),
+            };
+            plan.push((sent, sender.address.clone()));
+        }
+    }
+    plan
+}
+
+fn note(ledger: &Mutex<Ledger>, packets: Vec<v1::ReceivedPacket>) {
+    let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    for packet in packets {
+        let number = packet.payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        if number > 0 {
+            ledger.total += 1;
+            let receiver = (packet.node, packet.process);
+            *ledger.copies.entry(number).or_default().entry(receiver).or_default() += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(members: u32) -> v1::Group {
+        let member = |pn: u32| v1::Member {
+            pn,
+            node: format!("n{pn}"),
+            process: "p0".to_owned(),
+            ..Default::default()
+        };
+        v1::Group { members: (0..members).map(member).collect(), ..Default::default() }
+    }
+
+    #[test]
+    fn senders_are_spread_over_the_ranks_and_do_not_hear_themselves() {
+        let plan = plan(&[group(10)], 3);
+        let senders: Vec<&str> = plan.iter().map(|(sent, _)| sent.sender.0.as_str()).collect();
+        assert_eq!(senders, ["n0", "n3", "n6"]);
+        assert!(plan.iter().all(|(sent, _)| sent.expected.len() == 9));
+        assert!(plan.iter().all(|(sent, _)| !sent.expected.contains(&sent.sender)));
+    }
+
+    #[test]
+    fn a_group_of_one_sends_to_nobody() {
+        assert_eq!(plan(&[group(1)], 3).len(), 1);
+        assert!(plan(&[group(0)], 3).is_empty());
+    }
+}

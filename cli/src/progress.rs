@@ -1,0 +1,41 @@
+//! Progress bars on long work, only when standard error is a terminal.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that counts steps.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Starts a bar of so many steps.
+    #[must_use]
+    pub fn new(title: &'static str, steps: usize) -> Self {
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        let bar = ProgressBar::with_draw_target(Some(steps), target);
+        if let Ok(style) = ProgressStyle::with_template("{msg:10} {wide_bar} {pos}/{len} {per_sec}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_message(title);
+        Self { bar }
+    }
+
+    /// Counts one step.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls to a running control plane, one short-lived runtime per command.
+
+use std::future::Future;
+
+use anyhow::{Context, anyhow};
+use fabricast_proto::v1;
+use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::route_service_client::RouteServiceClient;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::Peer;
+use fabricast_topology::{Graph, ibnetdiscover};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::args::ServerArgs;
+use crate::failure::Failure;
+
+/// Groups asked for at once when a list is read.
+const PAGE: u32 = 1000;
+
+/// A running control plane.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    peer: Peer,
+}
+
+/// Runs one command's calls to their end.
+///
+/// # Errors
+///
+/// Those of the calls, or that no runtime could be started.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    runtime.block_on(work)
+}
+
+impl Remote {
+    /// Prepares calls to the server that the arguments name.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed.
+    pub fn new(server: &ServerArgs) -> Result<Self, Failure> {
+        Self::at(&server.server)
+    }
+
+    /// Prepares calls to the server at `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed.
+    pub fn at(address: &str) -> Result<Self, Failure> {
+        Ok(Self { peer: Peer::new(address)? })
+    }
+
+    /// Calls of the topology information center.
+    #[must_use]
+    pub fn tic(&self) -> TicServiceClient<Channel> {
+        TicServiceClient::new(self.peer.channel())
+    }
+
+    /// Calls of the operating agents.
+    #[must_use]
+    pub fn agent(&self) -> OperatingAgentServiceClient<Channel> {
+        OperatingAgentServiceClient::new(self.peer.channel())
+    }
+
+    /// Calls of the switch agent.
+    #[must_use]
+    pub fn switches(&self) -> SwitchAgentServiceClient<Channel> {
+        SwitchAgentServiceClient::new(self.peer.channel())
+    }
+
+    /// Calls of the emulated fabric.
+    #[must_use]
+    pub fn fabric(&self) -> FabricServiceClient<Channel> {
+        FabricServiceClient::new(self.peer.channel())
+    }
+
+    /// Calls of the route service.
+    #[must_use]
+    pub fn router(&self) -> RouteServiceClient<Channel> {
+        RouteServiceClient::new(self.peer.channel())
+    }
+
+    /// Turns a status into a failure that says which server it came from.
+    pub fn failed(&self, status: Status) -> Failure {
+        let address = self.peer.address();
+        if status.code() == Code::Unavailable && fabricast_rpc::reason_of(&status).is_none() {
+            return anyhow!(status)
+                .context(format!("no control plane answers at {address}"))
+                .into();
+        }
+        anyhow!(status).context(format!("server {address}")).into()
+    }
+
+    /// All groups, page by page.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call.
+    pub async fn groups(&self, with_members: bool) -> Result<Vec<v1::Group>, Failure> {
+        let mut groups = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = v1::ListGroupsRequest { page_size: PAGE, page_token, with_members };
+            let page =
+                self.tic().list_groups(request).await.map_err(|status| self.failed(status))?;
+            let page = page.into_inner();
+            groups.extend(page.groups);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(groups);
+            }
+        }
+    }
+
+    /// All nodes, page by page.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call.
+    pub async fn nodes(&self) -> Result<Vec<v1::Node>, Failure> {
+        let mut nodes = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = v1::ListNodesRequest { page_size: PAGE, page_token };
+            let page =
+                self.tic().list_nodes(request).await.map_err(|status| self.failed(status))?;
+            let page = page.into_inner();
+            nodes.extend(page.nodes);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    /// The topology that the TIC serves.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call, or that what came is no topology.
+    pub async fn graph(&self) -> Result<Graph, Failure> {
+        let answer = self.tic().download_topology(v1::DownloadTopologyRequest {}).await;
+        let mut stream = answer.map_err(|status| self.failed(status))?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(part) = stream.message().await.map_err(|status| self.failed(status))? {
+            bytes.extend(part.chunk);
+        }
+        let text = String::from_utf8(bytes).context("topology of the TIC")?;
+        Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
+    }
+}
