@@ -146,10 +146,10 @@ impl MgidAllocator {
         for (spt, (load, merges)) in (0u32..).zip(self.load.iter().zip(&on_tree)) {
             let breaches = of_color[(spt / per_color) as usize] - only_on[spt as usize];
             let key = [breaches, *merges, *load, spt];
-            if best.is_none_or(|(other, _)| key < other) {
-                if let Some(mgid) = self.free_mgid(spt) {
-                    best = Some((key, Choice { mgid, breaches, merges: *merges }));
-                }
+            if best.is_none_or(|(other, _)| key < other)
+                && let Some(mgid) = self.free_mgid(spt)
+            {
+                best = Some((key, Choice { mgid, breaches, merges: *merges }));
             }
         }
         best.map(|(_, choice)| choice)

@@ -171,10 +171,10 @@ struct Staged {
 
 /// Gives what is in one rising list and not in another.
 fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
-    let mut rest = other;
+    let mut other = other.iter().peekable();
     let is_missing = |at: &&u32| {
-        rest = &rest[rest.partition_point(|one| one < *at)..];
-        rest.first() != Some(*at)
+        while other.next_if(|one| one < at).is_some() {}
+        other.peek() != Some(at)
     };
     list.iter().filter(is_missing).copied().collect()
 }
@@ -440,7 +440,9 @@ impl Engine {
             (None, None) => {}
             (Some(slot), None) => {
                 let group = self.registry.remove(slot);
-                self.move_memberships(slot, &group.members, &[]);
+                if let Some(lists) = &mut self.memberships {
+                    group.members.iter().for_each(|seat| lists.remove(*seat, slot));
+                }
                 if group.displaced.is_some() {
                     self.placement.forget_displaced(round);
                     self.trees.add(group.placed);
@@ -463,20 +465,16 @@ impl Engine {
         let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
         let group = self.registry.get_mut(slot);
         self.trees.add(group.placed);
-        let before = std::mem::replace(&mut group.members, members.clone());
-        self.move_memberships(slot, &before, &members);
-        without(&members, &before)
-    }
-
-    fn move_memberships(&mut self, slot: u32, before: &[u32], now: &[u32]) {
-        if let Some(lists) = &mut self.memberships {
-            for seat in without(before, now) {
-                lists.remove(seat, slot);
-            }
-            for seat in without(now, before) {
-                lists.insert(seat, slot);
-            }
+        let before = std::mem::replace(&mut group.members, members);
+        let Some(lists) = &mut self.memberships else { return Vec::new() }; // nobody will ask
+        let gained = without(&group.members, &before);
+        for seat in without(&before, &group.members) {
+            lists.remove(seat, slot);
         }
+        for seat in &gained {
+            lists.insert(*seat, slot);
+        }
+        gained
     }
 
     /// Looks whether a changed group on its home tree could be displaced or displace another.
@@ -538,6 +536,6 @@ impl Engine {
             groups.sort_unstable_by_key(|(mgid, _)| *mgid);
         }
         let tree = self.fabric.tree(spt);
-        (!groups.is_empty()).then(|| self.loom.weave(&self.fabric, tree, groups.into_iter()))
+        (!groups.is_empty()).then(|| self.loom.weave(&self.fabric, tree, &groups))
     }
 }

@@ -209,14 +209,22 @@ fn number(field: &str, value: &Value, most: u32) -> Result<u32, FormatProblem> {
 fn text(field: &str, value: Value) -> Result<String, FormatProblem> {
     match value {
         Value::String(text) => Ok(text),
-        other => Err(bad(field, "a string", &other)),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_)) => Err(bad(field, "a string", &other)),
     }
 }
 
 fn list(field: &str, value: Value) -> Result<Vec<Value>, FormatProblem> {
     match value {
         Value::Array(items) => Ok(items),
-        other => Err(bad(field, "a list", &other)),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Object(_)) => Err(bad(field, "a list", &other)),
     }
 }
 

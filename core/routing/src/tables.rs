@@ -10,12 +10,41 @@ use crate::plan::{Plan, VirtualGroup};
 /// per-switch tables a switch gets all of them in one row, and never sends back where a packet came from.
 #[must_use]
 pub fn table_entries(graph: &Graph, plan: &Plan) -> Vec<TableEntry> {
-    let mut entries = Vec::new();
+    let tables = plan.space().tables();
+    // Colors rise from virtual group to virtual group, so that a place per table sorts the rows.
+    let mut places = vec![0u32; graph.port_count() + 1];
     for group in plan.virtual_groups() {
-        expand(graph, plan.space().tables(), &group, |entry| entries.push(entry));
+        each_table(graph, tables, group.ports, |table| places[table + 1] += 1);
     }
-    entries.sort_unstable_by_key(key);
+    let mut count = 0;
+    for place in &mut places {
+        count += *place;
+        *place = count;
+    }
+    let none = TableEntry { switch: SwitchId(0), in_port: 0, color: 0, out: PortSet::EMPTY };
+    let mut entries = vec![none; count as usize];
+    for group in plan.virtual_groups() {
+        expand(graph, tables, &group, |entry| {
+            let first = graph.port(entry.switch, entry.in_port.max(1)).expect("a port of the tree");
+            let place = &mut places[first.index()];
+            entries[*place as usize] = entry;
+            *place += 1;
+        });
+    }
     entries
+}
+
+/// Names the tables a tree has rows in: its ports, or for per-switch tables the first ports of its switches.
+fn each_table(graph: &Graph, tables: TableKind, ports: &[PortId], mut each: impl FnMut(usize)) {
+    match tables {
+        TableKind::PerPort => ports.iter().for_each(|port| each(port.index())),
+        TableKind::PerSwitch => {
+            for ports in ports.chunk_by(|a, b| graph.switch_of(*a) == graph.switch_of(*b)) {
+                let first = graph.port(graph.switch_of(ports[0]), 1);
+                each(first.expect("it has ports").index());
+            }
+        }
+    }
 }
 
 /// Writes out the table rows of one virtual group, rising by switch and input port.
@@ -40,10 +69,14 @@ pub(crate) fn expand_ports(
 ) {
     for ports in ports.chunk_by(|a, b| graph.switch_of(*a) == graph.switch_of(*b)) {
         let switch = graph.switch_of(ports[0]);
-        let all: PortSet = ports.iter().map(|port| graph.port_number(*port)).collect();
+        let first = ports[0].0 + 1 - u32::from(graph.port_number(ports[0]));
+        let number = |port: &PortId| {
+            u8::try_from(port.0 + 1 - first).expect("a switch has at most 255 ports")
+        };
+        let all: PortSet = ports.iter().map(number).collect();
         match tables {
             TableKind::PerPort => {
-                for in_port in all.iter() {
+                for in_port in ports.iter().map(number) {
                     each(TableEntry { switch, in_port, color, out: all.without(in_port) });
                 }
             }

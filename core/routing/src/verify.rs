@@ -278,8 +278,8 @@ impl Walker<'_> {
             Senders::OnePerSwitch => senders.dedup_by_key(|(port, _)| switch(*port)),
             Senders::First => senders.truncate(1),
         }
-        for (port, from) in senders {
-            self.send(group, round, port, from, notes);
+        for sender in senders {
+            self.send(group, round, sender, notes);
         }
     }
 
@@ -287,8 +287,7 @@ impl Walker<'_> {
         &mut self,
         group: &Group,
         round: u32,
-        port: u32,
-        from: EndpointId,
+        (port, from): (u32, EndpointId),
         notes: &mut Notes<'_>,
     ) {
         if self.packet == u32::MAX {

@@ -13,39 +13,40 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, TableKind};
 
 fn fabric() -> Arc<Graph> {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nendpoints_per_leaf = 2\nlanes0 = 2";
-    Arc::new(TopologySpec::parse(text).unwrap().generate().unwrap())
+    Arc::new(TopologySpec::parse(text).expect("valid").generate().expect("valid"))
 }
 
 fn engine(graph: &Arc<Graph>, tables: TableKind) -> Engine {
-    let fat_tree = Arc::new(FatTree::detect(graph).unwrap());
-    let mut engine =
-        Engine::new(graph.clone(), fat_tree, EngineOptions { colors: 4, tables }).unwrap();
+    let fat_tree = Arc::new(FatTree::detect(graph).expect("a fat tree"));
+    let mut engine = Engine::new(graph.clone(), fat_tree, EngineOptions { colors: 4, tables })
+        .expect("colors in range");
     let puts: Vec<Change> = (0..12u32)
         .map(|mgid| Change::Put {
             mgid: Mgid(mgid),
             members: (0..6).filter(|at| (at * 5 + mgid) % 3 != 0).map(EndpointId).collect(),
         })
         .collect();
-    engine.apply(&puts).unwrap();
+    engine.apply(&puts).expect("valid groups");
     let mut faults = Faults::new();
-    faults.fail_link(graph, graph.port(graph.find_switch("leaf0").unwrap(), 3).unwrap());
+    let leaf = graph.find_switch("leaf0").expect("it is generated");
+    faults.fail_link(graph, graph.port(leaf, 3).expect("a leaf has 6 ports"));
     faults.fail_endpoint(EndpointId(5));
     engine.set_faults(faults);
     engine
 }
 
 fn groups_problem(text: &str) -> (usize, FormatProblem) {
-    let error = read_groups(text, &fabric()).unwrap_err();
+    let error = read_groups(text, &fabric()).expect_err("the text is wrong");
     (error.line, error.problem)
 }
 
 fn routes_problem(text: &str) -> (usize, FormatProblem) {
-    let error = read_routes(text, &fabric()).unwrap_err();
+    let error = read_routes(text, &fabric()).expect_err("the text is wrong");
     (error.line, error.problem)
 }
 
 fn tables_problem(text: &str, tables: TableKind) -> (usize, String) {
-    let error = read_tables(text, &fabric(), tables, 4).unwrap_err();
+    let error = read_tables(text, &fabric(), tables, 4).expect_err("the text is wrong");
     (error.line, error.problem.to_string())
 }
 

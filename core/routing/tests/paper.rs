@@ -17,20 +17,21 @@ use fabricast_topology::{FatTree, Graph, TableKind};
 fn fabric() -> &'static (Arc<Graph>, Arc<FatTree>) {
     static FABRIC: OnceLock<(Arc<Graph>, Arc<FatTree>)> = OnceLock::new();
     FABRIC.get_or_init(|| {
-        let graph = TopologySpec::paper().generate().unwrap();
-        let fat_tree = FatTree::detect(&graph).unwrap();
+        let graph = TopologySpec::paper().generate().expect("a valid description");
+        let fat_tree = FatTree::detect(&graph).expect("a fat tree");
         (Arc::new(graph), Arc::new(fat_tree))
     })
 }
 
 fn engine(tables: TableKind, colors: u16) -> Engine {
     let (graph, fat_tree) = fabric();
-    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions { colors, tables }).unwrap()
+    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions { colors, tables })
+        .expect("colors in range")
 }
 
 fn lines(grid: Grid, plan: LayerPlan) -> Vec<PatternGroup> {
     let engine = engine(TableKind::PerPort, 32);
-    grid_groups(&grid, false, plan, engine.layout().space(), 32_768).unwrap()
+    grid_groups(&grid, false, plan, engine.layout().space(), 32_768).expect("it fits")
 }
 
 /// Routes the groups, checks every rule with packets and gives the figures.
@@ -41,7 +42,7 @@ fn route(groups: Vec<PatternGroup>) -> Metrics {
         .into_iter()
         .map(|group| Change::Put { mgid: group.mgid, members: group.members })
         .collect();
-    engine.apply(&puts).unwrap();
+    engine.apply(&puts).expect("valid groups");
     assert_eq!((engine.plan().moved().len(), engine.plan().unrouted().len()), (0, 0));
     let options =
         Options { colors: 32, tables: TableKind::PerPort, senders: Senders::First, list: 3 };
@@ -54,7 +55,7 @@ fn route(groups: Vec<PatternGroup>) -> Metrics {
 }
 
 fn cube(x: u32, y: u32, z: u32, per_endpoint: u32, plan: LayerPlan) -> Metrics {
-    route(lines(Grid::cube(x, y, z, per_endpoint).unwrap(), plan))
+    route(lines(Grid::cube(x, y, z, per_endpoint).expect("a valid grid"), plan))
 }
 
 /// §4.1: the fabric has 40 448 nodes, and 32 colors give 512 conflict-free spanning trees.

@@ -43,16 +43,16 @@ impl Loom {
     }
 
     /// Weaves groups, rising by MGID, that all have the links they need on this spanning tree.
-    pub(super) fn weave<'a>(
+    pub(super) fn weave(
         &mut self,
         fabric: &Fabric,
         tree: &SpanningTree,
-        groups: impl Iterator<Item = (Mgid, &'a [u32])>,
+        groups: &[(Mgid, &[u32])],
     ) -> TreePlan {
         self.parents.clear();
         self.owned.clear();
-        let (mut planned, mut cut_off) = (Vec::new(), Vec::new());
-        for (mgid, members) in groups {
+        let (mut planned, mut cut_off) = (Vec::with_capacity(groups.len()), Vec::new());
+        for (mgid, members) in groups.iter().copied() {
             self.footprint.trace(fabric, members);
             let live = dense(self.footprint.live(members).len());
             planned.push(PlannedGroup { mgid, virtual_group: VirtualGroupId(mgid.0), live });
@@ -137,7 +137,8 @@ impl Loom {
                 owned[root] += std::mem::take(&mut owned[at]);
             }
         }
-        let (mut virtual_groups, mut merged_end, mut ports_end) = (Vec::new(), 0, 0);
+        let mut virtual_groups = Vec::with_capacity(parents.len());
+        let (mut merged_end, mut ports_end) = (0, 0);
         for at in 0..parents.len() {
             if parents[at] as usize == at {
                 let (merged, ports) = (merged_count[at], owned[at]);

@@ -206,7 +206,11 @@ fn read_record(
 fn read_tree(value: Value, graph: &Graph) -> Result<TreeRecord, FormatProblem> {
     let mut fields = match value {
         Value::Object(fields) => Fields(fields),
-        other => return Err(super::bad("trees", "a list of objects", &other)),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)) => return Err(super::bad("trees", "a list of objects", &other)),
     };
     let root = read_switch("root", fields.text("root")?, graph)?;
     let links = fields.list("links")?.into_iter().map(|link| read_link(link, graph));

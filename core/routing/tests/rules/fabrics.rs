@@ -24,7 +24,7 @@ impl Fabric {
 
     pub(crate) fn engine(&self, colors: u16, tables: TableKind) -> Engine {
         let options = EngineOptions { colors, tables };
-        Engine::new(self.graph.clone(), self.fat_tree.clone(), options).unwrap()
+        Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("colors in range")
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
 /// Turns random numbers into faults of a fabric, links most often.
 pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
     let mut faults = Faults::new();
-    let below = |at: u32, count: usize| at % u32::try_from(count).unwrap();
+    let below = |at: u32, count: usize| at % u32::try_from(count).expect("a small fabric");
     for (kind, at) in picks {
         match kind {
             0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
@@ -109,7 +109,8 @@ pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
 
 /// Makes one step; changes that make no sense as the groups are now are left out.
 pub(crate) fn make(engine: &mut Engine, graph: &Graph, step: &Step) {
-    let endpoint = |at: u32| EndpointId(at % u32::try_from(graph.endpoint_count()).unwrap());
+    let endpoint =
+        |at: u32| EndpointId(at % u32::try_from(graph.endpoint_count()).expect("a small fabric"));
     let change = match step {
         Step::Faults(picks) => return engine.set_faults(faults_of(graph, picks)),
         Step::Put(mgid, members) => {
@@ -135,5 +136,5 @@ pub(crate) fn make(engine: &mut Engine, graph: &Graph, step: &Step) {
             None => return,
         },
     };
-    engine.apply(&[change]).unwrap();
+    engine.apply(&[change]).expect("a change that makes sense");
 }

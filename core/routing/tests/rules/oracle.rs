@@ -31,7 +31,10 @@ pub(crate) struct Oracle<'a> {
 
 impl Oracle<'_> {
     fn leaf(&self, endpoint: EndpointId) -> u32 {
-        self.fabric.fat_tree.leaf_of_endpoint(endpoint).unwrap()
+        self.fabric
+            .fat_tree
+            .leaf_of_endpoint(endpoint)
+            .expect("the oracle asks only for what exists")
     }
 
     fn is_live(&self, port: PortId) -> bool {
@@ -45,7 +48,9 @@ impl Oracle<'_> {
         for member in members {
             if fat_tree.leaf_of_endpoint(*member).is_none() {
                 cut_off.insert(*member, CutOffReason::NotOnLeaf);
-            } else if !self.is_live(graph.attachment(*member).unwrap()) {
+            } else if !self
+                .is_live(graph.attachment(*member).expect("the oracle asks only for what exists"))
+            {
                 cut_off.insert(*member, CutOffReason::LinkDown);
             } else {
                 live.insert(*member);
@@ -75,7 +80,9 @@ impl Oracle<'_> {
             return Some(ports);
         }
         let mut ups = Vec::new();
-        ports.extend(live.iter().map(|member| graph.attachment(*member).unwrap()));
+        ports.extend(live.iter().map(|member| {
+            graph.attachment(*member).expect("the oracle asks only for what exists")
+        }));
         let leaves: BTreeSet<u32> = live.iter().map(|member| self.leaf(*member)).collect();
         let cns: BTreeSet<u32> = leaves.iter().map(|leaf| fat_tree.cn_of_leaf(*leaf)).collect();
         let blocks: BTreeSet<u32> = cns.iter().map(|cn| fat_tree.block_of_cn(*cn)).collect();
@@ -107,7 +114,14 @@ impl Oracle<'_> {
         mgids.sort();
         let members: BTreeMap<Mgid, Member> = mgids
             .iter()
-            .map(|mgid| (*mgid, self.split(&self.engine.members(*mgid).unwrap())))
+            .map(|mgid| {
+                (
+                    *mgid,
+                    self.split(
+                        &self.engine.members(*mgid).expect("the oracle asks only for what exists"),
+                    ),
+                )
+            })
             .collect();
         let mut placed: BTreeMap<Mgid, u32> = BTreeMap::new();
         let feasible = |placed: &BTreeMap<Mgid, u32>, mgid: Mgid, spt: u32| {
@@ -156,7 +170,9 @@ impl Oracle<'_> {
         let layout = self.engine.layout();
         let mut families: Vec<(u32, BTreeSet<u32>, Tree)> = Vec::new();
         for (mgid, spt) in placed {
-            let tree = self.tree(&layout.tree(*spt), &members[mgid].live).unwrap();
+            let tree = self
+                .tree(&layout.tree(*spt), &members[mgid].live)
+                .expect("the oracle asks only for what exists");
             let mut family = (*spt, BTreeSet::from([mgid.0]), tree);
             let meets = |a: &Tree, b: &Tree| match layout.space().tables() {
                 TableKind::PerPort => !a.is_disjoint(b),
@@ -172,7 +188,7 @@ impl Oracle<'_> {
             families.push(family);
         }
         for (spt, groups, ports) in families {
-            let id = *groups.first().unwrap();
+            let id = *groups.first().expect("the oracle asks only for what exists");
             for mgid in groups {
                 let cut_off = members[&Mgid(mgid)].cut_off.clone();
                 answer.groups.insert(mgid, (spt, id, cut_off));

@@ -1,0 +1,126 @@
+//! The engine's budgets on the paper's fabric: batch, one change, one dead link.
+
+use std::sync::Arc;
+
+use divan::Bencher;
+use fabricast_routing::verify::{Options, Senders, verify};
+use fabricast_routing::{
+    Change, Engine, EngineOptions, Grid, LayerPlan, grid_groups, metrics, table_entries,
+};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
+
+fn main() {
+    divan::main();
+}
+
+/// An engine without groups, and the 8 900 groups of 100x50x26 with 4 processes per endpoint.
+fn paper() -> (Arc<Graph>, Engine, Vec<Change>) {
+    let graph = Arc::new(TopologySpec::paper().generate().expect("a valid description"));
+    let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
+    let options = EngineOptions { colors: 32, tables: TableKind::PerPort };
+    let engine = Engine::new(graph.clone(), fat_tree, options).expect("32 colors are fine");
+    let grid = Grid::cube(100, 50, 26, 4).expect("a valid grid");
+    let space = engine.layout().space();
+    let groups = grid_groups(&grid, false, LayerPlan::Compact, space, 32_768).expect("it fits");
+    let puts =
+        groups.into_iter().map(|group| Change::Put { mgid: group.mgid, members: group.members });
+    (graph, engine, puts.collect())
+}
+
+fn loaded() -> (Arc<Graph>, Engine, Vec<Change>) {
+    let (graph, mut engine, puts) = paper();
+    engine.apply(&puts).expect("valid groups");
+    (graph, engine, puts)
+}
+
+/// Budget: 25 ms.
+#[divan::bench(sample_count = 20)]
+fn batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
+    let (_, engine, puts) = paper();
+    bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
+        engine.apply(&puts).expect("valid groups");
+        engine
+    });
+}
+
+/// Budget: 5 us median.
+#[divan::bench(sample_count = 2_000)]
+fn one_join(bencher: Bencher<'_, '_>) {
+    one_change(bencher, true);
+}
+
+/// Budget: 5 us median.
+#[divan::bench(sample_count = 2_000)]
+fn one_leave(bencher: Bencher<'_, '_>) {
+    one_change(bencher, false);
+}
+
+/// Times every second step of join, leave, join, ... over all groups in turn.
+fn one_change(bencher: Bencher<'_, '_>, time_join: bool) {
+    let (_, mut engine, puts) = loaded();
+    let endpoint = EndpointId(32_700); // in no group yet
+    let engine = std::cell::RefCell::new(&mut engine);
+    let mut turn = puts.iter().map(Change::mgid).cycle();
+    let current = std::cell::Cell::new(puts[0].mgid());
+    let apply = |change: Change| engine.borrow_mut().apply(&[change]).expect("a valid change");
+    let joined = std::cell::Cell::new(false);
+    bencher
+        .with_inputs(|| {
+            if joined.replace(false) {
+                apply(Change::Leave { mgid: current.get(), endpoint });
+            }
+            current.set(turn.next().expect("it cycles"));
+            if !time_join {
+                apply(Change::Join { mgid: current.get(), endpoint });
+            }
+            current.get()
+        })
+        .bench_local_values(|mgid| {
+            joined.set(time_join);
+            apply(if time_join {
+                Change::Join { mgid, endpoint }
+            } else {
+                Change::Leave { mgid, endpoint }
+            });
+        });
+}
+
+/// Budget: 5 ms. A leaf loses one of its up-links.
+#[divan::bench(sample_count = 20)]
+fn one_dead_link(bencher: Bencher<'_, '_>) {
+    let (graph, engine, _) = loaded();
+    let leaf = graph.switch_of(graph.attachment(EndpointId(1_000)).expect("it is connected"));
+    let up = graph.ports(leaf).nth(20).expect("a leaf has 32 ports in use");
+    let mut faults = Faults::new();
+    faults.fail_link(&graph, up);
+    bencher.with_inputs(|| (engine.clone(), faults.clone())).bench_local_values(
+        |(mut engine, faults)| {
+            engine.set_faults(faults);
+            engine
+        },
+    );
+}
+
+#[divan::bench(sample_count = 10)]
+fn all_table_rows(bencher: Bencher<'_, '_>) {
+    let (graph, engine, _) = loaded();
+    bencher.bench_local(|| table_entries(&graph, engine.plan()));
+}
+
+#[divan::bench(sample_count = 10)]
+fn all_figures(bencher: Bencher<'_, '_>) {
+    let (graph, engine, _) = loaded();
+    bencher.bench_local(|| metrics(&graph, engine.plan()));
+}
+
+/// All groups, a sender behind every leaf of every group.
+#[divan::bench(sample_count = 3)]
+fn verify_by_packets(bencher: Bencher<'_, '_>) {
+    let (graph, engine, _) = loaded();
+    let entries = table_entries(&graph, engine.plan());
+    let groups = engine.delivery_groups();
+    let (tables, senders) = (TableKind::PerPort, Senders::OnePerSwitch);
+    let options = Options { colors: 32, tables, senders, list: 1 };
+    bencher.bench_local(|| verify(&graph, engine.faults(), &groups, &entries, options));
+}
