@@ -9,10 +9,13 @@
 //! groups there are, not on how they came to be.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fabricast_topology::TableKind;
+use fixedbitset::FixedBitSet;
 use thiserror::Error;
 
+use crate::layers::{LayerSize, divide_colors};
 use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 
@@ -124,6 +127,60 @@ impl MgidAllocator {
     /// Cost: the spanning trees there are, and the groups of the members.
     #[must_use]
     pub fn choose(&self, members: &[u32]) -> Option<Choice> {
+        self.choose_among(members, 0..self.space.total())
+    }
+
+    /// Chooses MGIDs for many groups at once and takes note of them.
+    ///
+    /// One at a time, each group takes the least used color, and endpoints end up with so different colors that
+    /// a group of many finds none free. Known together, groups are first put into layers, each into the first
+    /// one that none of its members has a group in; layers get colors in proportion to their groups
+    /// ([`divide_colors`]) and the choice is made among these.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if a group names a member twice or no MGID is left; groups before it are noted.
+    pub fn choose_all(&mut self, groups: &[Vec<u32>]) -> Result<Vec<Choice>, AllocatorError> {
+        let layers = first_fit_layers(groups);
+        let ranges = self.layer_ranges(&layers);
+        let mut choices = Vec::with_capacity(groups.len());
+        for (members, layer) in groups.iter().zip(layers) {
+            let near =
+                ranges.get(layer).and_then(|range| self.choose_among(members, range.clone()));
+            let choice = match near {
+                Some(choice) if choice.breaches == 0 => Some(choice),
+                Some(_) | None => self.choose(members),
+            };
+            let choice = choice.ok_or(AllocatorError::Full)?;
+            self.insert(choice.mgid, members)?;
+            choices.push(choice);
+        }
+        Ok(choices)
+    }
+
+    /// Gives each layer its spanning trees; none at all if there are fewer colors than layers.
+    fn layer_ranges(&self, layers: &[usize]) -> Vec<Range<u32>> {
+        let mut sizes: Vec<LayerSize> = Vec::new();
+        for layer in layers {
+            if *layer >= sizes.len() {
+                sizes.resize(*layer + 1, LayerSize { dimension: 0, groups: 0 });
+            }
+            sizes[*layer].groups += 1;
+        }
+        if self.space.tables() == TableKind::PerSwitch {
+            return Vec::new(); // every spanning tree has an entry of its own
+        }
+        let colors = divide_colors(u32::from(self.space.colors()), &sizes).unwrap_or_default();
+        let mut end = 0;
+        let range = |colors: u32| {
+            let first = end;
+            end += colors * self.space.trees_per_color();
+            first..end
+        };
+        colors.into_iter().map(range).collect()
+    }
+
+    fn choose_among(&self, members: &[u32], trees: Range<u32>) -> Option<Choice> {
         let mut on_tree = vec![0u32; self.load.len()];
         let mut only_on = vec![0u32; self.load.len()]; // members that use the color on this tree only
         let mut of_color = vec![0u32; usize::from(self.space.colors())];
@@ -143,13 +200,14 @@ impl MgidAllocator {
             TableKind::PerSwitch => 1,
         };
         let mut best: Option<([u32; 4], Choice)> = None;
-        for (spt, (load, merges)) in (0u32..).zip(self.load.iter().zip(&on_tree)) {
+        for spt in trees {
+            let (load, merges) = (self.load[spt as usize], on_tree[spt as usize]);
             let breaches = of_color[(spt / per_color) as usize] - only_on[spt as usize];
-            let key = [breaches, *merges, *load, spt];
+            let key = [breaches, merges, load, spt];
             if best.is_none_or(|(other, _)| key < other)
                 && let Some(mgid) = self.free_mgid(spt)
             {
-                best = Some((key, Choice { mgid, breaches, merges: *merges }));
+                best = Some((key, Choice { mgid, breaches, merges }));
             }
         }
         best.map(|(_, choice)| choice)
@@ -183,6 +241,25 @@ impl MgidAllocator {
     }
 }
 
+/// Puts every group into the first layer that none of its members has a group in.
+fn first_fit_layers(groups: &[Vec<u32>]) -> Vec<usize> {
+    let endpoints = groups.iter().flatten().max().map_or(0, |last| *last as usize + 1);
+    let mut layers_of: Vec<FixedBitSet> = vec![FixedBitSet::new(); endpoints];
+    let mut taken = FixedBitSet::new();
+    let fit = |members: &Vec<u32>| {
+        taken.clear();
+        for member in members {
+            taken.union_with(&layers_of[*member as usize]);
+        }
+        let layer = taken.zeroes().next().unwrap_or(taken.len());
+        for member in members {
+            layers_of[*member as usize].grow_and_insert(layer);
+        }
+        layer
+    };
+    groups.iter().map(fit).collect()
+}
+
 /// Why a group cannot be noted as it is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AllocatorError {
@@ -198,6 +275,9 @@ pub enum AllocatorError {
         /// The MGID.
         mgid: Mgid,
     },
+    /// All MGIDs are taken.
+    #[error("no mgid is left")]
+    Full,
     /// The endpoint is a member already.
     #[error("group {}: endpoint {endpoint} is a member already", .mgid.0)]
     AlreadyMember {
@@ -264,6 +344,24 @@ mod tests {
             assert_eq!(choice.breaches, 0);
             allocator.insert(choice.mgid, &members).unwrap();
         }
+    }
+
+    #[test]
+    fn groups_known_together_find_colors_where_one_by_one_they_do_not() {
+        // A 12x12 grid with 3 processes to an endpoint: 48 endpoints, each in up to 5 groups.
+        let grid = crate::layers::Grid::plane(12, 12, 3).unwrap();
+        let groups: Vec<Vec<u32>> = grid.lines().map(|line| grid.endpoints_on(line)).collect();
+        let mut together = allocator(6, 2);
+        let choices = together.choose_all(&groups).unwrap();
+        assert!(choices.iter().all(|choice| choice.breaches == 0), "{choices:?}");
+        let mut single = allocator(6, 2);
+        let mut breaches = 0;
+        for members in &groups {
+            let choice = single.choose(members).unwrap();
+            breaches += choice.breaches;
+            single.insert(choice.mgid, members).unwrap();
+        }
+        assert!(breaches > 0, "else the layers are not needed");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! (a dead link, a color in use by a member elsewhere) move to another, by a rule that
 //! depends on groups and faults only; members that cannot be reached are left out and reported.
 
+mod change;
 mod fabric;
 mod footprint;
 mod placement;
@@ -22,12 +23,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
-use thiserror::Error;
 
 use crate::mgid::Mgid;
 use crate::plan::{Plan, TreePlan};
 use crate::spt::{Layout, LayoutError, MgidSpace};
 use crate::verify;
+pub use change::{Change, ChangeError, ChangeProblem};
 use fabric::Fabric;
 use footprint::Footprint;
 use placement::{Pending, Placement};
@@ -60,37 +61,6 @@ pub struct EngineOptions {
     pub tables: TableKind,
 }
 
-/// One change to the groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Makes a group, or gives it other members; once per group in a batch.
-    Put {
-        /// The group.
-        mgid: Mgid,
-        /// All its members, any order.
-        members: Vec<EndpointId>,
-    },
-    /// Adds a member to a group that exists.
-    Join {
-        /// The group.
-        mgid: Mgid,
-        /// The new member.
-        endpoint: EndpointId,
-    },
-    /// Takes a member out of a group.
-    Leave {
-        /// The group.
-        mgid: Mgid,
-        /// The member.
-        endpoint: EndpointId,
-    },
-    /// Removes a group.
-    Delete {
-        /// The group.
-        mgid: Mgid,
-    },
-}
-
 /// The tree of one group alone, as it lies in the tree of its virtual group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTree {
@@ -100,66 +70,6 @@ pub struct GroupTree {
     pub links: Vec<(PortId, PortId)>,
     /// The leaf ports of the live members, rising.
     pub member_ports: Vec<PortId>,
-}
-
-/// Why a batch is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("change {index}, group {mgid}: {problem}", mgid = .mgid.0)]
-pub struct ChangeError {
-    /// Position of the change in the batch, from 0.
-    pub index: usize,
-    /// Its group.
-    pub mgid: Mgid,
-    /// What is wrong with it.
-    pub problem: ChangeProblem,
-}
-
-/// What is wrong with a change.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ChangeProblem {
-    /// The MGID names no group.
-    #[error("mgid: there is no such group")]
-    UnknownGroup,
-    /// Two groups of one batch have one MGID.
-    #[error("mgid: two groups of one batch have it")]
-    PutTwice,
-    /// The fabric has no such endpoint.
-    #[error("endpoint {}: the fabric has no such endpoint", .endpoint.0)]
-    UnknownEndpoint {
-        /// The endpoint.
-        endpoint: EndpointId,
-    },
-    /// The list of members names an endpoint twice.
-    #[error("members: endpoint {} is listed twice", .endpoint.0)]
-    DuplicateMember {
-        /// The endpoint.
-        endpoint: EndpointId,
-    },
-    /// The endpoint that joins is a member already.
-    #[error("endpoint {}: it is a member already", .endpoint.0)]
-    AlreadyMember {
-        /// The endpoint.
-        endpoint: EndpointId,
-    },
-    /// The endpoint that leaves is not a member.
-    #[error("endpoint {}: it is not a member", .endpoint.0)]
-    NotMember {
-        /// The endpoint.
-        endpoint: EndpointId,
-    },
-}
-
-impl Change {
-    /// Gives the group that changes.
-    #[must_use]
-    pub const fn mgid(&self) -> Mgid {
-        match self {
-            Self::Put { mgid, .. }
-            | Self::Join { mgid, .. }
-            | Self::Leave { mgid, .. }
-            | Self::Delete { mgid } => *mgid,
-        }
-    }
 }
 
 /// What happens to a group in a batch.

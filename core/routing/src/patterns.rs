@@ -77,39 +77,43 @@ pub fn global_group(count: u32, endpoints: u32) -> Result<PatternGroup, PatternE
     Ok(PatternGroup { mgid: Mgid(0), name: "global".to_owned(), members })
 }
 
-/// Puts every process, `per_endpoint` to an endpoint, into one of `count` groups by chance; MGIDs 0, 1, ...
+/// Puts every process, `per_endpoint` to an endpoint, into one of `count` groups by chance.
 ///
-/// An endpoint is in a group once, however many of its processes are. The same seed gives the same groups.
+/// The groups are dealt out to as many layers as an endpoint has processes, and its first process takes a group of
+/// the first layer and so on, as C-MR4LMS §3.5 demands: no endpoint is in two groups of a layer. The same
+/// seed gives the same groups.
 ///
 /// # Errors
 ///
-/// [`PatternError`] if `count` is 0.
+/// [`PatternError`] if there are fewer groups than processes of an endpoint, or fewer colors.
 pub fn random_groups(
     count: u32,
     per_endpoint: u32,
     endpoints: u32,
     seed: u64,
+    space: &MgidSpace,
 ) -> Result<Vec<PatternGroup>, PatternError> {
-    if count == 0 {
-        return Err(PatternError::NoGroups);
+    if per_endpoint == 0 || count < per_endpoint {
+        return Err(PatternError::TooFewGroups { groups: count, per_endpoint });
     }
     let mut chance = SplitMix { state: seed };
-    let mut groups: Vec<PatternGroup> = (0..count)
-        .map(|mgid| PatternGroup {
-            mgid: Mgid(mgid),
-            name: format!("random/{mgid}"),
-            members: Vec::new(),
-        })
-        .collect();
+    let mut members = vec![Vec::new(); count as usize];
+    let groups_in = |layer: u32| (count - layer).div_ceil(per_endpoint); // layer, layer + P, ...
     for endpoint in (0..endpoints).map(EndpointId) {
-        for _ in 0..per_endpoint {
-            let members = &mut groups[chance.below(count) as usize].members;
-            if members.last() != Some(&endpoint) {
-                members.push(endpoint);
-            }
+        for layer in 0..per_endpoint {
+            let group = layer + chance.below(groups_in(layer)) * per_endpoint;
+            members[group as usize].push(endpoint);
         }
     }
-    Ok(groups)
+    let sizes: Vec<LayerSize> = (0..per_endpoint)
+        .map(|layer| LayerSize { dimension: 0, groups: groups_in(layer) })
+        .collect();
+    let layers: Vec<usize> = (0..count).map(|group| (group % per_endpoint) as usize).collect();
+    let mgids = assign_mgids(space, &sizes, &layers)?;
+    let made = (0u32..).zip(mgids.into_iter().zip(members)).map(|(group, (mgid, members))| {
+        PatternGroup { mgid, name: format!("random/{group}"), members }
+    });
+    Ok(made.collect())
 }
 
 fn line_name(line: Line) -> String {
@@ -152,9 +156,14 @@ pub enum PatternError {
         /// Endpoints there are.
         endpoints: u32,
     },
-    /// No group was asked for.
-    #[error("the number of groups is 0")]
-    NoGroups,
+    /// Every process of an endpoint needs a group of its own.
+    #[error("{groups} groups for {per_endpoint} processes per endpoint, need one or more for each")]
+    TooFewGroups {
+        /// Groups asked for.
+        groups: u32,
+        /// Processes of an endpoint.
+        per_endpoint: u32,
+    },
     /// The layers need more colors.
     #[error(transparent)]
     TooFewColors(#[from] TooFewColors),
@@ -203,11 +212,21 @@ mod tests {
 
     #[test]
     fn random_groups_hold_every_process_and_follow_the_seed() {
-        let groups = random_groups(10, 1, 500, 7).unwrap();
-        assert_eq!(groups.iter().map(|group| group.members.len()).sum::<usize>(), 500);
-        assert!(groups.iter().all(|group| group.members.len() > 20), "spread evenly");
-        assert_eq!(groups, random_groups(10, 1, 500, 7).unwrap());
-        assert_ne!(groups, random_groups(10, 1, 500, 8).unwrap());
+        let random = |seed| random_groups(10, 3, 500, seed, &space()).unwrap();
+        let groups = random(7);
+        assert_eq!(groups.iter().map(|group| group.members.len()).sum::<usize>(), 1_500);
+        assert!(groups.iter().all(|group| group.members.len() > 50), "spread evenly");
+        assert!(groups.iter().all(|group| group.members.is_sorted_by(|a, b| a < b)));
+        assert_eq!((groups, random(7) == random(8)), (random(7), false));
+    }
+
+    #[test]
+    fn no_endpoint_uses_a_color_in_two_random_groups() {
+        let mut used = BTreeSet::new();
+        for group in random_groups(100, 4, 500, 1, &space()).unwrap() {
+            let color = space().color(space().spt(group.mgid));
+            assert!(group.members.iter().all(|member| used.insert((*member, color))));
+        }
     }
 
     #[test]
@@ -217,7 +236,10 @@ mod tests {
             grid_groups(&grid, false, LayerPlan::Compact, &space(), 99),
             Err(PatternError::TooFewEndpoints { needed: 100, endpoints: 99 })
         );
-        assert_eq!(random_groups(0, 1, 9, 0), Err(PatternError::NoGroups));
+        assert_eq!(
+            random_groups(3, 4, 9, 0, &space()),
+            Err(PatternError::TooFewGroups { groups: 3, per_endpoint: 4 })
+        );
         assert_eq!(
             Grid::plane(3, 3, 3),
             Err(GridError::TooManyPerEndpoint { per_endpoint: 3, dimension: "x", size: 3 })

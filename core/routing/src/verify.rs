@@ -310,24 +310,21 @@ impl Walker<'_> {
             }
             let Some(row) = self.rows.find(port, group.color) else { continue };
             self.note_user(row, group.virtual_group, notes);
-            let stack = &mut self.stack;
-            for out in self.rows.outputs(row, port) {
-                match self.hops.from(out) {
-                    Hop::Nowhere => {}
-                    Hop::Switch(next) => stack.push(next),
-                    Hop::Endpoint(to) => {
-                        copies += 1;
-                        let to = EndpointId(to);
-                        let last = &mut self.reached[to.index()];
-                        if std::mem::replace(last, self.packet) == self.packet {
-                            notes.add(Violation::DeliveredTwice { mgid, from, to });
-                        } else if self.insiders[to.index()] != round {
-                            strangers += 1;
-                            notes.add(Violation::DeliveredToStranger { mgid, from, to });
-                        }
+            let Self { stack, hops, reached, insiders, packet, rows, .. } = self;
+            rows.outputs(row, port, |out| match hops.from(out) {
+                Hop::Nowhere => {}
+                Hop::Switch(next) => stack.push(next),
+                Hop::Endpoint(to) => {
+                    copies += 1;
+                    let to = EndpointId(to);
+                    if std::mem::replace(&mut reached[to.index()], *packet) == *packet {
+                        notes.add(Violation::DeliveredTwice { mgid, from, to });
+                    } else if insiders[to.index()] != round {
+                        strangers += 1;
+                        notes.add(Violation::DeliveredToStranger { mgid, from, to });
                     }
                 }
-            }
+            });
         }
         for to in group.members.iter().filter(|to| self.reached[to.index()] != self.packet) {
             notes.add(Violation::NotDelivered { mgid, from, to: *to });

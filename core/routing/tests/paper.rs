@@ -1,7 +1,8 @@
 //! Replays C-MR4LMS §4 on the paper's own fabric: 7 680 switches, 32 768 endpoints, 32 colors.
 //!
 //! Source: C-MR4LMS (Journal of Computer Research and Development 59(12), 2022), §4.2 and §4.3.
-//! Every plan is judged by packets too: one sender behind every leaf, every group.
+//! Every plan is judged by packets too: of every group a member behind each of its leaves sends, of
+//! the patterns with 4 processes per endpoint, which are too slow for that unoptimized, the first member.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -44,8 +45,8 @@ fn route(groups: Vec<PatternGroup>) -> Metrics {
         .collect();
     engine.apply(&puts).expect("valid groups");
     assert_eq!((engine.plan().moved().len(), engine.plan().unrouted().len()), (0, 0));
-    let options =
-        Options { colors: 32, tables: TableKind::PerPort, senders: Senders::First, list: 3 };
+    let senders = if engine.group_count() < 4_000 { Senders::OnePerSwitch } else { Senders::First };
+    let options = Options { colors: 32, tables: TableKind::PerPort, senders, list: 3 };
     let entries = table_entries(graph, engine.plan());
     let report = verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options);
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -122,12 +123,15 @@ fn wide_layers_merge_more() {
     assert_eq!(cube(256, 32, 16, 4, LayerPlan::Wide).max_tfi, 43);
 }
 
-/// §4.3.2: however many groups, at least 512 trees are left; each of 512 spanning trees carries one.
+/// §4.3.2: 1 000 random groups leave at least 512 trees, with 1 process per endpoint and with 4.
 #[test]
 fn a_thousand_random_groups_keep_512_trees() {
-    let groups = random_groups(1_000, 1, 32_768, 1).unwrap();
-    let figures = route(groups);
-    assert!(figures.trees >= 512, "{figures:?}");
+    let space = *engine(TableKind::PerPort, 32).layout().space();
+    for per_endpoint in [1, 4] {
+        let figures = route(random_groups(1_000, per_endpoint, 32_768, 1, &space).unwrap());
+        assert!(figures.trees >= 512, "{figures:?}");
+        assert_eq!((figures.groups, figures.max_tfi), (1_000, 2));
+    }
 }
 
 /// Spec, "Per-switch tables": the spanning-tree number is the entry; nothing of a group is lost by that.

@@ -93,7 +93,7 @@ pub(super) fn read_endpoint(
 
 /// Gives an MGID to every group that has none, in the order of the file, and lists all of them.
 ///
-/// The choice is that of [`MgidAllocator`]: it keeps endpoints from using a color on two spanning trees.
+/// The choice is that of [`MgidAllocator::choose_all`]: it keeps endpoints from using a color on two spanning trees.
 #[must_use]
 pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
     let numbers = |record: &GroupRecord| -> Vec<u32> {
@@ -104,16 +104,18 @@ pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
         let noted = allocator.insert(mgid, &numbers(record));
         noted.expect("a file names every MGID and member once");
     }
-    let chosen = records.iter().map(|record| {
-        record.mgid.unwrap_or_else(|| {
-            let members = numbers(record);
-            let choice = allocator.choose(&members).expect("fewer groups than MGIDs");
-            let noted = allocator.insert(choice.mgid, &members);
-            noted.expect("a chosen MGID is free, and members are named once");
-            choice.mgid
-        })
-    });
-    chosen.collect()
+    let open = records.iter().filter(|record| record.mgid.is_none());
+    let groups: Vec<Vec<u32>> = open.map(numbers).collect();
+    let chosen = allocator.choose_all(&groups);
+    let mut chosen =
+        chosen.expect("members are named once, and groups are fewer than MGIDs").into_iter();
+    let mgid = |record: &GroupRecord| {
+        record
+            .mgid
+            .or_else(|| chosen.next().map(|choice| choice.mgid))
+            .expect("one is chosen for each")
+    };
+    records.iter().map(mgid).collect()
 }
 
 #[derive(Serialize)]

@@ -127,14 +127,19 @@ impl Rows {
     }
 
     /// Walks the ports by which copies leave.
-    pub(super) fn outputs(&self, row: usize, in_port: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn outputs(&self, row: usize, in_port: u32, mut each: impl FnMut(u32)) {
         let SwitchId(switch) = self.keys[row].switch;
         let first = self.switch_port[switch as usize];
-        let mut out = self.outs[row];
-        if self.tables == TableKind::PerSwitch {
-            let number = u8::try_from(in_port - first + 1).expect("at most 255 ports");
-            out.remove(number);
+        let mut base = first.wrapping_sub(1); // physical numbers start at 1
+        for mut bits in self.outs[row].words() {
+            while bits != 0 {
+                let out = base.wrapping_add(bits.trailing_zeros());
+                bits &= bits - 1;
+                if self.tables == TableKind::PerPort || out != in_port {
+                    each(out);
+                }
+            }
+            base = base.wrapping_add(64);
         }
-        out.iter().map(move |number| first + u32::from(number) - 1)
     }
 }
