@@ -197,7 +197,7 @@ fn pattern(
         let (count, seed) = rest.split_once(':').ok_or_else(|| anyhow!("not random:N:SEED"))?;
         let count = count.parse().context("N")?;
         let seed = seed.parse().context("SEED")?;
-        return Ok(random_groups(count, args.processes, endpoints, seed)?);
+        return Ok(random_groups(count, args.processes, endpoints, seed, &space)?);
     }
     let sizes: Vec<u32> =
         text.split('x').map(str::parse).collect::<Result<_, _>>().context("not XxY or XxYxZ")?;
