@@ -9,7 +9,8 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    Change, Engine, EngineOptions, GroupPlan, LayoutError, Mgid, metrics, table_entries,
+    BrokenLink, Change, Displacement, Engine, EngineOptions, GroupPlan, LayoutError, Mgid, metrics,
+    table_entries,
 };
 use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, NotFatTree, Peer, PortId, SwitchId, TableKind,
@@ -117,7 +118,7 @@ impl Planner {
         // Deletions first: a new group may use the MGID of one that is gone.
         for gn in &again {
             if let Some(mgid) = self.planned.remove(gn) {
-                let gone = !mirror.groups.get(gn).is_some_and(|group| group.mgid == mgid.0);
+                let gone = mirror.groups.get(gn).is_none_or(|group| group.mgid != mgid.0);
                 if gone {
                     self.change(*gn, Change::Delete { mgid });
                 } else {
@@ -212,8 +213,23 @@ impl Planner {
     fn moved_reason(&self, mgid: Mgid) -> String {
         let moved = self.engine.plan().moved().iter().find(|moved| moved.mgid == mgid);
         moved.map_or_else(String::new, |moved| {
-            format!("moved from spanning tree {} to {}: {}", moved.from, moved.to, moved.why)
+            let why = self.displacement(&moved.why);
+            format!("moved from spanning tree {} to {}: {why}", moved.from, moved.to)
         })
+    }
+
+    /// Why a group is not at home, with the names of this fabric.
+    fn displacement(&self, why: &Displacement) -> String {
+        match why {
+            Displacement::TreeBroken { link: BrokenLink::Dead { port } } => {
+                format!("its tree needs the dead link at {}", self.graph.port_label(*port))
+            }
+            Displacement::ColorHeld { endpoint, by } => {
+                let name = self.graph.endpoint_name(*endpoint);
+                format!("member {name} uses this color on spanning tree {by}")
+            }
+            Displacement::TreeBroken { link: BrokenLink::Missing { .. } } => why.to_string(),
+        }
     }
 
     fn refusal(&self, gn: u64, group: &MirrorGroup) -> String {
@@ -221,7 +237,12 @@ impl Planner {
         let unrouted = unrouted.iter().find(|one| one.mgid.0 == group.mgid);
         match (self.refused.get(&gn), unrouted) {
             (Some(reason), _) => reason.clone(),
-            (None, Some(unrouted)) => unrouted.to_string(),
+            (None, Some(unrouted)) => format!(
+                "{}; of all spanning trees {} lack a link and {} have a color in use by a member",
+                self.displacement(&unrouted.why),
+                unrouted.broken,
+                unrouted.held
+            ),
             (None, None) => "not planned".to_owned(),
         }
     }
@@ -296,4 +317,98 @@ impl Planner {
 
 fn names_by_mgid(mirror: &Mirror) -> BTreeMap<u32, &String> {
     mirror.groups.values().map(|group| (group.mgid, &group.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricast_topology::spec::TopologySpec;
+
+    const FABRIC: &str = r#"
+        kind = "leaf-spine"
+        leaves = 2
+        spines = 2
+        endpoints_per_leaf = 4
+    "#;
+
+    fn planner() -> Planner {
+        let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
+        Planner::new(&graph, 2, TableKind::PerPort).unwrap()
+    }
+
+    fn group(mgid: u32, endpoints: &[&str]) -> MirrorGroup {
+        MirrorGroup {
+            name: format!("g{mgid}"),
+            mgid,
+            members_revision: 7,
+            endpoints: (0..).zip(endpoints.iter().map(|name| (*name).to_owned())).collect(),
+            ..MirrorGroup::default()
+        }
+    }
+
+    fn planned(groups: Vec<MirrorGroup>) -> (Planner, Mirror) {
+        let mut planner = planner();
+        let groups: BTreeMap<u64, MirrorGroup> = (1..).zip(groups).collect();
+        let gns: Vec<u64> = groups.keys().copied().collect();
+        let mut mirror = Mirror::default();
+        mirror.groups = groups;
+        planner.plan(&mirror, &gns);
+        (planner, mirror)
+    }
+
+    #[test]
+    fn groups_on_one_tree_that_meet_share_it_unless_one_is_exclusive() {
+        // Two colors with two trees each: MGIDs 0 and 4 stand for the same tree.
+        let (first, second) = (group(0, &["h0", "h4"]), group(4, &["h0", "h5"]));
+        let (planner, mirror) = planned(vec![first.clone(), second.clone()]);
+        let routes = planner.routes(&mirror);
+        assert_eq!(routes[&1].virtual_group, routes[&2].virtual_group);
+        assert_eq!(planner.explain(&mirror, "g4").unwrap().shares_with, ["g0"]);
+
+        let alone = MirrorGroup { exclusive: true, ..second };
+        let (planner, mirror) = planned(vec![first, alone]);
+        let routes = planner.routes(&mirror);
+        assert_eq!(routes[&1].state(), v1::RouteState::Routed);
+        assert_eq!(routes[&2].state(), v1::RouteState::UnicastOnly);
+        assert!(routes[&2].reason.starts_with("exclusive"), "{}", routes[&2].reason);
+    }
+
+    #[test]
+    fn a_group_of_one_endpoint_has_no_route_and_no_entries() {
+        let (planner, mirror) = planned(vec![group(3, &["h1", "h1"])]);
+        let route = &planner.routes(&mirror)[&1];
+        assert_eq!(route.state(), v1::RouteState::UnicastOnly);
+        assert_eq!(route.routed_revision, 7);
+        assert_eq!(planner.desired().len(), 0);
+    }
+
+    #[test]
+    fn a_dead_link_moves_the_group_and_its_healing_moves_it_back() {
+        let (mut planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
+        let home = planner.desired().clone();
+        let link = planner.explain(&mirror, "g0").unwrap().links;
+        let link = link.iter().find(|link| link.peer_port > 0).unwrap();
+        let name = v1::PortName { switch_name: link.switch_name.clone(), port: link.port };
+        let dead = planner.set_failed(&[v1::Element { kind: Some(Kind::Link(name)) }]);
+        assert!(dead.is_empty());
+        planner.plan(&mirror, &[]);
+        assert_ne!(*planner.desired(), home);
+        let route = &planner.routes(&mirror)[&1];
+        assert_eq!(route.state(), v1::RouteState::Routed);
+        assert!(route.reason.starts_with("moved"), "{}", route.reason);
+        planner.set_failed(&[]);
+        planner.plan(&mirror, &[]);
+        assert_eq!(*planner.desired(), home);
+    }
+
+    #[test]
+    fn a_deleted_group_makes_room_for_another_with_its_mgid() {
+        let (mut planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
+        mirror.groups.clear();
+        mirror.groups.insert(9, group(0, &["h1", "h5"]));
+        planner.plan(&mirror, &[1, 9]);
+        let routes = planner.routes(&mirror);
+        assert_eq!(routes.keys().collect::<Vec<_>>(), [&9]);
+        assert_eq!(routes[&9].state(), v1::RouteState::Routed);
+    }
 }
