@@ -41,13 +41,11 @@ impl Faults {
 
     /// Marks the link at a switch port dead, at both its ends; false if it was already.
     pub fn fail_link(&mut self, graph: &Graph, port: PortId) -> bool {
+        let was_live = self.ports.insert(port);
         if let Peer::Switch(other) = graph.peer(port) {
             self.ports.insert(other);
-            if other == port {
-                return true;
-            }
         }
-        self.ports.insert(port)
+        was_live
     }
 
     /// Marks the link at a switch port alive, at both its ends; false if it was already.
@@ -114,6 +112,7 @@ impl Faults {
 mod tests {
     use super::*;
     use crate::graph::tests::two_leaves_one_spine;
+    use crate::graph::{GraphBuilder, SwitchFacts};
 
     #[test]
     fn a_dead_link_is_dead_at_both_ends_and_heals_from_either() {
@@ -126,6 +125,18 @@ mod tests {
         assert!(!faults.port_is_live(&graph, up) && !faults.port_is_live(&graph, down));
         assert!(faults.heal_link(&graph, down));
         assert!(faults.is_empty() && faults.port_is_live(&graph, up));
+    }
+
+    #[test]
+    fn a_cable_from_a_port_to_itself_fails_once_and_heals_once() {
+        let mut builder = GraphBuilder::new();
+        let switch = builder.add_switch("S-0", "", 1, SwitchFacts::default());
+        let port = builder.port(switch, 1).unwrap();
+        builder.link(port, port).unwrap();
+        let graph = builder.build().unwrap();
+        let mut faults = Faults::new();
+        assert!(faults.fail_link(&graph, port) && !faults.fail_link(&graph, port));
+        assert!(faults.heal_link(&graph, port) && !faults.heal_link(&graph, port));
     }
 
     #[test]
