@@ -17,18 +17,21 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
-use crate::detector::{Detector, DetectorConfig, DetectorOutput};
+use crate::detector::Detector;
 use crate::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
 use crate::names::{Address, NodeName};
 use crate::record::GroupRecord;
 
+mod clock;
+mod interface;
 mod seats;
 #[cfg(test)]
 mod tests;
+
+pub use interface::{GaConfig, GaOutput};
 
 /// The group agents of one node.
 #[derive(Clone, Debug)]
@@ -48,51 +51,6 @@ pub struct GaHost {
 
 /// Snapshots asked for at one time; more than a host has groups only if askers are wrong.
 const MAX_ASKED: usize = 1 << 16;
-
-/// How long group agents wait for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaConfig {
-    /// How members' nodes are watched.
-    pub detector: DetectorConfig,
-    /// A position that no report names is sent again after this long; longer than the interval of
-    /// reports, or every position is sent twice.
-    pub resend: Duration,
-    /// A snapshot that does not come, or a failed node that stays, is brought up again after this.
-    pub retry: Duration,
-}
-
-/// What the owner of a [`GaHost`] has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GaOutput {
-    /// Send a member its place.
-    Position {
-        /// Where its operating agent listens.
-        address: Address,
-        /// The place.
-        update: PositionUpdate,
-    },
-    /// Ask a node whether it lives, and hand its answer in with the probe's number.
-    Probe {
-        /// The node.
-        node: NodeName,
-        /// Where its operating agent listens.
-        address: Address,
-        /// The number of the probe.
-        probe: u64,
-    },
-    /// Tell the TIC that a node has failed.
-    NodeFailed {
-        /// The node.
-        node: NodeName,
-        /// The life that failed.
-        incarnation: Incarnation,
-    },
-    /// Fetch the group from the TIC; hand it in as a snapshot, or as gone if there is none.
-    Refresh {
-        /// The group.
-        gn: Gn,
-    },
-}
 
 #[derive(Clone, Debug)]
 struct Agent {
@@ -350,53 +308,6 @@ impl GaHost {
         self.output.push_back(GaOutput::Refresh { gn });
     }
 
-    /// Draws the consequences of time passing.
-    pub fn tick(&mut self, now: Moment) {
-        self.detector.poll(now);
-        self.drain_detector(now);
-        let again = now.after(self.config.retry);
-        for (node, due) in self.failed.iter_mut().filter(|(_, due)| **due <= now) {
-            *due = again;
-            if let Some(peer) = self.peers.get(node) {
-                let (node, incarnation) = (node.clone(), peer.incarnation);
-                self.output.push_back(GaOutput::NodeFailed { node, incarnation });
-            }
-        }
-        let unanswered = self.asked.iter().filter(|(_, due)| **due <= now);
-        for gn in unanswered.map(|(gn, _)| *gn).collect::<Vec<_>>() {
-            self.refresh(now, gn);
-        }
-        while let Some((due, gn, pn)) = self.resend.first().copied() {
-            if due > now {
-                break;
-            }
-            self.confirm(gn, pn);
-            self.dirty.insert((gn, pn));
-        }
-    }
-
-    /// Answers the next thing to do.
-    pub fn poll_output(&mut self, now: Moment) -> Option<GaOutput> {
-        if let Some(output) = self.output.pop_front() {
-            return Some(output);
-        }
-        let (gn, pn) = self.dirty.pop_first()?;
-        let update = self.position(gn, pn).expect("removed seats are not dirty");
-        self.confirm(gn, pn);
-        let due = now.after(self.config.resend);
-        self.resend.insert((due, gn, pn));
-        let seat = self.seat_mut(gn, pn).expect("removed seats are not dirty");
-        seat.resend_at = Some(due);
-        Some(GaOutput::Position { address: seat.view.address.clone(), update })
-    }
-
-    /// Answers when to call [`GaHost::tick`] at the latest.
-    pub fn next_deadline(&self) -> Option<Moment> {
-        let resend = self.resend.first().map(|(due, _, _)| *due);
-        let waiting = self.failed.values().chain(self.asked.values()).copied();
-        waiting.chain(resend).chain(self.detector.next_deadline()).min()
-    }
-
     /// Answers a group as its agent here knows it: its record, and each member with its place.
     pub fn query(&self, gn: Gn) -> Option<(&GroupRecord, Vec<(&MemberView, PositionUpdate)>)> {
         let agent = self.groups.get(&gn)?;
@@ -408,22 +319,6 @@ impl GaHost {
     /// Answers the nodes that host members and are watched.
     pub fn watched(&self) -> impl Iterator<Item = &NodeName> {
         self.detector.peers()
-    }
-
-    fn drain_detector(&mut self, now: Moment) {
-        while let Some(output) = self.detector.poll_output() {
-            match output {
-                DetectorOutput::Probe { peer, probe } => {
-                    if let Some(at) = self.peers.get(&peer) {
-                        let address = at.address.clone();
-                        self.output.push_back(GaOutput::Probe { node: peer, address, probe });
-                    }
-                }
-                DetectorOutput::Dead { peer } => {
-                    self.failed.insert(peer, now);
-                }
-            }
-        }
     }
 
     fn agent_in_epoch(

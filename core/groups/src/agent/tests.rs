@@ -5,7 +5,7 @@ use std::time::Duration;
 use fabricast_routing::Mgid;
 
 use super::*;
-use crate::detector::Policy;
+use crate::detector::{DetectorConfig, Policy};
 use crate::message::MembershipStatus;
 use crate::names::{EndpointName, GroupName, ProcessName};
 use crate::record::{MemberRecord, Route, RouteState};

@@ -1,12 +1,13 @@
-//! Decisions one by one, and laws over random histories.
-
-use proptest::prelude::*;
+//! Decisions one by one.
 
 use super::*;
 use crate::command::{
     Answer, CreateGroup, FormGroup, GroupSpec, Join, Joined, Joiner, Leave, RegisterNode,
 };
-use crate::record::{Route, RouteState};
+use crate::record::{NodeState, Route, RouteState};
+
+mod laws;
+mod reads;
 
 /// A directory and the store it would be read back from.
 struct Tic {
@@ -362,116 +363,4 @@ fn a_newer_route_stays_and_unknown_groups_are_named() {
     assert_eq!(tic.run(&late), Ok(Answer::Routed { ignored: vec![Gn(1)] }));
     assert_eq!(tic.group("g").route, Some(route(2, 3)));
     assert_eq!(tic.group("g").members_revision, Revision(2));
-}
-
-#[test]
-fn a_host_is_told_what_it_lacks_and_what_it_lost() {
-    let mut tic = Tic::with_nodes(2);
-    let known = tic.join("a", 0, "p").group;
-    tic.join("b", 0, "p");
-    tic.join("c", 1, "p");
-    let hosted = |gn, epoch, known| HostedGroup { gn: Gn(gn), epoch: Epoch(epoch), known };
-    let report = [hosted(1, 1, known.changed), hosted(3, 1, known.changed)];
-    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
-    assert_eq!(verdict, Verdict { expelled: false, refresh: vec![Gn(2)], drop: vec![Gn(3)] });
-    tic.join("a", 1, "p");
-    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
-    assert_eq!(verdict.refresh, [Gn(1), Gn(2)]);
-    tic.run(&node_failed(0)).unwrap();
-    assert!(tic.directory.verdict(&node_name(0), Incarnation(1), &report).expelled);
-    let moved = tic.directory.snapshot(Gn(1)).unwrap();
-    assert_eq!(moved.agent_address.unwrap().as_str(), "10.0.0.1:1");
-    assert_eq!(moved.members.len(), 1);
-}
-
-#[test]
-fn contradictions_in_the_store_are_named() {
-    let mut tic = Tic::with_nodes(1);
-    tic.join("g", 0, "p");
-    let without = |key: &'static str| tic.store.iter().filter(move |(k, _)| k.as_str() != key);
-    let lost = Directory::load(Limits::default(), without("group/0000000000000001")).unwrap_err();
-    assert!(matches!(lost, LoadError::NoGroup { .. }));
-    let lost = Directory::load(Limits::default(), without("counter/gn")).unwrap_err();
-    assert!(matches!(lost, LoadError::CounterBehind { .. }));
-}
-
-#[test]
-fn groups_of_an_endpoint_are_those_its_processes_are_in() {
-    let mut tic = Tic::with_nodes(2);
-    for (group, node, process) in [("a", 0, "p"), ("b", 0, "q"), ("b", 1, "p")] {
-        tic.join(group, node, process);
-    }
-    let of = |endpoint| {
-        let endpoint = EndpointName::new(endpoint).unwrap();
-        tic.directory.groups_of_endpoint(&endpoint).map(|g| g.gn.0).collect::<Vec<_>>()
-    };
-    assert_eq!((of("h0/0"), of("h0/1"), of("h1/0")), (vec![1, 2], vec![], vec![2]));
-}
-
-fn random_command() -> impl Strategy<Value = Command> {
-    let group = (0u32..4).prop_map(|group| format!("g{group}"));
-    let process = (0u32..2).prop_map(|process| format!("p{process}"));
-    let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..14, 0u32..5, group, process, id, 1u64..4).prop_map(
-        |(kind, node, group, process, id, life)| match kind {
-            0 | 1 => register(node, life),
-            2..=6 => Command::Join(Join {
-                request_id: RequestId::new(&id).unwrap(),
-                group: GroupSpec {
-                    persistent: group == "g0",
-                    mgid: (group == "g1").then_some(Mgid(1)),
-                    ..spec(&group)
-                },
-                member: Joiner { incarnation: Incarnation(life), ..joiner(node, &process) },
-            }),
-            7 | 8 => leave(&id, &group, node, &process),
-            9 => delete(&id, &group),
-            10 => node_failed(node),
-            11 => Command::ProcessFailed {
-                node: node_name(node),
-                incarnation: Incarnation(life),
-                process: ProcessName::new(&process).unwrap(),
-            },
-            12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
-            _ => Command::FormGroups(
-                [group, "g3".to_owned()]
-                    .iter()
-                    .map(|group| FormGroup {
-                        group: spec(group),
-                        members: vec![joiner(node, &process), joiner((node + 1) % 5, "p0")],
-                    })
-                    .collect(),
-            ),
-        },
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
-    /// G1, DIR-1, DIR-2, DIR-3, and the store half of S3
-    #[test]
-    fn every_history_keeps_the_rules_and_can_be_read_back(
-        commands in proptest::collection::vec(random_command(), 1..120),
-    ) {
-        let mut tic = Tic::new(Limits { requests: 16, ..Limits::default() });
-        for node in 0..4 {
-            tic.run(&register(node, 1)).unwrap();
-        }
-        for command in &commands {
-            let before = tic.directory.clone();
-            let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
-            let members = before.groups.values().flat_map(|group| group.members.values());
-            let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
-            if tic.run(command).is_err() {
-                prop_assert_eq!(&before, &tic.directory);
-            }
-            for member in tic.directory.groups.values().flat_map(|g| g.members.values()) {
-                if let Some(pn) = pns.get(&life(member)) {
-                    prop_assert_eq!(*pn, member.pn, "G1: a live process keeps its PN");
-                }
-            }
-            tic.check();
-        }
-    }
 }

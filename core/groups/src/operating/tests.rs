@@ -6,7 +6,7 @@ use super::*;
 use crate::command::GroupSpec;
 use crate::ids::{Epoch, Version};
 use crate::names::RequestId;
-use crate::record::{Route, RouteState};
+use crate::record::{NodeRecord, NodeState, Route, RouteState};
 
 const CONFIG: OaConfig = OaConfig {
     retry: Duration::from_secs(1),

@@ -1,0 +1,70 @@
+//! What becomes due, and what is waiting to be done.
+
+use super::{GaHost, GaOutput};
+use crate::detector::DetectorOutput;
+use crate::ids::Moment;
+
+impl GaHost {
+    /// Draws the consequences of time passing.
+    pub fn tick(&mut self, now: Moment) {
+        self.detector.poll(now);
+        self.drain_detector(now);
+        let again = now.after(self.config.retry);
+        for (node, due) in self.failed.iter_mut().filter(|(_, due)| **due <= now) {
+            *due = again;
+            if let Some(peer) = self.peers.get(node) {
+                let (node, incarnation) = (node.clone(), peer.incarnation);
+                self.output.push_back(GaOutput::NodeFailed { node, incarnation });
+            }
+        }
+        let unanswered = self.asked.iter().filter(|(_, due)| **due <= now);
+        for gn in unanswered.map(|(gn, _)| *gn).collect::<Vec<_>>() {
+            self.refresh(now, gn);
+        }
+        while let Some((due, gn, pn)) = self.resend.first().copied() {
+            if due > now {
+                break;
+            }
+            self.confirm(gn, pn);
+            self.dirty.insert((gn, pn));
+        }
+    }
+
+    /// Answers the next thing to do.
+    pub fn poll_output(&mut self, now: Moment) -> Option<GaOutput> {
+        if let Some(output) = self.output.pop_front() {
+            return Some(output);
+        }
+        let (gn, pn) = self.dirty.pop_first()?;
+        let update = self.position(gn, pn).expect("removed seats are not dirty");
+        self.confirm(gn, pn);
+        let due = now.after(self.config.resend);
+        self.resend.insert((due, gn, pn));
+        let seat = self.seat_mut(gn, pn).expect("removed seats are not dirty");
+        seat.resend_at = Some(due);
+        Some(GaOutput::Position { address: seat.view.address.clone(), update })
+    }
+
+    /// Answers when to call [`GaHost::tick`] at the latest.
+    pub fn next_deadline(&self) -> Option<Moment> {
+        let resend = self.resend.first().map(|(due, _, _)| *due);
+        let waiting = self.failed.values().chain(self.asked.values()).copied();
+        waiting.chain(resend).chain(self.detector.next_deadline()).min()
+    }
+
+    pub(super) fn drain_detector(&mut self, now: Moment) {
+        while let Some(output) = self.detector.poll_output() {
+            match output {
+                DetectorOutput::Probe { peer, probe } => {
+                    if let Some(at) = self.peers.get(&peer) {
+                        let address = at.address.clone();
+                        self.output.push_back(GaOutput::Probe { node: peer, address, probe });
+                    }
+                }
+                DetectorOutput::Dead { peer } => {
+                    self.failed.insert(peer, now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What each change does to the records and to the indices over them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Directory, GroupState};
+use crate::ids::{Gn, Pn};
+use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
+
+impl Directory {
+    pub(super) fn put_node(&mut self, node: &NodeRecord) {
+        if let Some(before) = self.nodes.insert(node.name.clone(), node.clone()) {
+            for endpoint in before.endpoints {
+                if self.owners.get(&endpoint) == Some(&node.name) {
+                    self.owners.remove(&endpoint);
+                }
+            }
+        }
+        if node.state == NodeState::Up {
+            let named = node.endpoints.iter().map(|e| (e.clone(), node.name.clone()));
+            self.owners.extend(named);
+        }
+    }
+
+    pub(super) fn put_group(&mut self, record: &GroupRecord) {
+        let before = self.groups.get(&record.gn).and_then(|group| group.record.agent.clone());
+        if before != record.agent {
+            if let Some(agent) = before {
+                remove_from(&mut self.hosts, &agent, &record.gn);
+            }
+            if let Some(agent) = &record.agent {
+                self.hosts.entry(agent.clone()).or_default().insert(record.gn);
+            }
+        }
+        if let Some(group) = self.groups.get_mut(&record.gn) {
+            group.record = record.clone();
+            return;
+        }
+        self.names.insert(record.name.clone(), record.gn);
+        self.mgids.insert(record.mgid, record.gn);
+        let group = GroupState {
+            record: record.clone(),
+            members: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            vacant: BTreeSet::new(),
+        };
+        self.groups.insert(record.gn, group);
+    }
+
+    pub(super) fn delete_group(&mut self, gn: Gn) {
+        let Some(group) = self.groups.remove(&gn) else { return };
+        self.names.remove(&group.record.name);
+        self.mgids.remove(&group.record.mgid);
+        if let Some(agent) = &group.record.agent {
+            remove_from(&mut self.hosts, agent, &gn);
+        }
+    }
+
+    pub(super) fn put_member(&mut self, member: &MemberRecord) {
+        let group = self.groups.get_mut(&member.gn).expect("a member follows its group");
+        let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
+        group.vacant.extend((end..member.pn.0).map(Pn));
+        group.vacant.remove(&member.pn);
+        let at_node = group.processes.entry(member.node.clone()).or_default();
+        at_node.insert(member.process.clone(), member.pn);
+        group.members.insert(member.pn, member.clone());
+        self.seats.entry(member.node.clone()).or_default().insert((member.gn, member.pn));
+    }
+
+    pub(super) fn delete_member(&mut self, member: &MemberRecord) {
+        remove_from(&mut self.seats, &member.node, &(member.gn, member.pn));
+        let Some(group) = self.groups.get_mut(&member.gn) else { return };
+        group.members.remove(&member.pn);
+        group.vacant.insert(member.pn);
+        let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
+        group.vacant.split_off(&Pn(end)); // above the highest taken PN none counts as vacant
+        if let Some(processes) = group.processes.get_mut(&member.node) {
+            processes.remove(&member.process);
+            if processes.is_empty() {
+                group.processes.remove(&member.node);
+            }
+        }
+    }
+}
+
+fn remove_from<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    if let Some(values) = index.get_mut(key) {
+        values.remove(value);
+        if values.is_empty() {
+            index.remove(key);
+        }
+    }
+}

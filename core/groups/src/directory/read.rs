@@ -1,0 +1,150 @@
+//! What the records say: look-ups, a group as its agent must know it, and the verdict on a report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_routing::Mgid;
+
+use super::{Directory, GroupSnapshot, HostedGroup, Limits, MemberView, Verdict};
+use crate::ids::{Gn, Incarnation, Revision};
+use crate::names::{EndpointName, GroupName, NodeName};
+use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
+
+impl Directory {
+    /// Answers the number of decisions so far.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Answers the bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Answers a node.
+    pub fn node(&self, name: &NodeName) -> Option<&NodeRecord> {
+        self.nodes.get(name)
+    }
+
+    /// Answers all nodes by name, expelled ones included.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
+        self.nodes.values()
+    }
+
+    /// Answers the nodes that follow `after` by name, for pages of a list.
+    pub fn nodes_after(&self, after: Option<&NodeName>) -> impl Iterator<Item = &NodeRecord> {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(_, node)| node)
+    }
+
+    /// Answers a group by its number.
+    pub fn group(&self, gn: Gn) -> Option<&GroupRecord> {
+        self.groups.get(&gn).map(|group| &group.record)
+    }
+
+    /// Answers the number of a group.
+    pub fn find_group(&self, name: &GroupName) -> Option<Gn> {
+        self.names.get(name).copied()
+    }
+
+    /// Answers the groups from `from` on, ascending by GN.
+    pub fn groups_from(&self, from: Gn) -> impl Iterator<Item = &GroupRecord> {
+        self.groups.range(from..).map(|(_, group)| &group.record)
+    }
+
+    /// Answers the members of a group, ascending by PN; none if there is no such group.
+    pub fn members(&self, gn: Gn) -> impl Iterator<Item = &MemberRecord> {
+        self.groups.get(&gn).into_iter().flat_map(|group| group.members.values())
+    }
+
+    /// Answers how many members a group has.
+    pub fn member_count(&self, gn: Gn) -> usize {
+        self.groups.get(&gn).map_or(0, |group| group.members.len())
+    }
+
+    /// Answers the memberships of a node.
+    pub fn memberships(&self, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
+        self.seats
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter_map(|(gn, pn)| self.groups.get(gn)?.members.get(pn))
+    }
+
+    /// Answers the groups that an endpoint is in, once per member that uses it.
+    pub fn groups_of_endpoint(
+        &self,
+        endpoint: &EndpointName,
+    ) -> impl Iterator<Item = &GroupRecord> {
+        self.owners.get(endpoint).into_iter().flat_map(move |owner| {
+            self.memberships(owner)
+                .filter(move |member| member.endpoint == *endpoint)
+                .filter_map(|member| self.group(member.gn))
+        })
+    }
+
+    /// Answers whether a new group may have the MGID.
+    pub fn mgid_is_free(&self, mgid: Mgid) -> bool {
+        mgid.0 < self.limits.mgids
+            && !self.mgids.contains_key(&mgid)
+            && !self.retired.contains_key(&mgid)
+    }
+
+    /// Answers the nodes that host group agents, with the number of groups of each.
+    pub fn hosts(&self) -> impl Iterator<Item = (&NodeName, usize)> {
+        self.hosts.iter().map(|(node, groups)| (node, groups.len()))
+    }
+
+    /// Answers whether a node hosts group agents.
+    pub fn is_host(&self, node: &NodeName) -> bool {
+        self.hosts.contains_key(node)
+    }
+
+    /// Answers a group with all that its agent must know.
+    pub fn snapshot(&self, gn: Gn) -> Option<GroupSnapshot> {
+        let group = self.groups.get(&gn)?;
+        let address = |node: &NodeName| self.nodes.get(node).map(|node| node.address.clone());
+        let view = |member: &MemberRecord| {
+            let node = self.nodes.get(&member.node)?;
+            let (incarnation, address) = (node.incarnation, node.address.clone());
+            Some(MemberView { member: member.clone(), incarnation, address })
+        };
+        Some(GroupSnapshot {
+            revision: self.revision,
+            group: group.record.clone(),
+            agent_address: group.record.agent.as_ref().and_then(address),
+            members: group.members.values().filter_map(view).collect(),
+        })
+    }
+
+    /// Compares a host's status report with the records.
+    ///
+    /// Cost: O(groups reported + groups hosted), each with a look-up.
+    pub fn verdict(
+        &self,
+        node: &NodeName,
+        incarnation: Incarnation,
+        reported: &[HostedGroup],
+    ) -> Verdict {
+        let present = self.nodes.get(node).is_some_and(|record| {
+            record.state == NodeState::Up && record.incarnation == incarnation
+        });
+        if !present {
+            return Verdict { expelled: true, ..Verdict::default() };
+        }
+        let nothing = BTreeSet::new();
+        let hosted = self.hosts.get(node).unwrap_or(&nothing);
+        let known: BTreeMap<Gn, &HostedGroup> = reported.iter().map(|g| (g.gn, g)).collect();
+        let is_behind = |gn: &&Gn| match (self.groups.get(gn), known.get(gn)) {
+            (Some(group), Some(known)) => {
+                known.epoch != group.record.epoch || known.known < group.record.changed
+            }
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        Verdict {
+            expelled: false,
+            refresh: hosted.iter().filter(is_behind).copied().collect(),
+            drop: known.keys().filter(|gn| !hosted.contains(gn)).copied().collect(),
+        }
+    }
+}

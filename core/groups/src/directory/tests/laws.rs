@@ -1,0 +1,73 @@
+//! Laws over random histories.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn random_command() -> impl Strategy<Value = Command> {
+    let group = (0u32..4).prop_map(|group| format!("g{group}"));
+    let process = (0u32..2).prop_map(|process| format!("p{process}"));
+    let id = (0u32..60).prop_map(|id| format!("r{id}"));
+    (0u32..14, 0u32..5, group, process, id, 1u64..4).prop_map(
+        |(kind, node, group, process, id, life)| match kind {
+            0 | 1 => register(node, life),
+            2..=6 => Command::Join(Join {
+                request_id: RequestId::new(&id).unwrap(),
+                group: GroupSpec {
+                    persistent: group == "g0",
+                    mgid: (group == "g1").then_some(Mgid(1)),
+                    ..spec(&group)
+                },
+                member: Joiner { incarnation: Incarnation(life), ..joiner(node, &process) },
+            }),
+            7 | 8 => leave(&id, &group, node, &process),
+            9 => delete(&id, &group),
+            10 => node_failed(node),
+            11 => Command::ProcessFailed {
+                node: node_name(node),
+                incarnation: Incarnation(life),
+                process: ProcessName::new(&process).unwrap(),
+            },
+            12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
+            _ => Command::FormGroups(
+                [group, "g3".to_owned()]
+                    .iter()
+                    .map(|group| FormGroup {
+                        group: spec(group),
+                        members: vec![joiner(node, &process), joiner((node + 1) % 5, "p0")],
+                    })
+                    .collect(),
+            ),
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// G1, DIR-1, DIR-2, DIR-3, and the store half of S3
+    #[test]
+    fn every_history_keeps_the_rules_and_can_be_read_back(
+        commands in proptest::collection::vec(random_command(), 1..120),
+    ) {
+        let mut tic = Tic::new(Limits { requests: 16, ..Limits::default() });
+        for node in 0..4 {
+            tic.run(&register(node, 1)).unwrap();
+        }
+        for command in &commands {
+            let before = tic.directory.clone();
+            let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
+            let members = before.groups.values().flat_map(|group| group.members.values());
+            let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
+            if tic.run(command).is_err() {
+                prop_assert_eq!(&before, &tic.directory);
+            }
+            for member in tic.directory.groups.values().flat_map(|g| g.members.values()) {
+                if let Some(pn) = pns.get(&life(member)) {
+                    prop_assert_eq!(*pn, member.pn, "G1: a live process keeps its PN");
+                }
+            }
+            tic.check();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the records say to agents, to the policy of MGIDs, and to a TIC that starts again.
+
+use super::*;
+
+#[test]
+fn a_host_is_told_what_it_lacks_and_what_it_lost() {
+    let mut tic = Tic::with_nodes(2);
+    let known = tic.join("a", 0, "p").group;
+    tic.join("b", 0, "p");
+    tic.join("c", 1, "p");
+    let hosted = |gn, epoch, known| HostedGroup { gn: Gn(gn), epoch: Epoch(epoch), known };
+    let report = [hosted(1, 1, known.changed), hosted(3, 1, known.changed)];
+    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
+    assert_eq!(verdict, Verdict { expelled: false, refresh: vec![Gn(2)], drop: vec![Gn(3)] });
+    tic.join("a", 1, "p");
+    let verdict = tic.directory.verdict(&node_name(0), Incarnation(1), &report);
+    assert_eq!(verdict.refresh, [Gn(1), Gn(2)]);
+    tic.run(&node_failed(0)).unwrap();
+    assert!(tic.directory.verdict(&node_name(0), Incarnation(1), &report).expelled);
+    let moved = tic.directory.snapshot(Gn(1)).unwrap();
+    assert_eq!(moved.agent_address.unwrap().as_str(), "10.0.0.1:1");
+    assert_eq!(moved.members.len(), 1);
+}
+
+#[test]
+fn contradictions_in_the_store_are_named() {
+    let mut tic = Tic::with_nodes(1);
+    tic.join("g", 0, "p");
+    let without = |key: &'static str| tic.store.iter().filter(move |(k, _)| k.as_str() != key);
+    let lost = Directory::load(Limits::default(), without("group/0000000000000001")).unwrap_err();
+    assert!(matches!(lost, LoadError::NoGroup { .. }));
+    let lost = Directory::load(Limits::default(), without("counter/gn")).unwrap_err();
+    assert!(matches!(lost, LoadError::CounterBehind { .. }));
+}
+
+#[test]
+fn groups_of_an_endpoint_are_those_its_processes_are_in() {
+    let mut tic = Tic::with_nodes(2);
+    for (group, node, process) in [("a", 0, "p"), ("b", 0, "q"), ("b", 1, "p")] {
+        tic.join(group, node, process);
+    }
+    let of = |endpoint| {
+        let endpoint = EndpointName::new(endpoint).unwrap();
+        tic.directory.groups_of_endpoint(&endpoint).map(|g| g.gn.0).collect::<Vec<_>>()
+    };
+    assert_eq!((of("h0/0"), of("h0/1"), of("h1/0")), (vec![1, 2], vec![], vec![2]));
+}
