@@ -27,7 +27,7 @@ const SWITCH_AGENTS: usize = 2;
 /// # Errors
 ///
 /// [`Failure::No`] if any check failed, otherwise what kept the demo from running.
-pub fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
+pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
     // `paper` is the paper's kind of fat tree at a size that one process can act out.
     let source = match args.topology.as_deref() {
         None => "cluster",
@@ -42,6 +42,10 @@ pub fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
     };
     let folder;
     let store = match &args.store {
+        // Groups of an earlier run would be taken for the demo's own.
+        Some(file) if file.exists() => {
+            return Err(Failure::input(format!("--store: '{}' exists already", file.display())));
+        }
         Some(file) => file.clone(),
         None => {
             folder = tempfile::tempdir().context("make a temporary folder")?;

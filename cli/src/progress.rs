@@ -6,14 +6,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that counts steps.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// Starts a bar of so many steps.
     #[must_use]
-    pub fn new(title: &'static str, steps: usize) -> Self {
+    pub(crate) fn new(title: &'static str, steps: usize) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
@@ -30,12 +30,12 @@ impl Progress {
     }
 
     /// Counts one step.
-    pub fn step(&self) {
+    pub(crate) fn step(&self) {
         self.bar.inc(1);
     }
 
     /// Takes the bar away.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

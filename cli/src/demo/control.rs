@@ -58,6 +58,21 @@ impl Control {
         })
     }
 
+    /// Waits until the TIC has admitted so many nodes.
+    pub(crate) async fn wait_until_admitted(
+        &self,
+        count: usize,
+    ) -> Result<Option<Duration>, Failure> {
+        let started = Instant::now();
+        while started.elapsed() < GIVE_UP {
+            if self.tic.nodes().await?.len() >= count {
+                return Ok(Some(started.elapsed()));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(None)
+    }
+
     /// All live groups with their members.
     pub(crate) async fn groups(&self) -> Result<Vec<v1::Group>, Failure> {
         self.tic.groups(true).await
@@ -72,29 +87,33 @@ impl Control {
         Ok(OperatingAgentServiceClient::new(peer.channel()))
     }
 
-    /// Joins all of them through the operating agents of their nodes.
+    /// Joins all of them through the operating agents of their nodes; returns how long each took.
     pub(crate) async fn join(
         &self,
         requests: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Duration>, Failure> {
         let progress = Progress::new("joining", requests.len());
+        let mut latencies = Vec::with_capacity(requests.len());
         let mut tasks = JoinSet::new();
         for request in requests {
             let mut client = self.home(&request.node)?;
-            tasks.spawn(async move { client.join_group(request).await.map(|_| ()) });
+            tasks.spawn(async move {
+                let started = Instant::now();
+                client.join_group(request).await.map(|_| started.elapsed())
+            });
             if tasks.len() >= CALLS_AT_ONCE
                 && let Some(done) = tasks.join_next().await
             {
-                done??;
+                latencies.push(done??);
                 progress.step();
             }
         }
         while let Some(done) = tasks.join_next().await {
-            done??;
+            latencies.push(done??);
             progress.step();
         }
         progress.finish();
-        Ok(())
+        Ok(latencies)
     }
 
     /// Takes every member out of a group.

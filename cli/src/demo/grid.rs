@@ -34,7 +34,7 @@ pub(crate) fn groups(
     let lines = grid_groups(&grid, true, LayerPlan::Compact, layout.space(), count)?;
     let name = |place: &EndpointId| graph.endpoint_name(connected[place.index()]).to_owned();
     let named = |group: &fabricast_routing::PatternGroup| NamedGroup {
-        name: group.name.replace("x/", "row/").replace("y/", "column/"),
+        name: title(&group.name),
         mgid: Some(group.mgid),
         members: if group.name == global.name {
             global.members.iter().map(name).collect()
@@ -43,6 +43,16 @@ pub(crate) fn groups(
         },
     };
     Ok(lines.iter().map(named).collect())
+}
+
+/// A line's name in a plane: "row/3" for the pattern's "x/3/0".
+fn title(line: &str) -> String {
+    let mut parts = line.split('/');
+    match (parts.next(), parts.next()) {
+        (Some("x"), Some(number)) => format!("row/{number}"),
+        (Some("y"), Some(number)) => format!("column/{number}"),
+        _ => line.to_owned(),
+    }
 }
 
 /// The sides of the squarest grid on at most `count` endpoints that leaves out the fewest.

@@ -10,7 +10,7 @@ use fabricast_topology::FatTree;
 use super::audit;
 use super::control::Control;
 use super::report::Report;
-use super::traffic::{Round, Traffic};
+use super::traffic::{Round, THOROUGH, Traffic, Waiting};
 use crate::args::{DemoArgs, Format};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
@@ -22,8 +22,8 @@ use crate::source::Topology;
 const PROCESS: &str = "p0";
 /// Groups that are listed; a line counts the others.
 const LISTED_GROUPS: usize = 12;
-/// After the cut, a group that got nothing for this long is asked again.
-const IMPATIENCE: Duration = Duration::from_millis(20);
+/// After the cut, packets are sent again and again until all arrive.
+const HASTY: Waiting = Waiting { patience: Duration::from_millis(2), quiet: Duration::ZERO };
 /// Delivery must be back after the cut within this time.
 const CUT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -47,11 +47,19 @@ pub(crate) async fn tell(
     groups: Vec<NamedGroup>,
 ) -> Result<(), Failure> {
     let mut report = Report::new(topology.title.clone(), format);
-    report.step("topology")?;
+    report.step("the fabric is read, every part of the control plane starts")?;
     report.fact(crate::commands::topology::summary_text(topology, fat_tree))?;
     let owners = cluster.owners();
     let requests = crate::group_file::joins(&groups, &owners, PROCESS)?;
     let control = Control::connect(cluster).await?;
+    let admitted = control.wait_until_admitted(cluster.node_count()).await?;
+    let what = format!(
+        "{} nodes registered with the TIC by {} operating agents; {} switch agents",
+        cluster.node_count(),
+        cluster.operating.len(),
+        cluster.switch_agents.len()
+    );
+    report.check(what, admitted.is_some(), Vec::new())?;
     let traffic = Traffic::listen(&control.agents).await?;
     let (senders, colors) = (args.senders, args.colors);
     let mut story = Story { report, control, traffic, topology, senders, colors };
@@ -71,12 +79,15 @@ impl Story<'_> {
     ) -> Result<(), Failure> {
         self.report.step("every endpoint joins its groups through its operating agent")?;
         let (count, started) = (requests.len(), Instant::now());
-        self.control.join(requests).await?;
+        let mut latencies = self.control.join(requests).await?;
         let elapsed = started.elapsed();
+        latencies.sort_unstable();
         self.report.fact(format!(
             "{count} memberships in {elapsed:.1?}: {:.0} joins/s, each durable before it was \
-             acknowledged",
-            per_second(count, elapsed)
+             acknowledged; half within {:.1?}, 99 % within {:.1?}",
+            per_second(count, elapsed),
+            share_of(&latencies, 50),
+            share_of(&latencies, 99),
         ))?;
         self.routed("all groups routed").await?;
         let groups = self.control.groups().await?;
@@ -139,7 +150,7 @@ impl Story<'_> {
         let mut tries = 0;
         let back = loop {
             tries += 1;
-            let round = self.traffic.round(&hit, 1, Some(IMPATIENCE)).await;
+            let round = self.traffic.round(&hit, 1, HASTY).await;
             let elapsed = cut.elapsed();
             if round.held() || elapsed > CUT_LIMIT {
                 break round.held().then_some(elapsed);
@@ -254,7 +265,7 @@ impl Story<'_> {
             .filter(|group| super::control::routed_color(group.route.as_ref()).is_some())
             .cloned()
             .collect();
-        let round = self.traffic.round(&routed, self.senders, None).await;
+        let round = self.traffic.round(&routed, self.senders, THOROUGH).await;
         self.report.check(round_text(&round, routed.len()), round.held(), round.complaints)?;
         let tables = self.control.tables().await?;
         let findings = audit::audit(&self.topology.graph, self.colors, &groups, &tables)?;
@@ -287,6 +298,12 @@ impl Story<'_> {
 struct Victim {
     node: String,
     memberships: Vec<(String, String, u32)>,
+}
+
+/// The latency that so many percent of the sorted list stay within.
+fn share_of(latencies: &[Duration], percent: usize) -> Duration {
+    let at = (latencies.len() * percent).div_ceil(100).saturating_sub(1);
+    latencies.get(at).copied().unwrap_or_default()
 }
 
 fn per_second(count: usize, elapsed: Duration) -> f64 {

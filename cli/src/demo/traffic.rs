@@ -16,10 +16,6 @@ use tonic::Status;
 
 /// Packets under way to the agents at once.
 const SENDS_AT_ONCE: usize = 128;
-/// After the last expected copy, late extra copies have this long to show up.
-const QUIET: Duration = Duration::from_millis(60);
-/// A round ends when nothing has arrived for this long.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// Wrong copies that are listed by name.
 const LISTED: usize = 5;
 
@@ -60,10 +56,26 @@ impl Round {
     }
 }
 
+/// How long a round waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// It ends when nothing has arrived for this long.
+    pub(crate) patience: Duration,
+    /// After the last expected copy, late extra copies have this long to show up.
+    pub(crate) quiet: Duration,
+}
+
+/// For checks: nothing that arrives late goes unnoticed.
+pub(crate) const THOROUGH: Waiting =
+    Waiting { patience: Duration::from_secs(3), quiet: Duration::from_millis(60) };
+
 /// Copies counted by packet number and receiver.
 #[derive(Debug, Default)]
 struct Ledger {
     copies: BTreeMap<u64, BTreeMap<Receiver, u32>>,
+    /// First packet of the present round; copies of earlier ones are too late to count.
+    first: u64,
+    /// Copies of the present round.
     total: usize,
 }
 
@@ -107,7 +119,7 @@ impl Traffic {
         &mut self,
         groups: &[v1::Group],
         senders: usize,
-        patience: Option<Duration>,
+        waiting: Waiting,
     ) -> Round {
         let started = Instant::now();
         let first = self.next_packet;
@@ -118,11 +130,11 @@ impl Traffic {
             expected: plan.iter().map(|(sent, _)| sent.expected.len()).sum(),
             ..Round::default()
         };
-        let before = self.ledger().total;
+        *self.ledger() = Ledger { first, ..Ledger::default() };
         self.send_all(first, &plan, &mut round).await;
-        self.wait_for(before + round.expected, patience.unwrap_or(PATIENCE)).await;
+        self.wait_for(round.expected, waiting.patience).await;
         round.elapsed = started.elapsed();
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(waiting.quiet).await;
         self.settle(first, plan, &mut round);
         round
     }
@@ -155,7 +167,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until so many copies have arrived in all, or nothing more comes.
+    /// Waits until so many copies have arrived, or nothing more comes.
     async fn wait_for(&self, total: usize, patience: Duration) {
         while self.ledger().total < total {
             if tokio::time::timeout(patience, self.arrived.notified()).await.is_err() {
@@ -183,8 +195,6 @@ impl Traffic {
                 round.complain(format!("{group}: {node}/{process} must not get anything"));
             }
         }
-        // Late copies of packets of this round would otherwise count for the next one.
-        ledger.copies.retain(|number, _| *number >= self.next_packet);
     }
 
     fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
@@ -218,7 +228,7 @@ fn note(ledger: &Mutex<Ledger>, packets: Vec<v1::ReceivedPacket>) {
     let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
     for packet in packets {
         let number = packet.payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        if number > 0 {
+        if number >= ledger.first.max(1) {
             ledger.total += 1;
             let receiver = (packet.node, packet.process);
             *ledger.copies.entry(number).or_default().entry(receiver).or_default() += 1;
