@@ -15,6 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod faults;
 mod generate;
 
 use serde::Deserialize;
