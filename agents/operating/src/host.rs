@@ -331,7 +331,9 @@ impl Host {
                     }
                 }
                 OaOutput::Ended(memberships) => {
-                    info!(member = %node, "{} memberships ended", memberships.len());
+                    for ended in memberships {
+                        info!(member = %node, group = %ended.group, "membership ended");
+                    }
                 }
                 OaOutput::NodeRefused(refusal) => {
                     warn!(member = %node, error = %refusal, "node refused by the TIC");

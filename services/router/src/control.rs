@@ -156,15 +156,22 @@ impl Control {
         let computed = Instant::now();
         let outcome = self.program_and_report().await;
         let programmed = Instant::now();
-        self.figures.last_error = outcome.clone().err().unwrap_or_default();
-        if let Err(reason) = outcome {
-            if reason == DEPOSED {
+        match outcome {
+            Err(reason) if reason == DEPOSED => {
                 return Err(RunError::Deposed { term: self.term });
             }
-            warn!(%reason, "round incomplete");
-            self.retry_at = Some(Instant::now() + RETRY);
-        } else {
-            self.figures.routed_revision = self.mirror.revision;
+            Err(reason) => {
+                // Said once, not at every attempt.
+                if self.figures.last_error != reason {
+                    warn!(%reason, "round incomplete");
+                }
+                self.figures.last_error = reason;
+                self.retry_at = Some(Instant::now() + RETRY);
+            }
+            Ok(()) => {
+                self.figures.last_error.clear();
+                self.figures.routed_revision = self.mirror.revision;
+            }
         }
         self.figures.last_compute_us = micros(computed - started);
         self.figures.last_program_us = micros(programmed - computed);
