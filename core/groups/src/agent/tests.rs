@@ -1,4 +1,4 @@
-//! The group agent's inputs one by one; the whole protocol is in `tests/simulation.rs`.
+//! The group agent's inputs one by one; the whole protocol is in `tests/simulation`.
 
 use std::time::Duration;
 

@@ -1,20 +1,22 @@
-//! The simulated world: clock, network, the TIC's shell with its store, and the people who use it.
+//! The simulated world: clock, network, and what the TIC is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fabricast_groups::command::{Answer, Command, FormGroup, GroupSpec, Joiner};
-use fabricast_groups::directory::{Directory, Limits, NewGroup};
-use fabricast_groups::host_watch::{HostWatch, HostWatchOutput};
-use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
-use fabricast_groups::operating::{JoinCall, LeaveCall, Phase};
-use fabricast_groups::record::{Change, Route, RouteState};
-use fabricast_groups::{Gn, Moment, Refusal};
-use fabricast_routing::Mgid;
+use fabricast_groups::command::{Answer, Command};
+use fabricast_groups::host_watch::HostWatchOutput;
+use fabricast_groups::names::NodeName;
+use fabricast_groups::operating::Phase;
+use fabricast_groups::record::Change;
+use fabricast_groups::{Moment, Refusal};
 
-use crate::node::{Asker, DETECTOR, Message, Party, SimNode};
+use crate::node::{Asker, Message, Party, SimNode};
+
+mod people;
+mod tic;
 
 pub(crate) use crate::node::name;
+use tic::Tic;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Network {
@@ -37,14 +39,6 @@ pub(crate) struct World {
     requests: u64,
 }
 
-/// The TIC's shell: decides, stores, applies, answers.
-pub(crate) struct Tic {
-    directory: Directory,
-    watch: HostWatch,
-    store: BTreeMap<String, Vec<u8>>,
-    gns: BTreeSet<Gn>,
-}
-
 /// Randomness that depends on the seed alone.
 pub(crate) struct Chance(u64);
 
@@ -59,46 +53,6 @@ impl Chance {
 
     fn index(&mut self, end: usize) -> usize {
         usize::try_from(self.below(u64::try_from(end).unwrap())).unwrap()
-    }
-}
-
-impl Tic {
-    pub(crate) fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    fn new() -> Self {
-        let directory = Directory::new(Limits::default());
-        let watch = HostWatch::start(DETECTOR, &directory, Moment(0));
-        Self { directory, watch, store: BTreeMap::new(), gns: BTreeSet::new() }
-    }
-
-    fn restart(&mut self, now: Moment) {
-        let read = Directory::load(Limits::default(), self.store.iter()).unwrap();
-        assert_eq!(read, self.directory, "S3: what was acknowledged is read back");
-        self.directory = read;
-        self.watch = HostWatch::start(DETECTOR, &self.directory, now);
-    }
-
-    fn decide(&mut self, now: Moment, command: &Command) -> Result<(Answer, Vec<Change>), Refusal> {
-        let mut choose = |group: &NewGroup<'_>| (0..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
-        let decision = self.directory.decide(now, command, &mut choose)?;
-        for change in &decision.changes {
-            if let Change::GroupPut(group) = change
-                && self.directory.group(group.gn).is_none()
-            {
-                assert!(self.gns.insert(group.gn), "G1");
-            }
-            match change.encode() {
-                Some(value) => self.store.insert(change.store_key(), value),
-                None => self.store.remove(&change.store_key()),
-            };
-            self.directory.apply(change);
-        }
-        for change in &decision.changes {
-            self.watch.applied(change, &self.directory, now);
-        }
-        Ok((decision.answer, decision.changes))
     }
 }
 
@@ -287,114 +241,7 @@ impl World {
         self.nodes.iter().position(|at| at.oa.identity().node == *node).unwrap()
     }
 
-    /// One thing that people or fate do.
-    fn blow(&mut self) {
-        let at = self.chance.index(self.nodes.len());
-        let group = format!("g{}", self.chance.below(4));
-        let process = format!("p{}", self.chance.below(2));
-        match self.chance.below(42) {
-            0..=19 => self.join(at, &group, &process),
-            20..=27 => self.leave(at, &group, &process),
-            28 | 29 => self.nodes[at].oa.stop(self.now),
-            30..=33 => self.nodes[at].oa.start(self.now),
-            34 => self.nodes[at].mute ^= true,
-            35 => self.nodes[at].cut_off ^= true,
-            36 => self.tic.restart(self.now),
-            37 => {
-                let members = [at, self.chance.index(self.nodes.len())];
-                let group = format!("f{}", self.chance.below(3));
-                self.form(&group, &members);
-            }
-            38 => self.fail_process(at, &process),
-            39 | 40 => self.route(),
-            _ => self.delete(&group),
-        }
-        let sent = self.nodes[at].drain(self.now);
-        self.send(Party::Node(at), sent);
-    }
-
-    /// Ends the storm's doings: every node is connected and reports again; the stopped stay so.
-    pub(crate) fn calm_down(&mut self) {
-        for node in &mut self.nodes {
-            (node.mute, node.cut_off) = (false, false);
-        }
-    }
-
-    fn request_id(&mut self) -> RequestId {
-        self.requests += 1;
-        RequestId::new(&format!("r{}", self.requests)).unwrap()
-    }
-
-    pub(crate) fn join(&mut self, at: usize, group: &str, process: &str) {
-        let wish = JoinCall {
-            request_id: self.request_id(),
-            group: spec(group),
-            process: ProcessName::new(process).unwrap(),
-            endpoint: None,
-        };
-        let _ = self.nodes[at].oa.join(self.now, wish);
-    }
-
-    fn leave(&mut self, at: usize, group: &str, process: &str) {
-        let wish = LeaveCall {
-            request_id: self.request_id(),
-            group: GroupName::new(group).unwrap(),
-            process: ProcessName::new(process).unwrap(),
-        };
-        let _ = self.nodes[at].oa.leave(self.now, wish);
-    }
-
-    fn delete(&mut self, group: &str) {
-        let request_id = self.request_id();
-        let group = GroupName::new(group).unwrap();
-        let _ = self.decide(&Command::DeleteGroup { request_id, group });
-    }
-
-    /// The route service has programmed the present groups, some with one endpoint left out.
-    fn route(&mut self) {
-        let revision = self.tic.directory.revision();
-        let mut routes = Vec::new();
-        for group in self.tic.directory.groups_from(Gn(0)) {
-            let color = u16::try_from(self.chance.below(3)).unwrap();
-            let endpoint = format!("h{}/0", self.chance.below(20));
-            let route = Route {
-                revision,
-                state: RouteState::Routed { color, virtual_group: 0 },
-                reason: String::new(),
-                cut_off: vec![EndpointName::new(&endpoint).unwrap()],
-            };
-            routes.push((group.gn, route));
-        }
-        self.decide(&Command::Routed { routes, clean: Some(revision) }).expect("it is a report");
-    }
-
-    fn fail_process(&mut self, at: usize, process: &str) {
-        let command = Command::ProcessFailed {
-            node: name(at),
-            incarnation: self.nodes[at].oa.incarnation(),
-            process: ProcessName::new(process).unwrap(),
-        };
-        let _ = self.decide(&command);
-    }
-
-    pub(crate) fn form(&mut self, group: &str, nodes: &[usize]) {
-        let joiner = |at: &usize| Joiner {
-            node: name(*at),
-            incarnation: self.nodes[*at].oa.incarnation(),
-            endpoint: EndpointName::new(&format!("h{at}/1")).unwrap(),
-            process: ProcessName::new("launched").unwrap(),
-        };
-        let members = nodes.iter().map(joiner).collect();
-        let group = FormGroup { group: spec(group), members };
-        self.decide(&Command::FormGroups(vec![group])).expect("a batch is answered group by group");
-    }
-
     pub(crate) fn is_up(&self, at: usize) -> bool {
         self.nodes[at].oa.phase() == Phase::Up
     }
-}
-
-fn spec(group: &str) -> GroupSpec {
-    let name = GroupName::new(group).unwrap();
-    GroupSpec { name, mgid: None, persistent: group == "g0", exclusive: false }
 }

@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-#[path = "simulation/check.rs"]
 mod check;
-#[path = "simulation/node.rs"]
 mod node;
-#[path = "simulation/world.rs"]
 mod world;
 
 use world::{Network, World};
