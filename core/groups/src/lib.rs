@@ -4,7 +4,7 @@
 //!
 //! | role | type | its shell |
 //! | --- | --- | --- |
-//! | TIC | [`Directory`] (records, decisions), [`host_watch::HostWatch`] | `services/tic` |
+//! | TIC | [`Directory`]: records, decisions | `services/tic` |
 //! | GA | [`agent::GaHost`]: all group agents of one node | `agents/group` |
 //! | OA | [`operating::Oa`]: one node | `agents/operating` |
 //!
@@ -20,7 +20,6 @@ pub mod agent;
 pub mod command;
 pub mod detector;
 pub mod directory;
-pub mod host_watch;
 pub mod ids;
 pub mod message;
 pub mod names;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
-use fabricast_groups::host_watch::HostWatchOutput;
+use fabricast_groups::detector::DetectorOutput;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::Phase;
 use fabricast_groups::record::Change;
@@ -15,8 +15,9 @@ use crate::node::{Asker, Message, Party, SimNode};
 mod people;
 mod tic;
 
-pub(crate) use crate::node::name;
 use tic::Tic;
+
+pub(crate) use crate::node::name;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Network {
@@ -89,7 +90,7 @@ impl World {
             let deadlines = self.nodes.iter().map(SimNode::next_deadline);
             let message = self.in_flight.keys().next().map(|(at, _)| *at);
             let blow = storm.then_some(next_blow);
-            let watch = self.tic.watch.next_deadline();
+            let watch = self.tic.detector.next_deadline();
             let next = deadlines.chain(message).chain(blow).chain(watch).min().unwrap();
             if next > end {
                 self.now = end;
@@ -190,13 +191,13 @@ impl World {
                 Message::Group(gn, for_agent, self.tic.directory.snapshot(gn))
             }
             Message::Status(incarnation, groups) => {
-                self.tic.watch.heard(&name(index), incarnation, now);
+                self.tic.detector.heard(&(name(index), incarnation), now);
                 let verdict = self.tic.directory.verdict(&name(index), incarnation, &groups);
                 Message::Verdict(incarnation, verdict)
             }
             Message::ProbeAnswer(incarnation, probe) => {
                 self.probes_answered += 1;
-                self.tic.watch.probe_answered(&name(index), incarnation, probe, now);
+                self.tic.detector.probe_answered(&(name(index), incarnation), probe, now);
                 return;
             }
             other => panic!("the TIC is not sent {other:?}"),
@@ -223,13 +224,14 @@ impl World {
     }
 
     fn poll_watch(&mut self) {
-        for output in self.tic.watch.poll(&self.tic.directory, self.now) {
+        self.tic.detector.poll(self.now);
+        while let Some(output) = self.tic.detector.poll_output() {
             match output {
-                HostWatchOutput::Probe { node, probe, .. } => {
+                DetectorOutput::Probe { peer: (node, _), probe } => {
                     let to = Party::Node(self.index_of(&node));
                     self.send(Party::Tic, vec![(to, Message::Probe(probe))]);
                 }
-                HostWatchOutput::Failed { node, incarnation } => {
+                DetectorOutput::Dead { peer: (node, incarnation) } => {
                     let command = Command::NodeFailed { node, incarnation: Some(incarnation) };
                     self.decide(&command).expect("the watched node is registered");
                 }

@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_groups::command::{Answer, Command};
+use fabricast_groups::detector::Detector;
 use fabricast_groups::directory::{Directory, Limits, NewGroup};
-use fabricast_groups::host_watch::HostWatch;
+use fabricast_groups::names::NodeName;
 use fabricast_groups::record::Change;
-use fabricast_groups::{Gn, Moment, Refusal};
+use fabricast_groups::{Gn, Incarnation, Moment, Refusal};
 use fabricast_routing::Mgid;
 
 use crate::node::DETECTOR;
 
+/// One life of a node.
+pub(super) type Life = (NodeName, Incarnation);
+
 /// The TIC's shell: decides, stores, applies, answers.
 pub(crate) struct Tic {
     pub(super) directory: Directory,
-    pub(super) watch: HostWatch,
+    pub(super) detector: Detector<Life>,
     store: BTreeMap<String, Vec<u8>>,
     gns: BTreeSet<Gn>,
 }
@@ -26,15 +30,16 @@ impl Tic {
 
     pub(super) fn new() -> Self {
         let directory = Directory::new(Limits::default());
-        let watch = HostWatch::start(DETECTOR, &directory, Moment(0));
-        Self { directory, watch, store: BTreeMap::new(), gns: BTreeSet::new() }
+        let detector = Detector::new(DETECTOR);
+        Self { directory, detector, store: BTreeMap::new(), gns: BTreeSet::new() }
     }
 
     pub(super) fn restart(&mut self, now: Moment) {
         let read = Directory::load(Limits::default(), self.store.iter()).unwrap();
         assert_eq!(read, self.directory, "S3: what was acknowledged is read back");
         self.directory = read;
-        self.watch = HostWatch::start(DETECTOR, &self.directory, now);
+        self.detector = Detector::new(DETECTOR);
+        self.follow_hosts(now);
     }
 
     pub(super) fn decide(
@@ -56,9 +61,23 @@ impl Tic {
             };
             self.directory.apply(change);
         }
-        for change in &decision.changes {
-            self.watch.applied(change, &self.directory, now);
-        }
+        self.follow_hosts(now);
         Ok((decision.answer, decision.changes))
+    }
+
+    /// Watches exactly the lives that host group agents, as `services/tic` does.
+    fn follow_hosts(&mut self, now: Moment) {
+        let life = |node: &NodeName| Some((node.clone(), self.directory.node(node)?.incarnation));
+        let hosts: BTreeSet<Life> =
+            self.directory.hosts().filter_map(|(node, _)| life(node)).collect();
+        let gone = self.detector.peers().filter(|life| !hosts.contains(*life)).cloned();
+        for life in gone.collect::<Vec<_>>() {
+            self.detector.unwatch(&life);
+        }
+        for life in hosts {
+            if self.detector.health(&life).is_none() {
+                self.detector.watch(life, now);
+            }
+        }
     }
 }
