@@ -19,7 +19,7 @@ pub struct GaConfig {
     pub retry: Duration,
 }
 
-/// What the owner of a [`GaHost`] has to do.
+/// What the owner of a [`GaHost`](super::GaHost) has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GaOutput {
     /// Send a member its place.
