@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, value_parser};
+use fabricast_routing::MAX_COLORS;
 
 /// Control plane for hardware multicast on fat-tree fabrics.
 #[derive(Debug, Parser)]
@@ -25,6 +26,20 @@ pub enum Format {
     Json,
 }
 
+/// Numbers of colors that a fabric can have.
+fn colors() -> clap::builder::RangedI64ValueParser<u16> {
+    value_parser!(u16).range(1..=i64::from(MAX_COLORS))
+}
+
+/// Reads how many members of a group send: a check in which nobody sends checks nothing.
+fn senders(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("with no sender nothing is checked, give 1 or more".to_owned()),
+        Ok(senders) => Ok(senders),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 /// The nouns.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -36,7 +51,7 @@ pub enum Command {
     Tic(ServeArgs),
     /// Run the route service alone.
     Router(ServeArgs),
-    /// Run the emulated fabric alone.
+    /// Run the emulated fabric alone, or break, mend and probe a running one.
     Fabric(FabricArgs),
     /// Run operating agents (with the group agents they host) alone.
     OperatingAgent(ServeArgs),
@@ -70,13 +85,13 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub groups: Option<PathBuf>,
     /// Entries of a multicast table (C).
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,
     /// File for the records; left out, a new one in a temporary folder.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Members of every group that send in each check.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = senders)]
     pub senders: usize,
 }
 
@@ -94,7 +109,7 @@ pub struct UpArgs {
     #[arg(long, default_value = "127.0.0.1:7400")]
     pub listen: std::net::SocketAddr,
     /// Entries of a multicast table (C).
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,
 }
 
@@ -166,15 +181,16 @@ pub enum FabricCommand {
 
 /// One part of the fabric.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("element").required(true).args(["link", "switch", "endpoint"])))]
 pub struct ElementArgs {
     /// A link, named by a switch port: SWITCH:PORT.
-    #[arg(long, value_name = "SWITCH:PORT", group = "element")]
+    #[arg(long, value_name = "SWITCH:PORT")]
     pub link: Option<String>,
-    /// A switch.
-    #[arg(long, group = "element")]
+    /// A switch, by its node id.
+    #[arg(long)]
     pub switch: Option<String>,
     /// An endpoint.
-    #[arg(long, group = "element")]
+    #[arg(long)]
     pub endpoint: Option<String>,
     /// The server.
     #[command(flatten)]
@@ -266,33 +282,30 @@ pub enum EngineName {
 
 /// Options of `route plan`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["groups", "pattern"])))]
 pub struct PlanArgs {
     /// The topology: file, spec or preset.
     #[arg(long)]
     pub topology: String,
     /// Groups in JSON lines.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "pattern",
-        required_unless_present = "pattern"
-    )]
+    #[arg(long, value_name = "FILE")]
     pub groups: Option<PathBuf>,
     /// Groups of a process grid instead: `64x32x16` (one group per line and dimension), or
     /// `random:N:SEED`.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "XxY|XxYxZ|random:N:SEED", allow_hyphen_values = true)]
     pub pattern: Option<String>,
     /// Processes per endpoint of a pattern.
-    #[arg(long, default_value_t = 1, requires = "pattern")]
+    #[arg(long, default_value_t = 1, requires = "pattern",
+        value_parser = value_parser!(u32).range(1..))]
     pub processes: u32,
     /// MGID layers of a pattern.
-    #[arg(long, value_enum, default_value_t = Layers::Compact)]
+    #[arg(long, value_enum, default_value_t = Layers::Compact, requires = "pattern")]
     pub layers: Layers,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineName::CMr4lmsFixed)]
     pub engine: EngineName,
     /// Entries of a multicast table (C).
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,
     /// How tables are organised.
     #[arg(long, value_enum, default_value_t = Tables::PerPort)]
@@ -303,7 +316,7 @@ pub struct PlanArgs {
     /// Output file for the tables.
     #[arg(long, value_name = "FILE")]
     pub tables_out: Option<PathBuf>,
-    /// Output file for the groups of a pattern.
+    /// Output file for the groups with their MGIDs.
     #[arg(long, value_name = "FILE")]
     pub groups_out: Option<PathBuf>,
 }

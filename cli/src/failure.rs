@@ -11,6 +11,8 @@ pub enum Failure {
     CouldNotTell(anyhow::Error),
     /// Bad settings of a service: exit 78.
     BadConfig(anyhow::Error),
+    /// One of the others, and what the person can do about it.
+    Hinted(Box<Self>, String),
 }
 
 impl Failure {
@@ -21,21 +23,29 @@ impl Failure {
             Self::No(_) => 1,
             Self::CouldNotTell(_) => 2,
             Self::BadConfig(_) => 78,
+            Self::Hinted(failure, _) => failure.exit_code(),
         }
     }
 
-    /// The one message for standard error, causes included.
+    /// The one message for standard error, causes included; a hint is a line of its own.
     #[must_use]
     pub fn message(&self) -> String {
         match self {
             Self::No(text) => text.clone(),
             Self::CouldNotTell(error) | Self::BadConfig(error) => joined(error),
+            Self::Hinted(failure, hint) => format!("{}\nhint: {hint}", failure.message()),
         }
     }
 
     /// Bad input with a text of its own.
     pub fn input(text: impl Display) -> Self {
         Self::CouldNotTell(anyhow::anyhow!("{text}"))
+    }
+
+    /// Adds what the person can do next.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self::Hinted(Box::new(self), hint.into())
     }
 }
 
@@ -87,5 +97,12 @@ mod tests {
     fn a_status_shows_its_reason() {
         let status = fabricast_rpc::Reason::UnknownGroup.status("no group named 'x'", &[]);
         assert_eq!(Failure::from(status).message(), "no group named 'x' (UNKNOWN_GROUP)");
+    }
+
+    #[test]
+    fn a_hint_is_one_more_line_and_keeps_the_exit_code() {
+        let failure = Failure::No("2 violations".to_owned()).hint("plan again");
+        assert_eq!(failure.exit_code(), 1);
+        assert_eq!(failure.message(), "2 violations\nhint: plan again");
     }
 }

@@ -11,10 +11,11 @@ use fabricast_rpc::request_id;
 use fabricast_topology::Graph;
 
 use crate::failure::Failure;
+use crate::source::read_text;
 
 /// A group with the names of its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedGroup {
+pub(crate) struct NamedGroup {
     /// Its name.
     pub name: String,
     /// Its MGID; the TIC chooses if there is none.
@@ -30,7 +31,7 @@ pub struct NamedGroup {
 /// Names the file, the line and the field.
 pub(crate) fn read(file: &Path, graph: &Graph) -> Result<Vec<GroupRecord>, Failure> {
     let named = || format!("'{}'", file.display());
-    let text = std::fs::read_to_string(file).with_context(named)?;
+    let text = read_text(file)?;
     Ok(read_groups(&text, graph).with_context(named)?)
 }
 

@@ -1,12 +1,17 @@
 //! Results on standard output: tables for people, JSON for programs. Speech goes to stderr.
 
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use crate::args::Format;
 use crate::failure::Failure;
@@ -24,6 +29,9 @@ impl Rows {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(titles.iter().copied());
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
         Self { table }
     }
 
@@ -105,6 +113,71 @@ pub fn raw(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes files, all of them or none: each is written beside its place first, and only when all
+/// are whole, moved there.
+///
+/// # Errors
+///
+/// Names the file; then no file has changed.
+pub fn files(files: &[(&Path, &str)]) -> Result<(), Failure> {
+    for (index, (path, _)) in files.iter().enumerate() {
+        if files[..index].iter().any(|(other, _)| other == path) {
+            return Err(Failure::input(format!("'{}' is to hold two outputs", path.display())));
+        }
+    }
+    let named = |path: &Path| format!("write '{}'", path.display());
+    let mut drafts = Vec::with_capacity(files.len());
+    for (path, text) in files {
+        drafts.push(Draft::of(path, text).with_context(|| named(path))?);
+    }
+    for (draft, (path, _)) in drafts.into_iter().zip(files) {
+        draft.publish().with_context(|| named(path))?;
+    }
+    Ok(())
+}
+
+/// A file that is not at its place yet.
+enum Draft<'a> {
+    /// Written beside its place.
+    Beside(NamedTempFile, PathBuf),
+    /// A pipe or device, which cannot be replaced.
+    Open(File, &'a str),
+}
+
+impl<'a> Draft<'a> {
+    fn of(path: &Path, text: &'a str) -> io::Result<Self> {
+        match std::fs::metadata(path) {
+            Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(there) if !there.is_file() => {
+                return Ok(Self::Open(File::options().write(true).open(path)?, text));
+            }
+            Ok(_) => drop(File::options().append(true).open(path)?), // may it be written at all?
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = match place.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let permissions = match std::fs::metadata(path) {
+            Ok(there) => there.permissions(),
+            Err(_) => Permissions::from_mode(0o666), // less what the umask takes away
+        };
+        let mut builder = tempfile::Builder::new();
+        let mut draft = builder.permissions(permissions).tempfile_in(folder)?;
+        draft.write_all(text.as_bytes())?;
+        Ok(Self::Beside(draft, place))
+    }
+
+    fn publish(self) -> io::Result<()> {
+        match self {
+            Self::Beside(draft, place) => draft.persist(place).map(drop).map_err(|e| e.error),
+            Self::Open(mut file, text) => file.write_all(text.as_bytes()),
+        }
+    }
+}
+
 /// Says something to the person at the terminal, on standard error.
 pub fn say(text: &str) {
     // Nobody is left to tell if standard error is gone.
@@ -121,6 +194,20 @@ mod tests {
         let group = v1::Group { name: "rows/1".to_owned(), gn: 7, ..Default::default() };
         let json = serde_json::to_value(dynamic(&group).unwrap()).unwrap();
         assert_eq!(json, serde_json::json!({"name": "rows/1", "gn": "7"}));
+    }
+
+    #[test]
+    fn either_all_files_are_written_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (good, bad) = (folder.path().join("good"), folder.path().join("no/bad"));
+        std::fs::write(&good, "before").unwrap();
+        let failure = files(&[(&good, "after"), (&bad, "after")]).unwrap_err();
+        assert!(failure.message().contains("no/bad"), "{}", failure.message());
+        assert_eq!(std::fs::read_to_string(&good).unwrap(), "before");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        files(&[(&good, "after"), (Path::new("/dev/null"), "nowhere")]).unwrap();
+        assert_eq!(std::fs::read_to_string(&good).unwrap(), "after");
+        assert_eq!(files(&[(&good, "a"), (&good, "b")]).unwrap_err().exit_code(), 2);
     }
 
     #[test]

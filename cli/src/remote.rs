@@ -22,7 +22,7 @@ const PAGE: u32 = 1000;
 
 /// A running control plane.
 #[derive(Clone, Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     peer: Peer,
 }
 
@@ -31,7 +31,7 @@ pub struct Remote {
 /// # Errors
 ///
 /// Those of the calls, or that no runtime could be started.
-pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -45,7 +45,7 @@ impl Remote {
     /// # Errors
     ///
     /// An address that cannot be parsed.
-    pub fn new(server: &ServerArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
         Self::at(&server.server)
     }
 
@@ -54,42 +54,42 @@ impl Remote {
     /// # Errors
     ///
     /// An address that cannot be parsed.
-    pub fn at(address: &str) -> Result<Self, Failure> {
+    pub(crate) fn at(address: &str) -> Result<Self, Failure> {
         Ok(Self { peer: Peer::new(address)? })
     }
 
     /// Calls of the topology information center.
     #[must_use]
-    pub fn tic(&self) -> TicServiceClient<Channel> {
+    pub(crate) fn tic(&self) -> TicServiceClient<Channel> {
         TicServiceClient::new(self.peer.channel())
     }
 
     /// Calls of the operating agents.
     #[must_use]
-    pub fn agent(&self) -> OperatingAgentServiceClient<Channel> {
+    pub(crate) fn agent(&self) -> OperatingAgentServiceClient<Channel> {
         OperatingAgentServiceClient::new(self.peer.channel())
     }
 
     /// Calls of the switch agent.
     #[must_use]
-    pub fn switches(&self) -> SwitchAgentServiceClient<Channel> {
+    pub(crate) fn switches(&self) -> SwitchAgentServiceClient<Channel> {
         SwitchAgentServiceClient::new(self.peer.channel())
     }
 
     /// Calls of the emulated fabric.
     #[must_use]
-    pub fn fabric(&self) -> FabricServiceClient<Channel> {
+    pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
         FabricServiceClient::new(self.peer.channel())
     }
 
     /// Calls of the route service.
     #[must_use]
-    pub fn router(&self) -> RouteServiceClient<Channel> {
+    pub(crate) fn router(&self) -> RouteServiceClient<Channel> {
         RouteServiceClient::new(self.peer.channel())
     }
 
     /// Turns a status into a failure that says which server it came from.
-    pub fn failed(&self, status: Status) -> Failure {
+    pub(crate) fn failed(&self, status: Status) -> Failure {
         let address = self.peer.address();
         if status.code() == Code::Unavailable && fabricast_rpc::reason_of(&status).is_none() {
             return anyhow!(status)
@@ -104,7 +104,7 @@ impl Remote {
     /// # Errors
     ///
     /// That of the failed call.
-    pub async fn groups(&self, with_members: bool) -> Result<Vec<v1::Group>, Failure> {
+    pub(crate) async fn groups(&self, with_members: bool) -> Result<Vec<v1::Group>, Failure> {
         let mut groups = Vec::new();
         let mut page_token = String::new();
         loop {
@@ -125,7 +125,7 @@ impl Remote {
     /// # Errors
     ///
     /// That of the failed call.
-    pub async fn nodes(&self) -> Result<Vec<v1::Node>, Failure> {
+    pub(crate) async fn nodes(&self) -> Result<Vec<v1::Node>, Failure> {
         let mut nodes = Vec::new();
         let mut page_token = String::new();
         loop {
@@ -146,7 +146,7 @@ impl Remote {
     /// # Errors
     ///
     /// That of the failed call, or that what came is no topology.
-    pub async fn graph(&self) -> Result<Graph, Failure> {
+    pub(crate) async fn graph(&self) -> Result<Graph, Failure> {
         let answer = self.tic().download_topology(v1::DownloadTopologyRequest {}).await;
         let mut stream = answer.map_err(|status| self.failed(status))?.into_inner();
         let mut bytes = Vec::new();

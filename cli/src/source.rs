@@ -11,6 +11,9 @@ use crate::failure::Failure;
 
 /// A real cluster: 96 hosts, four leaf and two spine switches, six links between each pair.
 const REAL_CLUSTER: &str = include_str!("../../data/cluster-edr-96.ibnetdiscover");
+/// The names that stand for topologies, for messages.
+const PRESETS: &str = "cluster, demo and paper";
+
 /// A topology that has been read.
 #[derive(Clone, Debug)]
 pub struct Topology {
@@ -35,10 +38,23 @@ impl Topology {
             "cluster" => ibnetdiscover::read(REAL_CLUSTER).context("the built-in cluster")?,
             "demo" => spec::TopologySpec::demo().generate().context("preset 'demo'")?,
             "paper" => spec::TopologySpec::paper().generate().context("preset 'paper'")?,
-            path => read_file(Path::new(path))?,
+            path => return Self::read_file(Path::new(path)),
         };
+        Ok(Self::of(source, graph))
+    }
+
+    /// Reads a topology from a file, whatever its name.
+    ///
+    /// # Errors
+    ///
+    /// Names the file, the line and what is wrong with it.
+    pub fn read_file(path: &Path) -> Result<Self, Failure> {
+        Ok(Self::of(&path.display().to_string(), graph_in(path)?))
+    }
+
+    fn of(title: &str, graph: Graph) -> Self {
         let text = ibnetdiscover::write(&graph).into();
-        Ok(Self { title: source.to_owned(), graph: Arc::new(graph), text })
+        Self { title: title.to_owned(), graph: Arc::new(graph), text }
     }
 
     /// Finds the fat tree in it.
@@ -47,8 +63,14 @@ impl Topology {
     ///
     /// Says which switches and links contradict a fat tree.
     pub fn fat_tree(&self) -> Result<FatTree, Failure> {
-        FatTree::detect(&self.graph)
-            .map_err(|error| anyhow!(error).context(format!("topology '{}'", self.title)).into())
+        FatTree::detect(&self.graph).map_err(|error| {
+            let failure = Failure::from(anyhow!(error).context(format!("'{}'", self.title)));
+            failure.hint(format!(
+                "trees need endpoints on leaf switches only and one to four levels of switches; \
+                 `fabricast topology show '{}'` lists what was read, the presets are {PRESETS}",
+                self.title
+            ))
+        })
     }
 
     /// SHA-256 of the normal form, as route files name it.
@@ -59,11 +81,10 @@ impl Topology {
     }
 }
 
-fn read_file(path: &Path) -> Result<Graph, Failure> {
-    let bytes = std::fs::read(path).with_context(|| format!("read '{}'", path.display()))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        anyhow!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to())
-            .context(format!("read '{}'", path.display()))
+fn graph_in(path: &Path) -> Result<Graph, Failure> {
+    let text = read_text(path).map_err(|failure| match path.try_exists() {
+        Ok(false) => failure.hint(format!("the presets are {PRESETS}")),
+        Ok(true) | Err(_) => failure,
     })?;
     let named = || format!("'{}'", path.display());
     if path.extension().is_some_and(|extension| extension == "toml") {
@@ -73,6 +94,54 @@ fn read_file(path: &Path) -> Result<Graph, Failure> {
     }
 }
 
+/// Reads a text file.
+///
+/// # Errors
+///
+/// Names the file.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(path).with_context(|| format!("read '{}'", path.display()))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].split(|byte| *byte == b'\n').count();
+        anyhow!("line {line}: not UTF-8 text").context(format!("read '{}'", path.display()))
+    })?;
+    Ok(text)
+}
+
 fn generated(text: &str) -> anyhow::Result<Graph> {
-    Ok(spec::TopologySpec::parse(text)?.generate()?)
+    let spec = spec::TopologySpec::parse(text).map_err(|error| match error {
+        spec::SpecError::Syntax(message) => anyhow!(in_one_line(&message)),
+        other => other.into(),
+    })?;
+    Ok(spec.generate()?)
+}
+
+/// Turns the picture that the TOML reader draws of a fault into `line 3, column 9: what`.
+fn in_one_line(message: &str) -> String {
+    let mut lines = message.lines();
+    let first = lines.next().unwrap_or_default();
+    let Some(place) = first.strip_prefix("TOML parse error at ") else {
+        return message.replace('\n', " ");
+    };
+    let what = lines.filter(|line| !is_picture(line)).collect::<Vec<_>>().join(" ");
+    format!("{place}: {what}")
+}
+
+/// Whether a line shows the text of the file, such as `12 | leaves =` or `   | ^`.
+fn is_picture(line: &str) -> bool {
+    line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_in_a_spec_is_told_in_one_line_with_its_place() {
+        let failure = generated("kind = \"leaf-spine\"\nleaves = |\n").unwrap_err().to_string();
+        assert!(failure.starts_with("line 2, column 10: "), "{failure}");
+        let failure = generated("kind = \"leaf-spine\"\n").unwrap_err().to_string();
+        assert_eq!(failure, "line 1, column 1: missing field `leaves`");
+    }
 }

@@ -1,9 +1,8 @@
 //! `fabricast topology`: fabrics in files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
-use fabricast_topology::{FatTree, FatTreeParams, Graph};
+use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary};
 use serde::Serialize;
 
 use crate::args::{Format, TopologyCommand};
@@ -20,9 +19,12 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
     match command {
         TopologyCommand::Generate { spec, out } => {
             let topology = Topology::read(&spec)?;
-            write_out(out.as_deref(), &topology.text)
+            match out {
+                Some(out) => output::files(&[(&out, &topology.text)]),
+                None => output::raw(&topology.text),
+            }
         }
-        TopologyCommand::Import { file, out } => import(&file, out, format),
+        TopologyCommand::Import { file, out } => import(&file, out.as_deref(), format),
         TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
         TopologyCommand::Show { file } => {
             let listing = Listing::of(&Topology::read(&file)?.graph);
@@ -31,80 +33,47 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
         TopologyCommand::Check { file } => check(&file, format),
         TopologyCommand::Detect { file } => {
             let topology = Topology::read(&file)?;
-            let summary = Summary::of(&topology, &topology.fat_tree()?);
-            output::print(format, &summary, Summary::text)
+            let fat_tree = found(&topology)?;
+            output::print(format, &Summary::of(&topology, Some(&fat_tree)), Summary::text)
         }
     }
 }
 
-fn import(file: &Path, out: Option<PathBuf>, format: Format) -> Result<(), Failure> {
-    let topology = Topology::read(&file.display().to_string())?;
+/// The fat tree; that there is none is an answer too.
+fn found(topology: &Topology) -> Result<FatTree, Failure> {
+    topology.fat_tree().map_err(|failure| Failure::No(failure.message()))
+}
+
+fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure> {
+    let topology = Topology::read_file(file)?;
     if let Some(out) = out {
-        write_out(Some(&out), &topology.text)?;
+        output::files(&[(out, &topology.text)])?;
     }
-    match topology.fat_tree() {
-        Ok(fat_tree) => output::print(format, &Summary::of(&topology, &fat_tree), Summary::text),
-        // What was read is a sound topology all the same.
-        Err(not) => {
-            output::say(&format!("fabricast: {}", not.message()));
-            output::print(format, &Counts::of(&topology.graph), Counts::text)
-        }
+    // Without a fat tree, what was read is a sound topology all the same.
+    let fat_tree = FatTree::detect(&topology.graph);
+    if let Err(not) = &fat_tree {
+        output::say(&format!("fabricast: '{}': {not}", topology.title));
     }
+    let summary = Summary::of(&topology, fat_tree.as_ref().ok());
+    output::print(format, &summary, Summary::text)
 }
 
 fn check(file: &str, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(file)?;
-    let fat_tree = topology.fat_tree().map_err(|not| Failure::No(not.message()))?;
-    let summary = Summary::of(&topology, &fat_tree);
+    let fat_tree = found(&topology)?;
+    let summary = Summary::of(&topology, Some(&fat_tree));
     output::print(format, &summary, Summary::text)?;
     match summary.irregularities.len() {
         0 => Ok(()),
+        1 => Err(Failure::No(format!("'{file}': 1 irregularity"))),
         count => Err(Failure::No(format!("'{file}': {count} irregularities"))),
-    }
-}
-
-/// Writes to a file, or to standard output.
-///
-/// # Errors
-///
-/// Names the file.
-pub(crate) fn write_out(out: Option<&Path>, text: &str) -> Result<(), Failure> {
-    match out {
-        None => output::raw(text),
-        Some(path) => {
-            Ok(std::fs::write(path, text).with_context(|| format!("write '{}'", path.display()))?)
-        }
     }
 }
 
 /// What the demo prints about its topology.
 #[must_use]
 pub(crate) fn summary_text(topology: &Topology, fat_tree: &FatTree) -> String {
-    Summary::of(topology, fat_tree).text()
-}
-
-#[derive(Debug, Serialize)]
-struct Counts {
-    switches: usize,
-    endpoints: usize,
-    ports: usize,
-}
-
-impl Counts {
-    fn of(graph: &Graph) -> Self {
-        Self {
-            switches: graph.switch_count(),
-            endpoints: graph.endpoint_count(),
-            ports: graph.port_count(),
-        }
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "{} switches, {} endpoints, {} switch ports",
-            self.switches, self.endpoints, self.ports
-        )
-    }
+    Summary::of(topology, Some(fat_tree)).text()
 }
 
 #[derive(Debug, Serialize)]
@@ -112,26 +81,30 @@ struct Summary {
     topology: String,
     sha256: String,
     #[serde(flatten)]
-    counts: Counts,
-    fat_tree: FatTreeParams,
+    counts: GraphSummary,
+    fat_tree: Option<FatTreeParams>,
     irregularities: Vec<String>,
 }
 
 impl Summary {
-    fn of(topology: &Topology, fat_tree: &FatTree) -> Self {
+    fn of(topology: &Topology, fat_tree: Option<&FatTree>) -> Self {
+        let irregularities = fat_tree.map(FatTree::irregularities).unwrap_or_default();
         Self {
             topology: topology.title.clone(),
             sha256: topology.digest(),
-            counts: Counts::of(&topology.graph),
-            fat_tree: *fat_tree.params(),
-            irregularities: fat_tree.irregularities().iter().map(ToString::to_string).collect(),
+            counts: topology.graph.summary(),
+            fat_tree: fat_tree.map(|fat_tree| *fat_tree.params()),
+            irregularities: irregularities.iter().map(ToString::to_string).collect(),
         }
     }
 
     fn text(&self) -> String {
-        let mut text =
-            format!("{}: {}\n{}", self.topology, self.counts.text(), shape(&self.fat_tree));
-        if self.irregularities.is_empty() {
+        let mut text = format!("{}: {}", self.topology, counts_text(&self.counts));
+        match &self.fat_tree {
+            None => text.push_str("\nnot a fat tree"),
+            Some(params) => text.push_str(&format!("\n{}", shape(params))),
+        }
+        if self.fat_tree.is_some() && self.irregularities.is_empty() {
             text.push_str("\nregular");
         }
         for irregularity in &self.irregularities {
@@ -141,33 +114,82 @@ impl Summary {
     }
 }
 
+fn counts_text(counts: &GraphSummary) -> String {
+    let mut text = format!(
+        "{} with {}, {} between switches, {}",
+        many(counts.switches, "switch", "switches"),
+        many(counts.switch_ports, "port", "ports"),
+        many(counts.switch_links, "link", "links"),
+        many(counts.endpoints, "endpoint", "endpoints"),
+    );
+    if counts.connected_endpoints < counts.endpoints {
+        text.push_str(&format!(" ({} of them connected)", counts.connected_endpoints));
+    }
+    if counts.loopback_cables > 0 {
+        let cables = many(counts.loopback_cables, "loopback cable", "loopback cables");
+        text.push_str(&format!(", {cables}"));
+    }
+    text
+}
+
 /// The parameters of a fat tree in words.
 fn shape(params: &FatTreeParams) -> String {
     let p = params;
     let mut text = format!(
-        "{}-level fat tree: {} leaf switches a midplane, up to {} endpoints each",
-        p.levels, p.leaves_per_cn, p.endpoints_per_leaf
+        "{}-level fat tree: {} a midplane, up to {} each",
+        p.levels,
+        many(p.leaves_per_cn, "leaf switch", "leaf switches"),
+        many(p.endpoints_per_leaf, "endpoint", "endpoints")
     );
     if p.levels >= 2 {
         text.push_str(&format!(
-            "; {} level-1 switches a midplane, {} parallel links to each leaf",
-            p.spines, p.lanes0
+            "; {} a midplane, {} to each leaf",
+            many(p.spines, "level-1 switch", "level-1 switches"),
+            many(p.lanes0, "link", "parallel links")
         ));
     }
     if p.levels >= 3 {
         text.push_str(&format!(
-            "\n{} compute midplanes in blocks of {}; {} top midplanes in groups of {}, {} parallel \
-             links to each",
-            p.cns, p.cns_per_block, p.tns, p.tns_per_group, p.lanes1
+            "\n{} in blocks of {}; {} in groups of {}, {} to each",
+            many(p.cns, "compute midplane", "compute midplanes"),
+            p.cns_per_block,
+            many(p.tns, "top midplane", "top midplanes"),
+            p.tns_per_group,
+            many(p.lanes1, "link", "parallel links")
         ));
     }
     if p.levels == 4 {
         text.push_str(&format!(
-            "; each top midplane {} level-2 and {} level-3 switches",
-            p.blocks, p.l3_per_tn
+            "; each top midplane {} and {}, {} between them",
+            many(p.blocks, "level-2 switch", "level-2 switches"),
+            many(p.l3_per_tn, "level-3 switch", "level-3 switches"),
+            many(p.lanes2, "link", "parallel links")
         ));
     }
     text
+}
+
+/// A number with its noun.
+fn many(count: impl Into<Count>, one: &str, more: &str) -> String {
+    match count.into().0 {
+        1 => format!("1 {one}"),
+        count => format!("{count} {more}"),
+    }
+}
+
+/// Both kinds of numbers that are counted here.
+struct Count(u64);
+
+impl From<u32> for Count {
+    fn from(count: u32) -> Self {
+        Self(count.into())
+    }
+}
+
+impl From<usize> for Count {
+    fn from(count: usize) -> Self {
+        Self(u64::try_from(count).unwrap_or(u64::MAX))
+    }
 }
 
 #[derive(Debug, Serialize)]

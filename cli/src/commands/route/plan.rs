@@ -1,0 +1,191 @@
+//! `fabricast route plan`: groups and a fabric in, trees and tables out, with no control plane.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use fabricast_routing::formats::{
+    GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
+};
+use fabricast_routing::{
+    Change, Engine, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan, metrics, table_entries,
+};
+use fabricast_topology::{Graph, TableEntry, TableKind};
+use serde::Serialize;
+
+use super::pattern::pattern;
+use crate::args::{EngineName, Format, PlanArgs, Tables};
+use crate::failure::Failure;
+use crate::group_file;
+use crate::output::{self, Rows};
+use crate::source::Topology;
+
+/// What the engine is called in files.
+const ENGINE: &str = "c-mr4lms-fixed";
+/// Groups and members without a tree that are listed.
+const LISTED: usize = 20;
+
+/// The figures of a plan.
+#[derive(Debug, Serialize)]
+struct Figures {
+    engine: &'static str,
+    groups: u32,
+    virtual_groups: u32,
+    moved: usize,
+    unrouted: usize,
+    cut_off: usize,
+    left_out: Vec<String>,
+    max_tfi: u32,
+    mean_tfi: f64,
+    max_efi: u32,
+    mean_efi: f64,
+    max_efi_with_endpoint_links: u32,
+    entries_used: u32,
+    colors: u16,
+    table_entries: usize,
+    trees_ms: f64,
+    tables_ms: f64,
+}
+
+/// Runs `route plan`.
+///
+/// # Errors
+///
+/// See [`Failure`]; no file has changed then.
+pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
+    let EngineName::CMr4lmsFixed = args.engine;
+    let topology = Topology::read(&args.topology)?;
+    let graph = &topology.graph;
+    let fat_tree = Arc::new(topology.fat_tree()?);
+    let options = EngineOptions { colors: args.colors, tables: table_kind(args.tables) };
+    let mut engine = Engine::new(graph.clone(), fat_tree, options).context("--colors")?;
+    let space = *engine.layout().space();
+    let records = groups(args, graph, space)?;
+    let mgids = allot_mgids(&records, space);
+    let changes: Vec<Change> = mgids
+        .iter()
+        .zip(&records)
+        .map(|(mgid, record)| Change::Put { mgid: *mgid, members: record.members.clone() })
+        .collect();
+    let started = Instant::now();
+    engine.apply(&changes).context("groups")?;
+    let planned = Instant::now();
+    let entries = table_entries(graph, engine.plan());
+    let expanded = Instant::now();
+
+    let numbered = mgids.iter().zip(records);
+    let numbered: Vec<GroupRecord> =
+        numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
+    write(args, &topology, &engine, &entries, &numbered)?;
+    let figures = Figures {
+        trees_ms: (planned - started).as_secs_f64() * 1e3,
+        tables_ms: (expanded - planned).as_secs_f64() * 1e3,
+        ..figures(&engine, graph, args.colors, entries.len())
+    };
+    output::print(format, &figures, figures_text)
+}
+
+/// Writes the files that were asked for.
+fn write(
+    args: &PlanArgs,
+    topology: &Topology,
+    engine: &Engine,
+    entries: &[TableEntry],
+    groups: &[GroupRecord],
+) -> Result<(), Failure> {
+    let graph = &topology.graph;
+    let tables = table_kind(args.tables);
+    let mut texts: Vec<(&Path, String)> = Vec::new();
+    if let Some(out) = &args.out {
+        let file = RoutesFile::of(engine, ENGINE, &topology.digest());
+        texts.push((out, write_routes(&file, graph)));
+    }
+    if let Some(out) = &args.tables_out {
+        texts.push((out, write_tables(entries, graph, tables)));
+    }
+    if let Some(out) = &args.groups_out {
+        texts.push((out, write_groups(groups, graph)));
+    }
+    let files: Vec<(&Path, &str)> = texts.iter().map(|(path, text)| (*path, &**text)).collect();
+    output::files(&files)
+}
+
+fn figures(engine: &Engine, graph: &Graph, colors: u16, table_entries: usize) -> Figures {
+    let plan = engine.plan();
+    let Metrics { groups, trees, max_tfi, mean_tfi, switch_links, all_links, max_entries } =
+        metrics(graph, plan);
+    Figures {
+        engine: ENGINE,
+        groups,
+        virtual_groups: trees,
+        moved: plan.moved().len(),
+        unrouted: plan.unrouted().len(),
+        cut_off: plan.cut_off().count(),
+        left_out: left_out(plan, graph),
+        max_tfi,
+        mean_tfi,
+        max_efi: switch_links.max_efi,
+        mean_efi: switch_links.mean_efi,
+        max_efi_with_endpoint_links: all_links.max_efi,
+        entries_used: max_entries,
+        colors,
+        table_entries,
+        trees_ms: 0.0,
+        tables_ms: 0.0,
+    }
+}
+
+fn figures_text(figures: &Figures) -> String {
+    let mut rows = Rows::new(&["FIGURE", "VALUE"]);
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    row("groups with two or more members", figures.groups.to_string());
+    row("virtual groups", figures.virtual_groups.to_string());
+    row("moved off the tree of their MGID", figures.moved.to_string());
+    row("groups without a tree", figures.unrouted.to_string());
+    row("members that no live link reaches", figures.cut_off.to_string());
+    row("TFI max / mean", format!("{} / {:.2}", figures.max_tfi, figures.mean_tfi));
+    row(
+        "EFI max / mean, links between switches",
+        format!("{} / {:.2}", figures.max_efi, figures.mean_efi),
+    );
+    row("EFI max, endpoint links too", figures.max_efi_with_endpoint_links.to_string());
+    row("entries used", format!("{} of {}", figures.entries_used, figures.colors));
+    row("table entries in all", figures.table_entries.to_string());
+    row("trees and merging", format!("{:.1} ms", figures.trees_ms));
+    row("final tables", format!("{:.1} ms", figures.tables_ms));
+    figures.left_out.iter().fold(rows.to_string(), |text, line| format!("{text}\n{line}"))
+}
+
+/// The first groups and members that have no tree, and why.
+fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
+    let unrouted =
+        plan.unrouted().iter().map(|group| format!("group {} has no tree: {group}", group.mgid.0));
+    let cut_off = plan.cut_off().map(|cut| {
+        let endpoint = graph.endpoint_name(cut.endpoint);
+        format!("group {}: {endpoint} is cut off: {}", cut.mgid.0, cut.why)
+    });
+    unrouted.chain(cut_off).take(LISTED).collect()
+}
+
+const fn table_kind(tables: Tables) -> TableKind {
+    match tables {
+        Tables::PerPort => TableKind::PerPort,
+        Tables::PerSwitch => TableKind::PerSwitch,
+    }
+}
+
+fn groups(args: &PlanArgs, graph: &Graph, space: MgidSpace) -> Result<Vec<GroupRecord>, Failure> {
+    if let Some(file) = &args.groups {
+        return group_file::read(file, graph);
+    }
+    let text = args.pattern.as_deref().unwrap_or_default();
+    let groups = pattern(text, args, graph.endpoint_count(), &space)
+        .map_err(|error| error.context(format!("--pattern '{text}'")))?;
+    let record = |group: PatternGroup| GroupRecord {
+        mgid: Some(group.mgid),
+        name: Some(group.name),
+        members: group.members,
+    };
+    Ok(groups.into_iter().map(record).collect())
+}

@@ -1,0 +1,223 @@
+//! `fabricast route verify`: files of groups, routes and tables against each other and the rules.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use fabricast_routing::formats::{GroupRecord, RoutesFile, allot_mgids, read_routes, read_tables};
+use fabricast_routing::verify::{self, Senders, Violation};
+use fabricast_routing::{Layout, Mgid};
+use fabricast_topology::{EndpointId, Faults, Graph, SwitchId, TableKind};
+use serde::Serialize;
+
+use super::audit::{self, Members};
+use crate::args::{Format, VerifyArgs};
+use crate::failure::Failure;
+use crate::group_file;
+use crate::output;
+use crate::source::{Topology, read_text};
+
+/// Violations of each kind that are listed.
+const LISTED: usize = 20;
+
+/// What the verifier found.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    groups: usize,
+    unrouted: usize,
+    cut_off: usize,
+    packets: u64,
+    delivered: u64,
+    hops: u64,
+    entries: usize,
+    unused_entries: usize,
+    violations: Vec<String>,
+    violation_count: u64,
+    elapsed_ms: f64,
+}
+
+/// Runs `route verify`.
+///
+/// # Errors
+///
+/// [`Failure::No`] if anything does not fit together, else what is wrong with which file.
+pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
+    let topology = Topology::read(&args.topology)?;
+    let graph = &topology.graph;
+    let records = group_file::read(&args.groups, graph)?;
+    let routes = routes(&args.routes, &topology)?;
+    let (tables, colors) = (routes.header.tables, routes.header.colors);
+    let mgids = mgids(&topology, &records, colors, tables)?;
+    let members: Members =
+        mgids.into_iter().zip(records).map(|(mgid, record)| (mgid, record.members)).collect();
+
+    let started = Instant::now();
+    let mut findings = audit::routes(graph, &routes, &members);
+    let mut entries = routes.table_entries(graph, &members);
+    if let Some(path) = &args.tables {
+        let text = read_text(path)?;
+        let found = read_tables(&text, graph, tables, colors)
+            .with_context(|| format!("'{}'", path.display()))?;
+        findings.extend(audit::tables(graph, tables, &entries, &found));
+        entries = found;
+    }
+    let senders = if args.all_senders { Senders::All } else { Senders::OnePerSwitch };
+    let options = verify::Options { colors, tables, senders, list: LISTED };
+    let groups = delivery_groups(&routes, &members);
+    let report = verify::verify(graph, &Faults::new(), &groups, &entries, options);
+
+    let count = report.violation_count + u64::try_from(findings.len())?;
+    findings.truncate(LISTED);
+    findings.extend(report.violations.iter().map(|violation| in_words(graph, violation)));
+    let verdict = Verdict {
+        groups: report.groups,
+        unrouted: routes.groups.iter().filter(|route| route.unrouted.is_some()).count(),
+        cut_off: routes.groups.iter().map(|route| route.cut_off.len()).sum(),
+        packets: report.packets,
+        delivered: report.delivered,
+        hops: report.hops,
+        entries: report.entries,
+        unused_entries: report.unused_entries,
+        violations: findings,
+        violation_count: count,
+        elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
+    };
+    output::print(format, &verdict, text)?;
+    match count {
+        0 => Ok(()),
+        1 => Err(Failure::No("1 violation".to_owned())),
+        count => Err(Failure::No(format!("{count} violations"))),
+    }
+}
+
+/// Reads the routes; they must be those of this very topology.
+fn routes(path: &Path, topology: &Topology) -> Result<RoutesFile, Failure> {
+    let text = read_text(path)?;
+    let named = || format!("'{}'", path.display());
+    // Alone first: what else the file says makes no sense on another topology.
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let header = read_routes(first, &topology.graph).with_context(named)?.header;
+    if header.topology != topology.digest() {
+        let failure = Failure::input(format!(
+            "{}: line 1: topology: made for the one with SHA-256 '{}', '{}' has {}",
+            named(),
+            header.topology,
+            topology.title,
+            topology.digest()
+        ));
+        return Err(
+            failure.hint("give the topology that the routes were planned on, or plan again")
+        );
+    }
+    Ok(read_routes(&text, &topology.graph).with_context(named)?)
+}
+
+/// The MGIDs of a file's groups; those that are left out are allotted as `route plan` does it.
+fn mgids(
+    topology: &Topology,
+    records: &[GroupRecord],
+    colors: u16,
+    tables: TableKind,
+) -> Result<Vec<Mgid>, Failure> {
+    let given: Option<Vec<Mgid>> = records.iter().map(|record| record.mgid).collect();
+    match given {
+        Some(mgids) => Ok(mgids),
+        None => {
+            let fat_tree = topology.fat_tree()?;
+            let layout = Layout::new(fat_tree.params(), colors, tables)?;
+            Ok(allot_mgids(records, *layout.space()))
+        }
+    }
+}
+
+/// The groups as the verifier wants them: those that have a tree, with the members it serves.
+fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group> {
+    let routed = routes.groups.iter().filter(|route| route.unrouted.is_none());
+    let groups = routed.filter_map(|route| {
+        let members = audit::served(route, members.get(&route.mgid)?);
+        let (mgid, color, virtual_group) = (route.mgid, route.color, route.virtual_group);
+        Some(verify::Group { mgid, color, virtual_group, members })
+    });
+    groups.collect()
+}
+
+/// A violation with the names of the topology instead of its numbers.
+fn in_words(graph: &Graph, violation: &Violation) -> String {
+    let switch = |switch: SwitchId| graph.switch_name(switch);
+    let endpoint = |endpoint: EndpointId| graph.endpoint_name(endpoint);
+    match violation {
+        Violation::EntryOutOfRange { .. } | Violation::UnknownPort { .. } => violation.to_string(),
+        Violation::ColorOutOfRange { mgid, color } => {
+            format!("group {}: color {color} is beyond the table", mgid.0)
+        }
+        Violation::DuplicateEntry { row } => format!(
+            "{} port {} color {}: two virtual groups need the row",
+            switch(row.switch),
+            row.in_port,
+            row.color
+        ),
+        Violation::SharedEntry { row, first, second } => format!(
+            "{} port {} color {}: virtual groups {first} and {second} meet in the row",
+            switch(row.switch),
+            row.in_port,
+            row.color
+        ),
+        Violation::Detached { mgid, endpoint: member } => {
+            format!("group {}: {} is not connected", mgid.0, endpoint(*member))
+        }
+        Violation::NotDelivered { mgid, from, to } => format!(
+            "group {}: a packet from {} does not reach {}",
+            mgid.0,
+            endpoint(*from),
+            endpoint(*to)
+        ),
+        Violation::DeliveredTwice { mgid, from, to } => format!(
+            "group {}: a packet from {} reaches {} once too often",
+            mgid.0,
+            endpoint(*from),
+            endpoint(*to)
+        ),
+        Violation::DeliveredToStranger { mgid, from, to } => format!(
+            "group {}: a packet from {} reaches {}, which has no part in it",
+            mgid.0,
+            endpoint(*from),
+            endpoint(*to)
+        ),
+        Violation::Loop { mgid, from, switch: at, port } => format!(
+            "group {}: a packet from {} comes round to {} port {port} again",
+            mgid.0,
+            endpoint(*from),
+            switch(*at)
+        ),
+    }
+}
+
+fn text(verdict: &Verdict) -> String {
+    let mut text = format!(
+        "{} groups, {} packets sent, {} copies delivered over {} hops through {} entries \
+         ({} not used by these packets) in {:.0} ms: {}",
+        verdict.groups,
+        verdict.packets,
+        verdict.delivered,
+        verdict.hops,
+        verdict.entries,
+        verdict.unused_entries,
+        verdict.elapsed_ms,
+        if verdict.violation_count == 0 { "every rule held" } else { "VIOLATIONS" }
+    );
+    if verdict.unrouted + verdict.cut_off > 0 {
+        text.push_str(&format!(
+            "\n{} groups without a tree and {} members cut off, as the routes say",
+            verdict.unrouted, verdict.cut_off
+        ));
+    }
+    for violation in &verdict.violations {
+        text.push_str(&format!("\n{violation}"));
+    }
+    let more =
+        verdict.violation_count.saturating_sub(verdict.violations.len().try_into().unwrap_or(0));
+    if more > 0 {
+        text.push_str(&format!("\nand {more} more"));
+    }
+    text
+}
