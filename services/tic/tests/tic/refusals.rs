@@ -115,6 +115,7 @@ fn routes() -> v1::ReportRoutesRequest {
         term: 1,
         routes: vec![v1::GroupRoute { gn: 1, route: Some(route) }],
         fence: Some(v1::Fence { term: 1, generation: 1 }),
+        clean_revision: 0,
     }
 }
 

@@ -22,7 +22,7 @@ fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
     };
     let routes = vec![v1::GroupRoute { gn, route: Some(route) }];
     let fence = Some(v1::Fence { term, generation: 1 });
-    v1::ReportRoutesRequest { term, routes, fence }
+    v1::ReportRoutesRequest { term, routes, fence, clean_revision: 0 }
 }
 
 #[tokio::test]
