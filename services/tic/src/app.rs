@@ -30,6 +30,7 @@ use thiserror::Error;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::elements::FailedElements;
 use crate::hints::Hints;
 use crate::liveness::{Inbox, Liveness};
 use crate::mgids::MgidChoice;
@@ -176,7 +177,8 @@ impl App {
         tracing::info!(revision, groups, "records read");
         let watchers = Watchers::new(options.watch_queue, options.watches);
         let graph = Arc::clone(&options.graph);
-        let records = Arc::new(Records::new(graph, loaded.directory.clone(), watchers));
+        let failed = FailedElements::load(&graph, loaded.failed.clone());
+        let records = Arc::new(Records::new(graph, loaded.directory.clone(), failed, watchers));
         let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
         let peers = Arc::<Peers>::default();
         let (orders, queue) = Orders::open(options.order_queue);

@@ -1,10 +1,11 @@
 //! The failed parts of the fabric, as switch agents report them.
 //!
-//! Kept in memory only: every reporter repeats its whole list, so a restarted TIC knows them again
-//! after one round of reports. A reporter that falls silent keeps its last list, because silence
-//! says nothing about cables.
+//! Durable, though every reporter repeats its whole list: a restarted TIC that knew nothing until
+//! the next round of reports would let the route service move groups back onto what is broken. A
+//! reporter that falls silent keeps its last list, because silence says nothing about cables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
@@ -87,6 +88,39 @@ impl ElementKey {
     }
 }
 
+/// A reporter's list as it lies in the store: a line for each element, by name, as numbers may
+/// differ when the topology was loaded anew.
+pub(crate) fn store_value(graph: &Graph, elements: &BTreeSet<ElementKey>) -> Vec<u8> {
+    let mut text = String::new();
+    for element in elements {
+        // Writing to a string cannot fail.
+        let _ = match element.to_wire(graph).kind {
+            Some(v1::element::Kind::SwitchName(name)) => writeln!(text, "switch {name}"),
+            Some(v1::element::Kind::Endpoint(name)) => writeln!(text, "endpoint {name}"),
+            Some(v1::element::Kind::Link(end)) => {
+                writeln!(text, "link {} {}", end.port, end.switch_name)
+            }
+            None => Ok(()),
+        };
+    }
+    text.into_bytes()
+}
+
+fn read_element(line: &str) -> Option<v1::Element> {
+    let (what, name) = line.split_once(' ')?;
+    let kind = match what {
+        "switch" => v1::element::Kind::SwitchName(name.to_owned()),
+        "endpoint" => v1::element::Kind::Endpoint(name.to_owned()),
+        "link" => {
+            let (port, switch) = name.split_once(' ')?;
+            let port = port.parse().ok()?;
+            v1::element::Kind::Link(v1::PortName { switch_name: switch.to_owned(), port })
+        }
+        _ => return None,
+    };
+    Some(v1::Element { kind: Some(kind) })
+}
+
 /// What each reporter sees down, and the union of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedElements {
@@ -95,6 +129,40 @@ pub(crate) struct FailedElements {
 }
 
 impl FailedElements {
+    /// Starts with what the store holds; what the topology does not have any more is left out.
+    pub(crate) fn load(graph: &Graph, stored: Vec<(String, String)>) -> Self {
+        let mut failed = Self::default();
+        for (reporter, text) in stored {
+            let found: BTreeSet<ElementKey> = text
+                .lines()
+                .filter_map(|line| {
+                    let found = read_element(line).and_then(|e| ElementKey::find(graph, &e).ok());
+                    if found.is_none() {
+                        tracing::warn!(reason = line, "stored failure is of no part of the fabric");
+                    }
+                    found
+                })
+                .collect();
+            failed.union.extend(&found);
+            failed.reports.insert(reporter, found);
+        }
+        failed
+    }
+
+    /// Tells whether a list says anything new; refuses one reporter too many.
+    pub(crate) fn is_news(
+        &self,
+        reporter: &str,
+        elements: &BTreeSet<ElementKey>,
+    ) -> Result<bool, Status> {
+        if self.reports.len() >= MAX_REPORTERS && !self.reports.contains_key(reporter) {
+            let text = format!("reporter: {MAX_REPORTERS} reporters are known already");
+            return Err(Reason::LimitReached.status(text, &[]));
+        }
+        let known = self.reports.get(reporter);
+        Ok(known.map_or(!elements.is_empty(), |known| known != elements))
+    }
+
     /// Takes over the whole list of one reporter; answers what nobody had reported before, and
     /// whether the union changed.
     pub(crate) fn report(
@@ -102,10 +170,7 @@ impl FailedElements {
         reporter: &str,
         elements: BTreeSet<ElementKey>,
     ) -> Result<(Vec<ElementKey>, bool), Status> {
-        if self.reports.len() >= MAX_REPORTERS && !self.reports.contains_key(reporter) {
-            let text = format!("reporter: {MAX_REPORTERS} reporters are known already");
-            return Err(Reason::LimitReached.status(text, &[]));
-        }
+        self.is_news(reporter, &elements)?;
         self.reports.insert(reporter.to_owned(), elements);
         let union: BTreeSet<ElementKey> = self.reports.values().flatten().copied().collect();
         let new = union.difference(&self.union).copied().collect();

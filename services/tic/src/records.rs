@@ -45,8 +45,13 @@ pub(crate) struct Concerned {
 }
 
 impl Records {
-    pub(crate) fn new(graph: Arc<Graph>, directory: Directory, watchers: Watchers) -> Self {
-        let state = State { directory, failed: FailedElements::default(), watchers };
+    pub(crate) fn new(
+        graph: Arc<Graph>,
+        directory: Directory,
+        failed: FailedElements,
+        watchers: Watchers,
+    ) -> Self {
+        let state = State { directory, failed, watchers };
         Self { graph, state: RwLock::new(state) }
     }
 
@@ -93,6 +98,16 @@ impl Records {
             changes.push(wrap(Kind::FailedElements(failed.to_wire(&self.graph))));
             changes
         })
+    }
+
+    /// Tells whether a reporter's list differs from its last one.
+    pub(crate) fn is_news(
+        &self,
+        reporter: &str,
+        elements: &BTreeSet<ElementKey>,
+    ) -> Result<bool, Status> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.failed.is_news(reporter, elements)
     }
 
     /// Takes over what one reporter sees down. Answers how much is down in all, and the nodes

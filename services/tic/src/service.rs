@@ -14,11 +14,12 @@ use fabricast_topology::Graph;
 use tokio_stream::Iter;
 use tonic::{Request, Response, Status};
 
-use crate::elements::ElementKey;
+use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
 use crate::pages;
 use crate::records::{Records, wire_group, wire_member};
+use crate::storage;
 use crate::watchers::WatchStream;
 use crate::wire;
 use crate::writer::{Done, Orders, Work};
@@ -45,7 +46,7 @@ impl Tic {
     async fn place(&self, work: Work) -> Result<(Answer, Revision), Status> {
         match self.orders.place(work).await? {
             Done::Decided { answer, revision } => Ok((*answer, revision)),
-            Done::Term(_) => Err(mismatch()),
+            Done::Term(_) | Done::Kept => Err(mismatch()),
         }
     }
 
@@ -271,6 +272,11 @@ impl v1::tic_service_server::TicService for Tic {
         let elements = request.elements.iter();
         let elements = elements.map(|element| ElementKey::find(&self.graph, element));
         let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
+        if self.records.is_news(reporter, &elements)? {
+            let key = storage::failed_key(reporter);
+            let value = elements::store_value(&self.graph, &elements);
+            self.orders.place(Work::Keep { key, value }).await?;
+        }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.suspect(cut_off);
         let failed_count = u32::try_from(count).unwrap_or(u32::MAX);

@@ -3,6 +3,7 @@
 //! ```text
 //!   tic/schema          version of this layout
 //!   tic/route_term      the newest term given to a route service
+//!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
 //! ```
 
@@ -24,6 +25,7 @@ const PREFIX: &str = "tic/";
 const SCHEMA_KEY: &[u8] = b"tic/schema";
 /// Where the newest term lies.
 pub(crate) const TERM_KEY: &[u8] = b"tic/route_term";
+const FAILED: &str = "tic/failed/";
 const RECORDS: &str = "tic/records/";
 
 /// Where the records are kept.
@@ -88,6 +90,8 @@ pub(crate) struct Storage {
 pub(crate) struct Loaded {
     pub(crate) directory: Directory,
     pub(crate) term: u64,
+    /// Reporter and list of failed parts.
+    pub(crate) failed: Vec<(String, String)>,
 }
 
 impl Storage {
@@ -110,6 +114,7 @@ impl Storage {
         let snapshot = self.store.range(PREFIX.as_bytes()).await?;
         let mut records = Vec::with_capacity(snapshot.entries.len());
         let mut term = 0;
+        let mut failed = Vec::new();
         for entry in snapshot.entries {
             let key = String::from_utf8(entry.key).map_err(|error| RecordsError::Foreign {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -121,13 +126,18 @@ impl Storage {
                 }
             } else if key.as_bytes() == TERM_KEY {
                 term = read_number(&key, &entry.value)?;
+            } else if let Some(reporter) = key.strip_prefix(FAILED) {
+                let list = String::from_utf8(entry.value);
+                let list = list.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
+                failed.push((reporter.to_owned(), list));
             } else if let Some(record) = key.strip_prefix(RECORDS) {
                 records.push((record.to_owned(), entry.value));
             } else {
                 return Err(RecordsError::Foreign { key });
             }
         }
-        Ok(Loaded { directory: Directory::load(self.limits.clone(), records)?, term })
+        let directory = Directory::load(self.limits.clone(), records)?;
+        Ok(Loaded { directory, term, failed })
     }
 }
 
@@ -140,6 +150,11 @@ impl fmt::Debug for Storage {
 /// The key of a record in the store.
 pub(crate) fn key(change: &Change) -> Vec<u8> {
     format!("{RECORDS}{}", change.store_key()).into_bytes()
+}
+
+/// The key of a reporter's list of failed parts.
+pub(crate) fn failed_key(reporter: &str) -> Vec<u8> {
+    format!("{FAILED}{reporter}").into_bytes()
 }
 
 /// A number as it lies in the store: decimal, so that an operator can read it.

@@ -40,6 +40,13 @@ pub(crate) enum Work {
     DecideInTerm(u64, Command),
     /// Give out the next term.
     AcquireTerm,
+    /// Store something that is no record of the directory.
+    Keep {
+        /// Where.
+        key: Vec<u8>,
+        /// What.
+        value: Vec<u8>,
+    },
 }
 
 /// What came of it, durable.
@@ -54,6 +61,8 @@ pub(crate) enum Done {
     },
     /// A term was given out.
     Term(u64),
+    /// It is stored.
+    Kept,
 }
 
 #[derive(Debug)]
@@ -133,7 +142,7 @@ impl Writer {
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
         mgids: MgidChoice,
     ) -> Self {
-        let Loaded { directory, term } = loaded;
+        let Loaded { directory, term, failed: _ } = loaded;
         let (durable_term, in_doubt) = (term, false);
         Self { storage, records, hints, liveness, mgids, directory, term, durable_term, in_doubt }
     }
@@ -182,6 +191,10 @@ impl Writer {
                     self.term += 1;
                     batch.puts.insert(storage::TERM_KEY.to_vec(), Some(storage::number(self.term)));
                     Ok(Done::Term(self.term))
+                }
+                Work::Keep { key, value } => {
+                    batch.puts.insert(key, Some(value));
+                    Ok(Done::Kept)
                 }
                 Work::DecideInTerm(term, _) if term != self.term => {
                     Err(stale_term(term, self.term))
@@ -283,7 +296,7 @@ impl Writer {
     /// Puts this directory and the published one back to what the store holds.
     async fn settle_doubt(&mut self) {
         match self.storage.load().await {
-            Ok(Loaded { directory, term }) => {
+            Ok(Loaded { directory, term, failed: _ }) => {
                 if directory.revision() != self.records.read(Directory::revision) {
                     self.records.replace(directory.clone());
                     self.liveness.hosts_changed();

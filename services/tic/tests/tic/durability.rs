@@ -12,7 +12,7 @@ use fabricast_store::{
 use tokio::sync::mpsc;
 use tonic::Code;
 
-use crate::harness::{Tic, join, reason};
+use crate::harness::{Tic, endpoint, join, link, reason, switch};
 
 #[tokio::test]
 async fn every_acknowledged_join_survives_a_kill() {
@@ -183,4 +183,30 @@ async fn a_second_writer_on_the_store_is_noticed() {
     let late = one.client.clone().join_group(join("g", 0, "q")).await.unwrap_err();
     assert_eq!(reason(&late), "STORE_FAILED");
     assert_eq!(one.join("g", 0, "q").await.pn, 1, "it has read what the other wrote");
+}
+
+#[tokio::test]
+async fn what_is_broken_is_known_at_once_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tic.redb");
+    let tic = Tic::on_file(&file).await;
+    let report = |reporter: &str, elements: &[v1::Element]| {
+        let mut client = tic.client.clone();
+        let (reporter, elements) = (reporter.to_owned(), elements.to_vec());
+        let request = v1::ReportFailedElementsRequest { reporter, elements };
+        async move { client.report_failed_elements(request).await.unwrap() }
+    };
+    let broken = [switch("S-1"), link("S-0", 5), endpoint("h3")];
+    report("a", &broken).await;
+    report("b", &[switch("S-2")]).await;
+    report("b", &[]).await;
+    tic.kill().await;
+    let tic = Tic::on_file(&file).await;
+    let snapshot = tic.watch().await.message().await.unwrap().unwrap();
+    let failed = snapshot.changes.into_iter().find_map(|change| match change.kind {
+        Some(v1::directory_change::Kind::FailedElements(failed)) => Some(failed.elements),
+        _ => None,
+    });
+    assert_eq!(failed.unwrap(), broken);
+    tic.stop().await;
 }
