@@ -138,8 +138,12 @@ impl Control {
             News::Snapshot(snapshot) => {
                 self.mirror.replace_with(*snapshot);
                 self.has_snapshot = true;
-                // The TIC may have restarted: it keeps no routes.
-                self.reported.clear();
+                // Senders use what was reported last, perhaps by another route service, perhaps
+                // only a moment ago.
+                let routes = self.mirror.groups.iter();
+                let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
+                self.reported = routes.collect();
+                self.keep_until = Some(Instant::now() + self.options.drain);
             }
             News::Delta(message) => self.mirror.apply(message),
         }

@@ -14,6 +14,8 @@ pub(crate) struct MirrorGroup {
     pub(crate) mgid: u32,
     pub(crate) exclusive: bool,
     pub(crate) members_revision: u64,
+    /// The route that the TIC, and through it every sender, was told last.
+    pub(crate) route: Option<v1::Route>,
     /// Endpoint of each member, by PN. Two members may share one.
     pub(crate) endpoints: BTreeMap<u32, String>,
 }
@@ -63,6 +65,7 @@ impl Mirror {
                 group.mgid = record.mgid;
                 group.exclusive = record.exclusive;
                 group.members_revision = record.members_revision;
+                group.route = record.route;
                 if news {
                     self.dirty.insert(record.gn);
                 }
