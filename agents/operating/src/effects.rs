@@ -20,7 +20,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Reason, reason_of};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::host::{Effect, Host, lock};
 use crate::tic_wire::{self, Verdict};
@@ -114,7 +114,6 @@ impl Host {
             Err(status) => {
                 debug!(member = %node, error = %status.message(), "node not registered");
                 if let Verdict::Final(refusal) = tic_wire::verdict(&node, &status) {
-                    warn!(member = %node, error = %status.message(), "node refused");
                     self.input(&node, |agent, now| agent.registered(now, Err(refusal)));
                 }
             }

@@ -374,3 +374,79 @@ impl Hosts for Host {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use fabricast_groups::detector::{DetectorConfig, Policy};
+    use fabricast_groups::names::Address;
+
+    fn host() -> (Host, NodeName) {
+        let second = Duration::from_secs(1);
+        let node = NodeName::new("n0").unwrap();
+        let identity = Identity {
+            node: node.clone(),
+            address: Address::new("127.0.0.1:1").unwrap(),
+            endpoints: vec![EndpointName::new("h0").unwrap()],
+        };
+        let policy = Policy::Probe { timeout: second, attempts: 1 };
+        let detector = DetectorConfig { report_timeout: second, policy };
+        let (to_fabric, _messages) = mpsc::channel(1);
+        let host = Host::new(Parts {
+            nodes: vec![identity],
+            operating_config: OaConfig {
+                retry: second,
+                host_timeout: second,
+                call_timeout: second,
+                calls: 1,
+            },
+            group_config: GaConfig { detector, resend: second, retry: second },
+            tic: Peer::new("127.0.0.1:1").unwrap(),
+            address: "127.0.0.1:1".to_owned(),
+            start_id: 1,
+            to_fabric,
+        });
+        (host, node)
+    }
+
+    fn packet(node: &str) -> v1::ReceivedPacket {
+        v1::ReceivedPacket { node: node.to_owned(), ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn a_listener_gets_its_node_only_and_loses_packets_when_it_is_slow() {
+        let (host, node) = host();
+        let (packets, mut heard) = mpsc::channel(1);
+        lock(&host.0.listeners).push(Listener { node: Some(node), packets });
+        host.publish(vec![packet("n1"), packet("n0")]);
+        host.publish(vec![packet("n0")]);
+        assert_eq!(heard.recv().await.unwrap().packets, [packet("n0")]);
+        assert!(heard.try_recv().is_err());
+        assert_eq!(host.0.dropped.load(Ordering::Relaxed), 1);
+        drop(heard);
+        host.publish(vec![packet("n0")]);
+        assert!(lock(&host.0.listeners).is_empty(), "a listener that is gone is forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_stopped_node_plugs_nothing_in_and_hosts_no_agents() {
+        let (host, node) = host();
+        assert_eq!(host.live_endpoints(), ["h0"]);
+        host.input(&node, |agent, now| agent.stop(now)).unwrap();
+        assert!(host.live_endpoints().is_empty());
+        assert!(host.with_agents(&node, |_, _| ()).is_none());
+        host.input(&node, |agent, now| agent.start(now)).unwrap();
+        assert_eq!(host.live_endpoints(), ["h0"]);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_not_hosted_here_is_nobody() {
+        let (host, _) = host();
+        let stranger = NodeName::new("n9").unwrap();
+        assert!(host.input(&stranger, |_, _| ()).is_none());
+        assert!(host.look(&stranger, |_| ()).is_none());
+        assert!(host.deliver("h9", 0, b"", None).is_empty());
+    }
+}

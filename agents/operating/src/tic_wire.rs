@@ -102,3 +102,39 @@ pub(crate) fn verdict(node: &NodeName, status: &Status) -> Verdict {
         _ => Verdict::Unclear,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(status: &Status) -> &'static str {
+        match verdict(&NodeName::new("n").unwrap(), status) {
+            Verdict::Unclear => "unclear",
+            Verdict::Life(_) => "life",
+            Verdict::Final(_) => "final",
+        }
+    }
+
+    #[test]
+    fn only_what_the_tic_has_decided_is_final() {
+        assert_eq!(sorted(&Reason::MgidInUse.status("", &[])), "final");
+        assert_eq!(sorted(&Reason::NameInvalid.status("", &[])), "final");
+        assert_eq!(sorted(&Reason::NotAMember.status("", &[])), "final");
+        assert_eq!(sorted(&Reason::StoreFailed.status("", &[])), "unclear");
+        assert_eq!(sorted(&Reason::LimitReached.status("", &[])), "unclear");
+        assert_eq!(sorted(&Status::unavailable("connection refused")), "unclear");
+        assert_eq!(sorted(&Status::cancelled("Timeout expired")), "unclear");
+    }
+
+    #[test]
+    fn a_refused_life_is_looked_into_and_not_passed_on() {
+        assert_eq!(sorted(&Reason::StaleIncarnation.status("", &[])), "life");
+        assert_eq!(sorted(&Reason::UnknownNode.status("", &[])), "life");
+    }
+
+    #[test]
+    fn an_answer_without_a_member_is_an_error_and_no_panic() {
+        let status = joined(&v1::JoinGroupResponse::default()).unwrap_err();
+        assert_eq!(reason_of(&status).as_deref(), Some("FIELD_MISSING"));
+    }
+}
