@@ -47,10 +47,14 @@ impl Peer {
     ///
     /// [`PeerError`] if the address cannot be parsed.
     pub fn new(address: &str) -> Result<Self, PeerError> {
+        Self::with_deadline(address, CALL_DEADLINE)
+    }
+
+    fn with_deadline(address: &str, deadline: Duration) -> Result<Self, PeerError> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|source| PeerError { address: address.to_owned(), source })?
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(CALL_DEADLINE)
+            .timeout(deadline)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(5))
@@ -205,6 +209,18 @@ mod tests {
             assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
         }
         assert_eq!(attempts.load(Ordering::Relaxed), 100 + RETRY_BUDGET / RETRY_PRICE);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_not_answered_ends_at_its_deadline() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap().to_string();
+        let peer = Peer::with_deadline(&address, Duration::from_millis(20)).unwrap();
+        let mut client = tonic_health::pb::health_client::HealthClient::new(peer.channel());
+        let ended = client.check(tonic_health::pb::HealthCheckRequest::default()).await;
+        let status = ended.unwrap_err();
+        // What tonic makes of its own timer.
+        assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));
     }
 
     #[tokio::test]
