@@ -1,1 +1,22 @@
-//! Placeholder.
+//! What the integration tests need: every part of Fabricast, each in a runtime of its own.
+//!
+//! Read [`Cluster`] first. Parts talk over real gRPC on ports that the system chooses; each can be
+//! killed as a process is killed (nothing is finished, nothing is said, its connections break) and
+//! started again at the same address on the same store. [`Client`] asks the parts, [`Traffic`]
+//! counts packets, [`audit()`] walks packets through the tables that were read back.
+
+mod audit;
+mod client;
+mod cluster;
+mod part;
+mod patience;
+mod traffic;
+mod trees;
+
+pub use audit::{audit, copied, table_entries};
+pub use client::{Client, color_of};
+pub use cluster::{Cluster, Layout, MANAGEMENT_KEY, start_fabric, start_switch_agent};
+pub use part::{Bound, Part};
+pub use patience::{DEADLINE, eventually, soon};
+pub use traffic::{Flow, Traffic};
+pub use trees::member_tables_agree;

@@ -1,0 +1,450 @@
+//! Calls to all parts of a cluster, and the conditions that tests wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use fabricast_operating::NodeSpec;
+use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
+use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::route_service_client::RouteServiceClient;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{Peer, request_id};
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::patience::eventually;
+
+/// Clients of all parts; cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Client {
+    fabric: Peer,
+    tic: Peer,
+    router: Peer,
+    switch_agents: Vec<Peer>,
+    hosts: Vec<Peer>,
+    homes: BTreeMap<String, usize>,
+}
+
+/// The color that packets of a group carry, if there is a hardware route.
+#[must_use]
+pub fn color_of(route: Option<&v1::Route>) -> Option<u32> {
+    route.filter(|route| route.state() == v1::RouteState::Routed).map(|route| route.color)
+}
+
+fn peer(address: SocketAddr) -> Peer {
+    Peer::new(&address.to_string()).expect("an address")
+}
+
+/// The element that is a switch.
+fn named(status: &Status) -> String {
+    format!("{:?} {}", status.code(), status.message())
+}
+
+impl Client {
+    /// Prepares channels.
+    ///
+    /// - `parts`: fabric, TIC and route service.
+    /// - `hosts`: nodes and address of each operating agent process.
+    #[must_use]
+    pub fn new(
+        parts: [SocketAddr; 3],
+        switch_agents: &[SocketAddr],
+        hosts: &[(Vec<NodeSpec>, SocketAddr)],
+    ) -> Self {
+        let [fabric, tic, router] = parts.map(peer);
+        let homes = hosts.iter().enumerate().flat_map(|(index, (nodes, _))| {
+            nodes.iter().map(move |node| (node.name.clone(), index))
+        });
+        Self {
+            fabric,
+            tic,
+            router,
+            switch_agents: switch_agents.iter().copied().map(peer).collect(),
+            homes: homes.collect(),
+            hosts: hosts.iter().map(|(_, address)| peer(*address)).collect(),
+        }
+    }
+
+    /// The emulated fabric.
+    #[must_use]
+    pub fn fabric(&self) -> FabricServiceClient<Channel> {
+        FabricServiceClient::new(self.fabric.channel())
+    }
+
+    /// The TIC.
+    #[must_use]
+    pub fn tic(&self) -> TicServiceClient<Channel> {
+        TicServiceClient::new(self.tic.channel())
+    }
+
+    /// The route service.
+    #[must_use]
+    pub fn router(&self) -> RouteServiceClient<Channel> {
+        RouteServiceClient::new(self.router.channel())
+    }
+
+    /// The switch agents.
+    pub fn switch_agents(&self) -> impl Iterator<Item = SwitchAgentServiceClient<Channel>> {
+        self.switch_agents.iter().map(|peer| SwitchAgentServiceClient::new(peer.channel()))
+    }
+
+    /// The operating agent processes.
+    pub fn hosts(&self) -> impl Iterator<Item = OperatingAgentServiceClient<Channel>> {
+        self.hosts.iter().map(|peer| OperatingAgentServiceClient::new(peer.channel()))
+    }
+
+    /// The process that hosts a node.
+    ///
+    /// # Panics
+    ///
+    /// If no process does.
+    #[must_use]
+    pub fn home(&self, node: &str) -> OperatingAgentServiceClient<Channel> {
+        OperatingAgentServiceClient::new(self.hosts[self.homes[node]].channel())
+    }
+
+    /// Group agents at an address.
+    ///
+    /// # Panics
+    ///
+    /// If it is no address.
+    #[must_use]
+    pub fn group_agents(&self, address: &str) -> GroupAgentServiceClient<Channel> {
+        GroupAgentServiceClient::new(Peer::new(address).expect("an address").channel())
+    }
+
+    /// Joins process `p0` of a node.
+    ///
+    /// # Errors
+    ///
+    /// The agent's refusal.
+    pub async fn join(&self, group: &str, node: &str) -> Result<v1::Membership, Status> {
+        self.join_as(group, node, "p0").await
+    }
+
+    /// Joins a process of a node.
+    ///
+    /// # Errors
+    ///
+    /// The agent's refusal.
+    pub async fn join_as(
+        &self,
+        group: &str,
+        node: &str,
+        process: &str,
+    ) -> Result<v1::Membership, Status> {
+        self.join_with(v1::OperatingAgentServiceJoinGroupRequest {
+            node: node.to_owned(),
+            group: group.to_owned(),
+            process: process.to_owned(),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// Joins as the request says.
+    ///
+    /// # Errors
+    ///
+    /// The agent's refusal.
+    pub async fn join_with(
+        &self,
+        mut request: v1::OperatingAgentServiceJoinGroupRequest,
+    ) -> Result<v1::Membership, Status> {
+        if request.request_id.is_empty() {
+            request.request_id = request_id();
+        }
+        let answer = self.home(&request.node).join_group(request).await?.into_inner();
+        Ok(answer.membership.expect("a join is answered with the membership"))
+    }
+
+    /// Joins process `p0` of several nodes, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// If one is refused.
+    pub async fn join_all(&self, group: &str, nodes: &[&str]) {
+        for node in nodes {
+            self.join(group, node).await.unwrap_or_else(|status| {
+                panic!("{node} cannot join {group}: {}", named(&status));
+            });
+        }
+    }
+
+    /// Takes process `p0` of a node out.
+    ///
+    /// # Errors
+    ///
+    /// The agent's refusal.
+    pub async fn leave(&self, group: &str, node: &str) -> Result<(), Status> {
+        self.leave_as(group, node, "p0").await
+    }
+
+    /// Takes a process of a node out.
+    ///
+    /// # Errors
+    ///
+    /// The agent's refusal.
+    pub async fn leave_as(&self, group: &str, node: &str, process: &str) -> Result<(), Status> {
+        let request = v1::OperatingAgentServiceLeaveGroupRequest {
+            node: node.to_owned(),
+            group: group.to_owned(),
+            process: process.to_owned(),
+            request_id: request_id(),
+        };
+        self.home(node).leave_group(request).await.map(|_| ())
+    }
+
+    /// Cuts a node's power.
+    ///
+    /// # Panics
+    ///
+    /// If its process does not answer.
+    pub async fn stop_node(&self, node: &str) {
+        let request = v1::StopNodeRequest { node: node.to_owned() };
+        self.home(node).stop_node(request).await.expect("the process answers");
+    }
+
+    /// Gives a node its power back and waits until it is up.
+    ///
+    /// # Panics
+    ///
+    /// If its process does not answer.
+    pub async fn start_node(&self, node: &str) -> v1::Node {
+        let request = v1::StartNodeRequest { node: node.to_owned() };
+        self.home(node).start_node(request).await.expect("the process answers");
+        eventually(&format!("{node} is up"), async || {
+            let record = self.node(node).await?;
+            let up = record.state() == v1::NodeState::Up;
+            up.then_some(record).ok_or_else(|| "it is not".to_owned())
+        })
+        .await
+    }
+
+    /// The TIC's record of a node.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub async fn node(&self, name: &str) -> Result<v1::Node, String> {
+        let nodes = self.nodes().await.map_err(|status| named(&status))?;
+        nodes.into_iter().find(|node| node.name == name).ok_or_else(|| "no such node".to_owned())
+    }
+
+    /// All nodes as the TIC records them.
+    ///
+    /// # Errors
+    ///
+    /// The TIC's refusal.
+    pub async fn nodes(&self) -> Result<Vec<v1::Node>, Status> {
+        let request = v1::ListNodesRequest { page_size: 10_000, ..Default::default() };
+        Ok(self.tic().list_nodes(request).await?.into_inner().nodes)
+    }
+
+    /// All groups with members, as the TIC records them, and its revision.
+    ///
+    /// # Errors
+    ///
+    /// The TIC's refusal.
+    pub async fn records(&self) -> Result<(Vec<v1::Group>, u64), Status> {
+        let request =
+            v1::ListGroupsRequest { page_size: 10_000, with_members: true, ..Default::default() };
+        let answer = self.tic().list_groups(request).await?.into_inner();
+        Ok((answer.groups, answer.revision))
+    }
+
+    /// All groups with members.
+    ///
+    /// # Panics
+    ///
+    /// If the TIC does not answer.
+    pub async fn groups(&self) -> Vec<v1::Group> {
+        self.records().await.expect("the TIC answers").0
+    }
+
+    /// One group with members.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such group.
+    pub async fn group(&self, name: &str) -> v1::Group {
+        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0 };
+        let answer = self.tic().get_group(request).await.expect("the group is there");
+        answer.into_inner().group.expect("the answer has the group")
+    }
+
+    /// The TIC's revision.
+    ///
+    /// # Panics
+    ///
+    /// If the TIC does not answer.
+    pub async fn revision(&self) -> u64 {
+        self.records().await.expect("the TIC answers").1
+    }
+
+    /// Breaks a part of the fabric.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such part.
+    pub async fn fail(&self, kind: Kind) {
+        let request = v1::FailElementRequest { element: Some(v1::Element { kind: Some(kind) }) };
+        let answer = self.fabric().fail_element(request).await.expect("a part of the fabric");
+        assert!(answer.into_inner().changed, "it was live");
+    }
+
+    /// Mends a part of the fabric.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such part.
+    pub async fn heal(&self, kind: Kind) {
+        let request = v1::HealElementRequest { element: Some(v1::Element { kind: Some(kind) }) };
+        let answer = self.fabric().heal_element(request).await.expect("a part of the fabric");
+        assert!(answer.into_inner().changed, "it was broken");
+    }
+
+    /// State of the route service.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, String> {
+        let answer = self.router().get_route_status(v1::GetRouteStatusRequest {}).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| named(&status))
+    }
+
+    /// How a group is routed, and why.
+    ///
+    /// # Errors
+    ///
+    /// If the route service does not know the group.
+    pub async fn explain(&self, group: &str) -> Result<v1::RouteExplanation, String> {
+        let request = v1::ExplainRouteRequest { group: group.to_owned() };
+        let answer = self.router().explain_route(request).await;
+        let answer = answer.map_err(|status| named(&status))?.into_inner();
+        answer.explanation.ok_or_else(|| "no explanation".to_owned())
+    }
+
+    /// A link between switches that carries a group.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub async fn tree_link(&self, group: &str) -> Kind {
+        let links = self.explain(group).await.expect("the group is known").links;
+        let link = links.into_iter().find(|link| link.peer_port > 0).expect("over switches");
+        Kind::Link(v1::PortName { switch_name: link.switch_name, port: link.port })
+    }
+
+    /// Waits until a group is on another spanning tree than its MGID says, or is not.
+    pub async fn moved(&self, group: &str, away: bool) {
+        eventually(&format!("{group} moved, away: {away}"), async || {
+            let plan = self.explain(group).await?;
+            let is_away = plan.spanning_tree.ok_or("no tree")? != plan.home_spanning_tree;
+            if is_away == away { Ok(()) } else { Err(plan.reason) }
+        })
+        .await;
+    }
+
+    /// The tables of all live switches, read back through the switch agents.
+    ///
+    /// # Errors
+    ///
+    /// If an agent does not answer.
+    pub async fn read_tables(&self) -> Result<Vec<v1::SwitchTable>, String> {
+        let mut tables = Vec::new();
+        for mut agent in self.switch_agents() {
+            let answer = agent.read_tables(v1::ReadTablesRequest::default()).await;
+            let mut stream = answer.map_err(|status| named(&status))?.into_inner();
+            while let Some(part) = stream.message().await.map_err(|status| named(&status))? {
+                tables.extend(part.table);
+            }
+        }
+        tables.sort_by(|one, other| one.switch_name.cmp(&other.switch_name));
+        Ok(tables)
+    }
+
+    /// The tables of all live switches.
+    ///
+    /// # Panics
+    ///
+    /// If an agent does not answer.
+    pub async fn tables(&self) -> Vec<v1::SwitchTable> {
+        self.read_tables().await.expect("the switch agents answer")
+    }
+
+    /// Waits until so many nodes are up.
+    pub async fn all_up(&self, count: usize) {
+        eventually("all nodes are up", async || {
+            let nodes = self.nodes().await.map_err(|status| named(&status))?;
+            let up = nodes.iter().filter(|node| node.state() == v1::NodeState::Up).count();
+            (up == count).then_some(()).ok_or_else(|| format!("{up} of {count}"))
+        })
+        .await;
+    }
+
+    /// Waits until the tables are those of the present records and all members know their route.
+    pub async fn settled(&self) {
+        eventually("everything is routed and known", async || self.is_settled().await).await;
+    }
+
+    /// Whether the tables are those of the present records and all members know their route.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub async fn is_settled(&self) -> Result<(), String> {
+        let (groups, revision) = self.records().await.map_err(|status| named(&status))?;
+        let behind = groups.iter().find(|group| {
+            group.route.as_ref().is_none_or(|r| r.routed_revision < group.members_revision)
+        });
+        if let Some(group) = behind {
+            return Err(format!("{} is not routed: {:?}", group.name, group.route));
+        }
+        let status = self.route_status().await?;
+        if !status.settled || status.seen_revision < revision || !status.last_error.is_empty() {
+            return Err(format!("the router is not done with revision {revision}: {status:?}"));
+        }
+        self.members_know(&groups).await
+    }
+
+    /// Whether the operating agents know exactly the memberships and colors of the TIC.
+    async fn members_know(&self, groups: &[v1::Group]) -> Result<(), String> {
+        let mut wanted = BTreeMap::new();
+        for group in groups {
+            for member in &group.members {
+                wanted.insert((group.gn, member.pn), (&member.node, sending_color(group, member)));
+            }
+        }
+        let mut known = BTreeSet::new();
+        for mut host in self.hosts() {
+            let answer = host.list_memberships(v1::ListMembershipsRequest::default()).await;
+            let answer = answer.map_err(|status| named(&status))?.into_inner();
+            for held in answer.memberships {
+                let key = (held.gn, held.pn);
+                let route = held.position.as_ref().and_then(|position| position.route.as_ref());
+                let color = color_of(route).filter(|_| held.multicast_open);
+                if wanted.get(&key) != Some(&(&held.node, color)) {
+                    return Err(format!("{} follows {key:?} with {color:?}", held.node));
+                }
+                known.insert(key);
+            }
+        }
+        if known.len() == wanted.len() {
+            Ok(())
+        } else {
+            Err(format!("{} of {} members know their place", known.len(), wanted.len()))
+        }
+    }
+}
+
+/// The color a member sends with, if it may.
+fn sending_color(group: &v1::Group, member: &v1::Member) -> Option<u32> {
+    let cut_off = |route: &&v1::Route| route.cut_off_endpoints.contains(&member.endpoint);
+    color_of(group.route.as_ref().filter(|route| !cut_off(route)))
+}
