@@ -192,6 +192,9 @@ pub struct ElementArgs {
     /// An endpoint.
     #[arg(long)]
     pub endpoint: Option<String>,
+    /// Only say which groups it would touch; nothing changes.
+    #[arg(long)]
+    pub dry_run: bool,
     /// The server.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -295,11 +298,11 @@ pub struct PlanArgs {
     #[arg(long, value_name = "XxY|XxYxZ|random:N:SEED", allow_hyphen_values = true)]
     pub pattern: Option<String>,
     /// Processes per endpoint of a pattern.
-    #[arg(long, default_value_t = 1, requires = "pattern",
+    #[arg(long, default_value_t = 1, conflicts_with = "groups",
         value_parser = value_parser!(u32).range(1..))]
     pub processes: u32,
     /// MGID layers of a pattern.
-    #[arg(long, value_enum, default_value_t = Layers::Compact, requires = "pattern")]
+    #[arg(long, value_enum, default_value_t = Layers::Compact, conflicts_with = "groups")]
     pub layers: Layers,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineName::CMr4lmsFixed)]
@@ -423,6 +426,9 @@ pub enum GroupCommand {
     Delete {
         /// Name of the group.
         group: String,
+        /// Only say whom it would touch; nothing changes.
+        #[arg(long)]
+        dry_run: bool,
         /// The server.
         #[command(flatten)]
         server: ServerArgs,
@@ -465,9 +471,9 @@ pub enum NodeCommand {
         server: ServerArgs,
     },
     /// Report that a node has failed: it is expelled from all groups.
-    Fail(NodeArgs),
+    Fail(NodeEndArgs),
     /// Stop a hosted node as if it had lost power.
-    Stop(NodeArgs),
+    Stop(NodeEndArgs),
     /// Start a stopped node again.
     Start(NodeArgs),
     /// List the memberships of a node.
@@ -482,6 +488,17 @@ pub struct NodeArgs {
     /// The server.
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+/// One node that is to be taken out.
+#[derive(Debug, Args)]
+pub struct NodeEndArgs {
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Only say which memberships would end; nothing changes.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Verbs of `switch`.

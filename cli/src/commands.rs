@@ -1,5 +1,6 @@
 //! The verbs, one file per noun.
 
+mod dry_run;
 pub(crate) mod fabric;
 pub(crate) mod group;
 pub(crate) mod node;

@@ -1,9 +1,10 @@
 //! Groups as the command line handles them: read from a file, named, turned into join requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
+use fabricast_groups::names::GroupName;
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_routing::formats::{GroupRecord, read_groups};
@@ -55,6 +56,37 @@ fn named(number: usize, record: &GroupRecord, graph: &Graph) -> NamedGroup {
     NamedGroup { name, mgid: record.mgid, members: members.collect() }
 }
 
+/// Checks the groups of a file against those that there are, so that none is formed if one cannot be.
+///
+/// # Errors
+///
+/// Names the group and what is wrong with it.
+pub(crate) fn check(groups: &[NamedGroup], live: &[v1::Group]) -> anyhow::Result<()> {
+    let by_name: BTreeMap<&str, &v1::Group> =
+        live.iter().map(|group| (group.name.as_str(), group)).collect();
+    let by_mgid: BTreeMap<u32, &v1::Group> = live.iter().map(|group| (group.mgid, group)).collect();
+    let mut names = BTreeSet::new();
+    for NamedGroup { name, mgid, .. } in groups {
+        GroupName::new(name).with_context(|| format!("group {name:?}: name"))?;
+        if !names.insert(name) {
+            // A group without a name is given one, which another may have.
+            bail!("group '{name}': name: two groups have it");
+        }
+        let Some(mgid) = mgid.map(|mgid| mgid.0) else { continue };
+        if let Some(live) = by_name.get(name.as_str())
+            && live.mgid != mgid
+        {
+            bail!("group '{name}': mgid: {mgid}, but the live group has {}", live.mgid);
+        }
+        if let Some(live) = by_mgid.get(&mgid)
+            && live.name != *name
+        {
+            bail!("group '{name}': mgid: {mgid} is that of the live group '{}'", live.name);
+        }
+    }
+    Ok(())
+}
+
 /// Makes one join request per member of every group, group by group.
 ///
 /// - `owners`: the node of each endpoint.
@@ -104,6 +136,21 @@ mod tests {
         let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
         assert_eq!(nodes, ["n0", "n1"]);
         assert!(requests.iter().all(|request| request.mgid == Some(7)));
+    }
+
+    #[test]
+    fn a_file_that_contradicts_the_live_groups_or_itself_is_refused_whole() {
+        let live =
+            |name: &str, mgid| v1::Group { name: name.to_owned(), mgid, ..v1::Group::default() };
+        let check = |groups: &[NamedGroup], live: &[v1::Group]| {
+            check(groups, live).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&[group()], &[live("g", 7), live("other", 8)]), Ok(()));
+        assert!(check(&[group()], &[live("g", 8)]).unwrap_err().contains("the live group has 8"));
+        assert!(check(&[group()], &[live("h", 7)]).unwrap_err().contains("live group 'h'"));
+        assert!(check(&[group(), group()], &[]).unwrap_err().contains("two groups"));
+        let nameless = NamedGroup { name: String::new(), ..group() };
+        assert_eq!(check(&[nameless], &[]), Err("group \"\": name".to_owned()));
     }
 
     #[test]

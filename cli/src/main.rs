@@ -7,11 +7,32 @@ use fabricast_cli::args::Cli;
 use fabricast_cli::{output, run};
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::say(&format!("fabricast: {}", failure.message()));
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Prints help where it was asked for, and says what is wrong with the arguments as everything
+/// else is said.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A closed pipe is not an error.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let text = match text.strip_prefix("error: ") {
+        Some(what) => format!("fabricast: {what}"),
+        None => text,
+    };
+    output::say(text.trim_end());
+    ExitCode::from(2)
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -77,10 +77,20 @@ pub fn message<T: Message>(
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
     let text = match format {
-        Format::Json => serde_json::to_string_pretty(&dynamic(message)?)?,
+        Format::Json => json(&dynamic(message)?)?,
         Format::Table => table(message),
     };
     raw(&format!("{text}\n"))
+}
+
+/// The JSON form of protobuf, with the fields that have their default too: a script that reads
+/// `.mgid` must not miss the one that is 0.
+fn json(message: &DynamicMessage) -> serde_json::Result<String> {
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::pretty(&mut text);
+    let options = SerializeOptions::new().skip_default_fields(false);
+    message.serialize_with_options(&mut serializer, &options)?;
+    Ok(String::from_utf8(text).expect("serde_json writes UTF-8"))
 }
 
 /// The same message with its descriptor, which knows the protobuf's JSON form.
@@ -192,8 +202,10 @@ mod tests {
     #[test]
     fn messages_are_printed_in_the_json_form_of_protobuf() {
         let group = v1::Group { name: "rows/1".to_owned(), gn: 7, ..Default::default() };
-        let json = serde_json::to_value(dynamic(&group).unwrap()).unwrap();
-        assert_eq!(json, serde_json::json!({"name": "rows/1", "gn": "7"}));
+        let text = json(&dynamic(&group).unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&json["name"], &json["gn"]), (&"rows/1".into(), &"7".into()));
+        assert_eq!((&json["mgid"], &json["memberCount"]), (&0.into(), &0.into()));
     }
 
     #[test]

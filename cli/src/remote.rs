@@ -1,5 +1,6 @@
 //! Calls to a running control plane, one short-lived runtime per command.
 
+use std::error::Error;
 use std::future::Future;
 
 use anyhow::{Context, anyhow};
@@ -55,7 +56,11 @@ impl Remote {
     ///
     /// An address that cannot be parsed.
     pub(crate) fn at(address: &str) -> Result<Self, Failure> {
-        Ok(Self { peer: Peer::new(address)? })
+        if !is_address(address) {
+            let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));
+            return Err(failure.hint("give one such as 127.0.0.1:7400"));
+        }
+        Ok(Self { peer: Peer::new(address).context("--server")? })
     }
 
     /// Calls of the topology information center.
@@ -88,15 +93,51 @@ impl Remote {
         RouteServiceClient::new(self.peer.channel())
     }
 
-    /// Turns a status into a failure that says which server it came from.
+    /// Turns a status into a failure that says which server it came from, and what to do next.
     pub(crate) fn failed(&self, status: Status) -> Failure {
         let address = self.peer.address();
-        if status.code() == Code::Unavailable && fabricast_rpc::reason_of(&status).is_none() {
-            return anyhow!(status)
-                .context(format!("no control plane answers at {address}"))
-                .into();
+        let reason = fabricast_rpc::reason_of(&status);
+        let Some(reason) = reason else { return self.unanswered(&status) };
+        let list = match reason.as_str() {
+            "UNKNOWN_GROUP" => "group list",
+            "UNKNOWN_NODE" => "node list",
+            "UNKNOWN_ENDPOINT" => "node list",
+            "UNKNOWN_SWITCH" => "switch list",
+            "UNKNOWN_ELEMENT" => "switch ports SWITCH",
+            _ => "",
+        };
+        let failure = Failure::from(anyhow!(status).context(format!("server {address}")));
+        match list {
+            "" => failure,
+            verb => failure.hint(format!("`fabricast {verb}` shows what there is")),
         }
-        anyhow!(status).context(format!("server {address}")).into()
+    }
+
+    /// A status that no part of Fabricast has made.
+    fn unanswered(&self, status: &Status) -> Failure {
+        let address = self.peer.address();
+        let mut cause: &dyn Error = status;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        let why = match status.source() {
+            Some(_) => cause.to_string(),
+            None => status.message().to_owned(),
+        };
+        match status.code() {
+            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded => {
+                let what = Failure::input(format!("no control plane answers at {address}: {why}"));
+                what.hint(
+                    "`fabricast up` starts one; --server or FABRICAST_SERVER names another one",
+                )
+            }
+            Code::Unimplemented => {
+                Failure::input(format!("server {address}: it does not offer this call"))
+                    .hint("give the address of the part that does, or that of `fabricast up`")
+            }
+            code if why.is_empty() => Failure::input(format!("server {address}: {code:?}")),
+            _ => Failure::input(format!("server {address}: {why}")),
+        }
     }
 
     /// All groups, page by page.
@@ -155,5 +196,35 @@ impl Remote {
         }
         let text = String::from_utf8(bytes).context("topology of the TIC")?;
         Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
+    }
+}
+
+/// Whether a text has the form `host:port`.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let plain = |host: &str| {
+        !host.is_empty()
+            && host.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = match bracketed {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => plain(host),
+    };
+    host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_host_and_port_make_an_address() {
+        for good in ["127.0.0.1:7400", "localhost:1", "[::1]:7400", "a-b.c_d:65535"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["", ":", "a", "a:", ":1", "a:0", "a:65536", "::1:7400", "http://a:1", "a b:1"] {
+            assert!(!is_address(bad), "{bad}");
+        }
     }
 }

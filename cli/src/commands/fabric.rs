@@ -4,6 +4,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 
 use crate::args::{ElementArgs, FabricCommand, Format};
+use crate::commands::dry_run;
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Remote, block_on};
@@ -16,6 +17,12 @@ use crate::remote::{Remote, block_on};
 pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure> {
     block_on(async {
         match command {
+            FabricCommand::Fail(args) if args.dry_run => {
+                dry_run::element(&Remote::new(&args.server)?, element(args)?, "fail", format).await
+            }
+            FabricCommand::Heal(args) if args.dry_run => {
+                dry_run::element(&Remote::new(&args.server)?, element(args)?, "heal", format).await
+            }
             FabricCommand::Fail(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
                 let request = v1::FailElementRequest { element: Some(element) };

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use anyhow::Context;
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
 use crate::args::{Format, GroupCommand, MemberArgs, NewGroupArgs};
+use crate::commands::dry_run;
 use crate::failure::Failure;
+use crate::group_file;
 use crate::output::{self, Rows};
 use crate::progress::Progress;
 use crate::remote::{Remote, block_on};
@@ -30,8 +33,11 @@ pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> 
                 output::message(format, &membership, membership_text)
             }
             GroupCommand::Leave { member } => leave(member, format).await,
-            GroupCommand::Send { member, payload } => send(member, payload).await,
-            GroupCommand::Delete { group, server } => {
+            GroupCommand::Send { member, payload } => send(member, payload, format).await,
+            GroupCommand::Delete { group, dry_run: true, server } => {
+                dry_run::group(&Remote::new(&server)?, group, format).await
+            }
+            GroupCommand::Delete { group, dry_run: false, server } => {
                 let remote = Remote::new(&server)?;
                 let request = v1::DeleteGroupRequest { request_id: request_id(), group };
                 let answer = remote.tic().delete_group(request).await;
@@ -101,7 +107,7 @@ async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
     output::message(format, &answer.into_inner(), |_| "left".to_owned())
 }
 
-async fn send(member: MemberArgs, payload: String) -> Result<(), Failure> {
+async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&member.server)?;
     let request = v1::SendPacketRequest {
         node: member.node,
@@ -109,8 +115,9 @@ async fn send(member: MemberArgs, payload: String) -> Result<(), Failure> {
         process: member.process,
         payload: payload.into_bytes(),
     };
-    remote.agent().send_packet(request).await.map_err(|status| remote.failed(status))?;
-    Ok(())
+    let answer = remote.agent().send_packet(request).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |_| "sent".to_owned())
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
@@ -121,40 +128,62 @@ async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
 
 /// Joins every member of every group of a file, after the whole file has been checked.
 async fn form(remote: &Remote, file: &Path, process: &str, format: Format) -> Result<(), Failure> {
-    let owners: BTreeMap<String, String> = remote
-        .nodes()
-        .await?
-        .into_iter()
+    let graph = remote.graph().await?;
+    let groups = group_file::read_named(file, &graph)?;
+    group_file::check(&groups, &remote.groups(false).await?)
+        .with_context(|| format!("'{}'", file.display()))?;
+    let nodes = remote.nodes().await?.into_iter();
+    let owners: BTreeMap<String, String> = nodes
         .flat_map(|node| {
             let name = node.name;
             node.endpoints.into_iter().map(move |endpoint| (endpoint, name.clone()))
         })
         .collect();
-    let graph = remote.graph().await?;
-    let groups = crate::group_file::read_named(file, &graph)?;
-    let requests = crate::group_file::joins(&groups, &owners, process)?;
-    let progress = Progress::new("joining", requests.len());
+    let requests = group_file::joins(&groups, &owners, process)?;
     let count = requests.len();
+    let joined = join_all(remote, requests).await.map_err(|(joined, failure)| match joined {
+        0 => failure,
+        joined => failure.hint(format!(
+            "{joined} of {count} memberships had been joined; the same command takes up the rest"
+        )),
+    })?;
+    let answer = serde_json::json!({ "joined": joined });
+    output::print(format, &answer, |_| format!("{joined} memberships joined"))
+}
+
+/// Joins all of them, many at a time; fails with the number that were joined.
+async fn join_all(
+    remote: &Remote,
+    requests: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
+) -> Result<usize, (usize, Failure)> {
+    let progress = Progress::new("joining", requests.len());
+    let (mut joined, mut fault) = (0, None);
     let mut tasks = tokio::task::JoinSet::new();
     let mut waiting = requests.into_iter();
     loop {
-        while tasks.len() < JOINS_AT_ONCE
+        while fault.is_none()
+            && tasks.len() < JOINS_AT_ONCE
             && let Some(request) = waiting.next()
         {
             let mut agent = remote.agent();
             tasks.spawn(async move { agent.join_group(request).await });
         }
         match tasks.join_next().await {
-            Some(done) => {
-                done?.map_err(|status| remote.failed(status))?;
+            None => break,
+            Some(Ok(Ok(_))) => {
+                joined += 1;
                 progress.step();
             }
-            None => break,
+            Some(Ok(Err(status))) => {
+                fault.get_or_insert(remote.failed(status));
+            }
+            Some(Err(panic)) => {
+                fault.get_or_insert(panic.into());
+            }
         }
     }
     progress.finish();
-    let joined = serde_json::json!({ "joined": count });
-    output::print(format, &joined, |_| format!("{count} memberships joined"))
+    fault.map_or(Ok(joined), |fault| Err((joined, fault)))
 }
 
 fn membership_text(membership: &v1::Membership) -> String {

@@ -2,7 +2,8 @@
 
 use fabricast_proto::v1;
 
-use crate::args::{Format, NodeArgs, NodeCommand};
+use crate::args::{Format, NodeArgs, NodeCommand, NodeEndArgs};
+use crate::commands::dry_run;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
@@ -20,8 +21,16 @@ pub(crate) fn run(command: NodeCommand, format: Format) -> Result<(), Failure> {
                 let list = v1::ListNodesResponse { nodes, ..Default::default() };
                 output::message(format, &list, |list| list_text(&list.nodes))
             }
-            NodeCommand::Fail(args) => fail(args, format).await,
-            NodeCommand::Stop(args) => {
+            NodeCommand::Fail(args) if args.dry_run => {
+                dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "fail", format)
+                    .await
+            }
+            NodeCommand::Stop(args) if args.dry_run => {
+                dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "stop", format)
+                    .await
+            }
+            NodeCommand::Fail(args) => fail(args.node, format).await,
+            NodeCommand::Stop(NodeEndArgs { node: args, .. }) => {
                 let remote = Remote::new(&args.server)?;
                 let request = v1::StopNodeRequest { node: args.node };
                 let answer = remote.agent().stop_node(request).await;

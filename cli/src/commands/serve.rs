@@ -1,10 +1,10 @@
 //! The long-running commands: everything at once (`up`), or one part with its settings.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use fabricast_config::{
     FabricConfig, OperatingAgentConfig, RouterConfig, Sources, StoreLocation, SwitchAgentConfig,
     TicConfig, load,
@@ -29,7 +29,8 @@ use crate::source::Topology;
 ///
 /// What keeps a part from starting, or made it end.
 pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
-    let _telemetry = telemetry("fabricast")?;
+    // The lines that begin and end a log are for services; here they would frame every refusal.
+    let _telemetry = telemetry("fabricast", "info,fabricast_telemetry=warn")?;
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
     topology.fat_tree()?;
     let store = match args.store.as_str() {
@@ -39,7 +40,9 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     let layout = Layout { topology, colors: args.colors, store, agent_hosts: 1, switch_agents: 1 };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
-        let front = BoundServer::bind(args.listen)?;
+        let front = BoundServer::bind(args.listen).map_err(|error| {
+            Failure::from(error).hint("--listen names another address, port 0 takes a free one")
+        })?;
         let address = front.address();
         let cluster = Cluster::start(layout).await?;
         cluster.serve_at(front).await;
@@ -72,11 +75,12 @@ fn listed(addresses: &[std::net::SocketAddr]) -> String {
 ///
 /// Bad settings, or what keeps it from running.
 pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
-    let Some(config) = checked::<TicConfig>(args.config, args.check_config)? else {
+    let config = settings::<TicConfig>(args.config)?;
+    let topology = topology("tic", &config.topology)?;
+    if args.check_config {
         return Ok(());
-    };
-    let _telemetry = telemetry("fabricast-tic")?;
-    let topology = Topology::read(&config.topology.display().to_string())?;
+    }
+    let _telemetry = telemetry("fabricast-tic", "info")?;
     let store = match config.store {
         StoreLocation::Memory => fabricast_tic::StoreLocation::Memory,
         StoreLocation::File(file) => fabricast_tic::StoreLocation::File(file),
@@ -102,7 +106,7 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<RouterConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let _telemetry = telemetry("fabricast-router")?;
+    let _telemetry = telemetry("fabricast-router", "info")?;
     let fabricast_config::Engine::CMr4lmsFixed = config.engine;
     let options = fabricast_router::Options {
         listen: config.listen,
@@ -126,9 +130,12 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
 ///
 /// As [`tic`].
 pub(crate) fn fabric(config: PathBuf, check_config: bool) -> Result<(), Failure> {
-    let Some(config) = checked::<FabricConfig>(config, check_config)? else { return Ok(()) };
-    let _telemetry = telemetry("fabricast-fabric")?;
-    let topology = Topology::read(&config.topology.display().to_string())?;
+    let config = settings::<FabricConfig>(config)?;
+    let topology = topology("fabric", &config.topology)?;
+    if check_config {
+        return Ok(());
+    }
+    let _telemetry = telemetry("fabricast-fabric", "info")?;
     let options = fabricast_fabric::Options {
         listen: config.listen,
         graph: topology.graph,
@@ -152,7 +159,7 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<OperatingAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let _telemetry = telemetry("fabricast-operating-agent")?;
+    let _telemetry = telemetry("fabricast-operating-agent", "info")?;
     let nodes = config.nodes.into_iter();
     let options = fabricast_operating::Options {
         listen: config.listen,
@@ -178,7 +185,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<SwitchAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let _telemetry = telemetry("fabricast-switch-agent")?;
+    let _telemetry = telemetry("fabricast-switch-agent", "info")?;
     runtime()?.block_on(async {
         let key = config.management_key.reveal();
         let driver = fabricast_switch::EmulatedDriver::new(config.fabric.as_str(), key)?;
@@ -200,14 +207,23 @@ fn checked<R: fabricast_config::Role>(
     file: PathBuf,
     only_check: bool,
 ) -> Result<Option<R>, Failure> {
-    let config = load::<R>(&Sources::of_this_process(Some(file)))
-        .map_err(|errors| Failure::BadConfig(errors.into()))?;
+    let config = settings(file)?;
     Ok((!only_check).then_some(config))
 }
 
-fn telemetry(service: &'static str) -> Result<fabricast_telemetry::Guard, Failure> {
+fn settings<R: fabricast_config::Role>(file: PathBuf) -> Result<R, Failure> {
+    load(&Sources::of_this_process(Some(file))).map_err(|errors| Failure::BadConfig(errors.into()))
+}
+
+/// Reads the topology that the settings of a part name; a bad one is a bad setting.
+fn topology(section: &str, file: &Path) -> Result<Topology, Failure> {
+    Topology::read(&file.display().to_string())
+        .map_err(|failure| Failure::BadConfig(anyhow!("{section}.topology: {}", failure.message())))
+}
+
+fn telemetry(service: &'static str, filter: &str) -> Result<fabricast_telemetry::Guard, Failure> {
     let format = fabricast_telemetry::Format::Text;
-    Ok(fabricast_telemetry::init(service, format, "info").context("start logging")?)
+    Ok(fabricast_telemetry::init(service, format, filter).context("start logging")?)
 }
 
 fn runtime() -> Result<Runtime, Failure> {
