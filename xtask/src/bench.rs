@@ -50,8 +50,9 @@ fn run_benches(root: &Path, package: &str) -> Result<String> {
 struct Budget {
     /// What is done.
     work: String,
-    /// Path of the bench, such as `forwarding/batch/900`; `None` if there is none yet.
-    bench: Option<String>,
+    /// Paths of the benches of its steps, such as `forwarding/batch/900`; none if nothing measures
+    /// it yet.
+    benches: Vec<String>,
     limit: Limit,
     /// Where the budget comes from.
     source: String,
@@ -106,8 +107,7 @@ fn parse_budgets(text: &str) -> Result<(Vec<String>, Vec<Budget>)> {
     let table: toml::Table = text.parse().with_context(|| format!("read {BUDGETS}"))?;
     let list = |key: &str| table.get(key).and_then(toml::Value::as_array).cloned();
     let packages = list("packages").context("budgets need a list of packages")?;
-    let packages: Option<Vec<String>> =
-        packages.iter().map(|package| package.as_str().map(str::to_owned)).collect();
+    let packages = texts(&toml::Value::Array(packages));
     let mut budgets = Vec::new();
     for entry in list("budget").context("budgets need [[budget]] entries")? {
         let field = |key: &str| entry.get(key).and_then(toml::Value::as_str).map(str::to_owned);
@@ -119,9 +119,23 @@ fn parse_budgets(text: &str) -> Result<(Vec<String>, Vec<Budget>)> {
         };
         let limit = limit.with_context(|| format!("read the budget of '{work}'"))?;
         let source = field("source").with_context(|| format!("'{work}' names its source"))?;
-        budgets.push(Budget { work, bench: field("bench"), limit, source });
+        let benches = match (field("bench"), entry.get("bench")) {
+            (Some(bench), _) => vec![bench],
+            (None, Some(steps)) => {
+                texts(steps).with_context(|| format!("'{work}' names its benches by texts"))?
+            }
+            (None, None) => Vec::new(),
+        };
+        if matches!(limit, Limit::AtLeast(_)) && benches.len() > 1 {
+            bail!("'{work}' adds rates; only times of steps can be added");
+        }
+        budgets.push(Budget { work, benches, limit, source });
     }
     Ok((packages.context("packages are named by texts")?, budgets))
+}
+
+fn texts(list: &toml::Value) -> Option<Vec<String>> {
+    list.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 /// Sets measured figures beside their budgets.
@@ -133,17 +147,18 @@ fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> 
             Limit::AtMost(limit) => ("<=", limit),
             Limit::AtLeast(limit) => (">=", limit),
         };
-        let found = match &budget.bench {
-            None => "not measured yet".to_owned(),
-            Some(bench) => match figure(bench, limit.kind, measured) {
-                Ok(figure) => {
-                    format!("measured {}: {}", figure.text, verdict(&budget.limit, &figure))
-                }
-                Err(error) => {
-                    complete = false;
-                    format!("MISSING: {error:#}")
-                }
-            },
+        let steps = budget.benches.iter().map(|bench| figure(bench, limit.kind, measured));
+        let found = match steps.collect::<Result<Vec<_>>>() {
+            Ok(steps) if steps.is_empty() => "not measured yet".to_owned(),
+            Ok(steps) => {
+                let figures: Vec<_> = steps.iter().map(|step| step.text.as_str()).collect();
+                let sum = steps.iter().map(|step| step.value).sum();
+                format!("measured {}: {}", figures.join(" + "), verdict(&budget.limit, sum))
+            }
+            Err(error) => {
+                complete = false;
+                format!("MISSING: {error:#}")
+            }
         };
         writeln!(report, "{}", budget.work)?;
         writeln!(report, "    budget {bound} {}; {found}", limit.text)?;
@@ -162,10 +177,10 @@ fn figure(bench: &str, kind: Kind, measured: &[Measured]) -> Result<Quantity> {
     Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)
 }
 
-fn verdict(limit: &Limit, figure: &Quantity) -> String {
+fn verdict(limit: &Limit, figure: f64) -> String {
     let (kept, ratio) = match limit {
-        Limit::AtMost(limit) => (figure.value <= limit.value, figure.value / limit.value),
-        Limit::AtLeast(limit) => (figure.value >= limit.value, figure.value / limit.value),
+        Limit::AtMost(limit) => (figure <= limit.value, figure / limit.value),
+        Limit::AtLeast(limit) => (figure >= limit.value, figure / limit.value),
     };
     let word = if kept { "ok" } else { "OVER BUDGET" };
     format!("{word} ({:.0} % of the budget's figure)", ratio * 100.0)
@@ -208,6 +223,23 @@ mod tests {
         assert!(report.contains("<= 25 ms; measured 30 ms: OVER BUDGET (120 %"), "{report}");
         assert!(report.contains(">= 2 Mitem/s; measured 3 Mitem/s: ok (150 %"), "{report}");
         assert!(report.contains("<= 5 us; not measured yet"), "{report}");
+    }
+
+    #[test]
+    fn steps_of_one_work_are_added() {
+        let table = TABLE.replace("\"plan/big\"", "[\"plan/big\", \"plan/rows\"]");
+        let (_, budgets) = parse_budgets(&table).unwrap();
+        let mut figures = vec![
+            measured("plan/big", "20 ms", None),
+            measured("hops/all", "1 s", Some("3 Mitem/s")),
+        ];
+        assert!(!compare(&budgets, &figures).unwrap().1, "a step is missing");
+        figures.push(measured("plan/rows", "10 ms", None));
+        let (report, complete) = compare(&budgets, &figures).unwrap();
+        assert!(complete);
+        assert!(report.contains("measured 20 ms + 10 ms: OVER BUDGET (120 %"), "{report}");
+        let rates = TABLE.replace("\"hops/all\"", "[\"hops/all\", \"hops/some\"]");
+        assert!(format!("{:#}", parse_budgets(&rates).unwrap_err()).contains("'hops' adds rates"));
     }
 
     #[test]
