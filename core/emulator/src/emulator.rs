@@ -13,7 +13,8 @@ const EVENTS_KEPT: usize = 65_536;
 
 /// A fabric of emulated switches.
 ///
-/// - Tables: [`Emulator::write_table`], [`Emulator::read_table`], [`Emulator::fence`], [`Emulator::free_entries`].
+/// - Tables: [`Emulator::write_table`], [`Emulator::read_table`], [`Emulator::fence`],
+///   [`Emulator::free_entries`].
 /// - Packets: [`Emulator::inject`], [`Emulator::counters`].
 /// - Faults: [`Emulator::fail`], [`Emulator::heal`], [`Emulator::events_since`].
 #[derive(Clone, Debug)]
@@ -39,7 +40,8 @@ pub struct PortCounters {
     pub received: u64,
     /// Packets that went out.
     pub sent: u64,
-    /// Packets dropped: no entry for what came in here, or what should have gone out here could not.
+    /// Packets dropped: no entry for what came in here, or what should have gone out here could
+    /// not.
     pub dropped: u64,
 }
 
@@ -88,7 +90,8 @@ pub enum TableProblem {
 impl Emulator {
     /// Powers on a fabric with empty tables of `colors` entries.
     ///
-    /// The hop budget of a packet is the number of switch ports (plus the sender's link), which no tree exceeds.
+    /// The hop budget of a packet is the number of switch ports (plus the sender's link), which no
+    /// tree exceeds.
     #[must_use]
     pub fn new(graph: Arc<Graph>, kind: TableKind, colors: u16) -> Self {
         let tables = graph
@@ -140,7 +143,8 @@ impl Emulator {
 
     /// Writes entries in one switch, all or none; of two for one place the later counts.
     ///
-    /// The switch remembers the fence of a write it obeyed. An empty batch only leaves the fence, and so shuts out an older writer.
+    /// The switch remembers the fence of a write it obeyed. An empty batch only leaves the fence,
+    /// and so shuts out an older writer.
     ///
     /// # Errors
     ///
@@ -180,7 +184,8 @@ impl Emulator {
         Ok(self.answering(switch)?.read(switch))
     }
 
-    /// Gives the newest fence a switch has seen; zero since it was powered on and not yet written to.
+    /// Gives the newest fence a switch has seen; zero since it was powered on and not yet written
+    /// to.
     ///
     /// # Errors
     ///
@@ -189,7 +194,8 @@ impl Emulator {
         Ok(self.answering(switch)?.fence())
     }
 
-    /// Counts the entries not in use for an input port (0: the whole switch, for per-switch tables); 0 for a port that does not exist.
+    /// Counts the entries not in use for an input port (0: the whole switch, for per-switch
+    /// tables); 0 for a port that does not exist.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@ pub struct EventPage {
     pub cursor: u64,
 }
 
-/// The cursor points to events that are no longer kept: look at the whole state, then go on from `cursor`.
+/// The cursor points to events that are no longer kept: look at the whole state, then go on from
+/// `cursor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{lost} events are no longer kept")]
 pub struct EventsLost {
@@ -69,7 +70,8 @@ impl EventLog {
     pub(crate) fn since(&self, cursor: u64) -> Result<EventPage, EventsLost> {
         let kept = u64::try_from(self.events.len()).expect("a length fits in 64 bits");
         let oldest = self.total - kept;
-        // A cursor beyond the end is one of an earlier life of the fabric: it has seen nothing of this one.
+        // A cursor beyond the end is one of an earlier life of the fabric: it has seen nothing of
+        // this one.
         let cursor = if cursor > self.total { 0 } else { cursor };
         if cursor < oldest {
             return Err(EventsLost { lost: oldest - cursor, cursor: self.total });

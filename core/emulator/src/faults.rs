@@ -28,7 +28,8 @@ pub struct UnknownComponent {
 impl Emulator {
     /// Fails a part; `false` if it had failed already.
     ///
-    /// A switch that fails loses its tables, its fence and its counters, as in a power cycle: after healing it is empty and obeys any fence.
+    /// A switch that fails loses its tables, its fence and its counters, as in a power cycle: after
+    /// healing it is empty and obeys any fence.
     ///
     /// # Errors
     ///
@@ -51,7 +52,8 @@ impl Emulator {
         Ok(changed)
     }
 
-    /// Heals a part; `false` if it had not failed. Links and endpoints that failed by themselves stay failed when a switch heals.
+    /// Heals a part; `false` if it had not failed. Links and endpoints that failed by themselves
+    /// stay failed when a switch heals.
     ///
     /// # Errors
     ///
@@ -76,17 +78,20 @@ impl Emulator {
         &self.faults
     }
 
-    /// Tells whether packets pass a switch port: its switch, its link and what is at the other end are alive.
+    /// Tells whether packets pass a switch port: its switch, its link and what is at the other end
+    /// are alive.
     #[must_use]
     pub fn port_is_up(&self, port: PortId) -> bool {
         self.live.get(port.index()).copied().unwrap_or(false)
     }
 
-    /// Gives what happened after `cursor` (0 at first), as long as it is among the last 65 536 events.
+    /// Gives what happened after `cursor` (0 at first), as long as it is among the last 65 536
+    /// events.
     ///
     /// # Errors
     ///
-    /// [`EventsLost`] if the caller fell behind: read [`Emulator::port_is_up`] of every port, then go on from the cursor in the error.
+    /// [`EventsLost`] if the caller fell behind: read [`Emulator::port_is_up`] of every port, then
+    /// go on from the cursor in the error.
     pub fn events_since(&self, cursor: u64) -> Result<EventPage, EventsLost> {
         self.events.since(cursor)
     }

@@ -1,7 +1,8 @@
 //! Packets through tables.
 //!
-//! A packet's copies are handled in order of distance from the sender, so that a loop somewhere cannot starve the rest of the tree of its
-//! share of the hop budget. Tables and faults do not change while a packet is under way.
+//! A packet's copies are handled in order of distance from the sender, so that a loop somewhere
+//! cannot starve the rest of the tree of its share of the hop budget. Tables and faults do not
+//! change while a packet is under way.
 
 use fabricast_topology::{EndpointId, Peer, PortId, TableKind};
 
@@ -9,10 +10,12 @@ use crate::emulator::Emulator;
 use crate::packet::{Deliveries, Outcome, Packet};
 
 impl Emulator {
-    /// Sends a packet from an endpoint; `deliveries` is emptied and then holds the endpoints that got a copy.
+    /// Sends a packet from an endpoint; `deliveries` is emptied and then holds the endpoints that
+    /// got a copy.
     ///
-    /// Endpoints take every packet: whether they are members of its group is theirs to say. A packet that cannot leave its sender (dead,
-    /// not plugged in, not there) counts as one dropped at a dead port.
+    /// Endpoints take every packet: whether they are members of its group is theirs to say. A
+    /// packet that cannot leave its sender (dead, not plugged in, not there) counts as one dropped
+    /// at a dead port.
     ///
     /// Cost: O(hops), no allocation once the buffers have grown.
     pub fn inject(

@@ -1,10 +1,12 @@
 //! Switches as values: real multicast tables, real forwarding, faults on demand.
 //!
-//! Read [`Emulator`] first. It is what the emulated fabric serves, what tests send packets through, and what offline checks walk; it knows
-//! nothing of groups or routing, only tables. Pure: the same calls give the same answers.
+//! Read [`Emulator`] first. It is what the emulated fabric serves, what tests send packets through,
+//! and what offline checks walk; it knows nothing of groups or routing, only tables. Pure: the same
+//! calls give the same answers.
 //!
 //! Invariants
-//! - EMU-1: every copy of a packet ends delivered or dropped for a stated reason, also when the tables hold a loop.
+//! - EMU-1: every copy of a packet ends delivered or dropped for a stated reason, also when the
+//!   tables hold a loop.
 //! - EMU-2: what was written is what is read and what forwards; a refused batch changes nothing.
 //! - EMU-3: nothing passes a dead switch, link or endpoint.
 //! - EMU-4: a switch obeys no fence older than the newest it has seen since it was powered on.

@@ -43,7 +43,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Tells whether the hop budget ended the packet: the tables hold a loop (or more paths than a tree has).
+    /// Tells whether the hop budget ended the packet: the tables hold a loop (or more paths than a
+    /// tree has).
     #[must_use]
     pub const fn looped(&self) -> bool {
         self.dropped.hop_budget > 0
@@ -55,7 +56,8 @@ impl Outcome {
 pub struct Drops {
     /// The switch had no entry, or one that leads nowhere but back.
     pub no_entry: u64,
-    /// The way was dead: link, switch or endpoint failed, or nothing is plugged in. Counts 1 if the packet never left its sender.
+    /// The way was dead: link, switch or endpoint failed, or nothing is plugged in. Counts 1 if the
+    /// packet never left its sender.
     pub dead_port: u64,
     /// The packet had used up its hop budget.
     pub hop_budget: u64,

@@ -1,12 +1,14 @@
 //! The multicast table of one switch.
 //!
-//! A row (one input port, or the whole switch) takes memory only while it holds an entry; an entry takes as many bits as the switch has
-//! ports, rounded up to 64. A full 40-port switch with 32 colors holds 10 KiB, 7 680 of them 79 MB.
+//! A row (one input port, or the whole switch) takes memory only while it holds an entry; an entry
+//! takes as many bits as the switch has ports, rounded up to 64. A full 40-port switch with 32
+//! colors holds 10 KiB, 7 680 of them 79 MB.
 
 use fabricast_topology::{PortSet, SwitchId, TableEntry, TableKind};
 use thiserror::Error;
 
-/// Who writes, in order of authority: a newer term beats an older one, within it a newer generation.
+/// Who writes, in order of authority: a newer term beats an older one, within it a newer
+/// generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fence {
     /// Term of the route service's leader.

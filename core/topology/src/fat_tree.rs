@@ -187,7 +187,8 @@ impl FatTree {
         column(&self.l1_up, row, u, self.params.l1_up_ports()).map(PortId)
     }
 
-    /// Gives the level-2 switch of a top midplane that serves a block; of three levels, the core switch.
+    /// Gives the level-2 switch of a top midplane that serves a block; of three levels, the core
+    /// switch.
     #[must_use]
     pub fn l2_switch(&self, tn: u32, block: u32) -> Option<SwitchId> {
         column(&self.l2, tn, block, self.params.blocks).map(SwitchId)

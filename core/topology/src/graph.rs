@@ -207,8 +207,8 @@ impl Graph {
         self.switch_descriptions.get(switch.index())
     }
 
-    /// Gives the name of an endpoint: its adapter's description where that is
-    /// unique, else the node id; with "/P" and the port number if the adapter has several endpoints.
+    /// Gives the name of an endpoint: its adapter's description where that is unique, else the node
+    /// id; with "/P" and the port number if the adapter has several endpoints.
     #[must_use]
     pub fn endpoint_name(&self, endpoint: EndpointId) -> &str {
         self.endpoint_names.get(endpoint.index())

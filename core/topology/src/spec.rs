@@ -55,7 +55,8 @@ pub struct CnTnSpec {
     /// CNs that a level-2 switch serves (w).
     #[serde(alias = "w")]
     pub cns_per_block: u32,
-    /// Level-3 switches of a TN; as many as `cns_per_block` unless given (w in the paper; fewer is a pruned tree).
+    /// Level-3 switches of a TN; as many as `cns_per_block` unless given (w in the paper; fewer is
+    /// a pruned tree).
     pub l3_per_tn: Option<u32>,
     /// CNs that are there, the first ones; all `blocks * cns_per_block` unless given.
     pub cns: Option<u32>,

@@ -1,4 +1,5 @@
-//! Real and quirky outputs load, come out again as they went in, and no text makes the reader panic.
+//! Real and quirky outputs load, come out again as they went in, and no text makes the reader
+//! panic.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use fabricast_topology::ibnetdiscover::{ReadProblem, read, write};

@@ -1,7 +1,8 @@
 //! The store of one process: a redb database in one file.
 //!
-//! Reads run on tokio's blocking threads, each on its own consistent view. Writes go to one thread that commits many of them at once
-//! (see the writer's diagram). A watch reads the change log at its reader's pace, so a slow reader costs no memory.
+//! Reads run on tokio's blocking threads, each on its own consistent view. Writes go to one thread
+//! that commits many of them at once (see the writer's diagram). A watch reads the change log at
+//! its reader's pace, so a slow reader costs no memory.
 //!
 //! Leases are kept in the file; their clocks start anew when it is opened.
 
@@ -36,11 +37,13 @@ use crate::watch::Watch;
 /// Bounds of an embedded store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Revisions kept in the change log for watches, default 100 000: minutes of heavy work, so that a restarted reader can resume.
+    /// Revisions kept in the change log for watches, default 100 000: minutes of heavy work, so
+    /// that a restarted reader can resume.
     pub keep_revisions: u64,
     /// Writes waiting for the writer, default 8 192; one more is refused.
     pub max_queue: usize,
-    /// Writes that share one commit, default 1 024: more would make each wait longer without saving much.
+    /// Writes that share one commit, default 1 024: more would make each wait longer without saving
+    /// much.
     pub max_batch: usize,
     /// Reads under way at once, default 256; one more is refused.
     pub max_reads: usize,
@@ -50,7 +53,8 @@ pub struct Options {
     pub max_txn_bytes: usize,
     /// Batches that wait for a watch's reader before the watch pauses, default 64.
     pub max_watch_buffer: usize,
-    /// Whether opening a file checks every checksum in it, default yes: damage is better met at the start than in the middle of the work.
+    /// Whether opening a file checks every checksum in it, default yes: damage is better met at the
+    /// start than in the middle of the work.
     pub verify: bool,
 }
 
@@ -69,7 +73,8 @@ impl Default for Options {
     }
 }
 
-/// A [`Store`] in one file. Share it as `Arc`; dropping the last handle finishes what is queued and frees the file.
+/// A [`Store`] in one file. Share it as `Arc`; dropping the last handle finishes what is queued and
+/// frees the file.
 pub struct EmbeddedStore {
     shared: Shared,
     commands: Option<SyncSender<Command>>,
@@ -80,7 +85,8 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens a store file with default options, creating it if there is none. Blocks while it reads.
+    /// Opens a store file with default options, creating it if there is none. Blocks while it
+    /// reads.
     ///
     /// # Errors
     ///
@@ -143,7 +149,8 @@ impl EmbeddedStore {
         Ok(Self { shared, commands: Some(commands), writer: Some(writer), reads, clock, options })
     }
 
-    /// Deletes the keys of expired leases now instead of soon. For tests that move a [`crate::ManualClock`].
+    /// Deletes the keys of expired leases now instead of soon. For tests that move a
+    /// [`crate::ManualClock`].
     ///
     /// # Errors
     ///

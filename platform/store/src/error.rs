@@ -8,7 +8,8 @@ use thiserror::Error;
 
 use crate::store::LeaseId;
 
-/// Why a store refused or failed. Nothing was changed, except where a variant says that it may have been.
+/// Why a store refused or failed. Nothing was changed, except where a variant says that it may have
+/// been.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
     /// A bounded queue is full; try again after a pause.
@@ -60,13 +61,15 @@ pub enum StoreError {
         /// How many are allowed.
         limit: usize,
     },
-    /// The storage failed. A write may or may not have become durable; an embedded store takes no more writes until it is opened again.
+    /// The storage failed. A write may or may not have become durable; an embedded store takes no
+    /// more writes until it is opened again.
     #[error("storage failed")]
     Storage {
         /// What the storage said.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// The store is shutting down, or its writer is gone. A write may or may not have become durable.
+    /// The store is shutting down, or its writer is gone. A write may or may not have become
+    /// durable.
     #[error("store is closed")]
     Closed,
 }

@@ -11,7 +11,8 @@ use crate::watch::Watch;
 
 /// Durable keys and values with one history.
 ///
-/// Every transaction that changes something gets the next revision. Reads see everything acknowledged before they began.
+/// Every transaction that changes something gets the next revision. Reads see everything
+/// acknowledged before they began.
 ///
 /// Dropping a future of a write does not take the write back: it may still happen.
 #[async_trait]
@@ -23,7 +24,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Overloaded`] (retry), [`StoreError::Storage`], [`StoreError::Closed`].
     async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError>;
 
-    /// Reads all keys that begin with `prefix`, in key order, as of one revision. An empty prefix reads everything.
+    /// Reads all keys that begin with `prefix`, in key order, as of one revision. An empty prefix
+    /// reads everything.
     ///
     /// # Errors
     ///
@@ -37,24 +39,30 @@ pub trait Store: Send + Sync + 'static {
     /// As [`Store::get`].
     async fn revision(&self) -> Result<u64, StoreError>;
 
-    /// Does all operations under one revision if every comparison holds, and answers when that is durable.
+    /// Does all operations under one revision if every comparison holds, and answers when that is
+    /// durable.
     ///
     /// # Errors
     ///
-    /// Besides those of [`Store::get`]: [`StoreError::LeaseNotFound`] if a put names a lease that is gone, [`StoreError::OverlappingOps`] and [`StoreError::TooLarge`] for a transaction
-    /// that no state of the store could make acceptable. A comparison that does not hold is no error but [`TxnOutcome::Conflict`].
+    /// Besides those of [`Store::get`]: [`StoreError::LeaseNotFound`] if a put names a lease that
+    /// is gone, [`StoreError::OverlappingOps`] and [`StoreError::TooLarge`] for a transaction that
+    /// no state of the store could make acceptable. A comparison that does not hold is no error but
+    /// [`TxnOutcome::Conflict`].
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError>;
 
     /// Delivers every change under `prefix` from `from_revision` (inclusive) on, past ones first.
     ///
-    /// After a [`Store::range`] at revision `r`, watch from `r + 1` and nothing is missed. A revision in the future is waited for.
+    /// After a [`Store::range`] at revision `r`, watch from `r + 1` and nothing is missed. A
+    /// revision in the future is waited for.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Compacted`] if the history no longer reaches back to `from_revision`. The watch itself ends with the same error when its reader falls behind what is kept.
+    /// [`StoreError::Compacted`] if the history no longer reaches back to `from_revision`. The
+    /// watch itself ends with the same error when its reader falls behind what is kept.
     async fn watch(&self, prefix: &[u8], from_revision: u64) -> Result<Watch, StoreError>;
 
-    /// Creates a lease. Unless kept alive it expires `ttl` later, some time after which all its keys are deleted under one revision.
+    /// Creates a lease. Unless kept alive it expires `ttl` later, some time after which all its
+    /// keys are deleted under one revision.
     ///
     /// # Errors
     ///
@@ -75,7 +83,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::LeaseNotFound`], and those of [`Store::get`].
     async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
 
-    /// Forgets the history up to and including `revision`; present values stay. Forgetting twice does no harm.
+    /// Forgets the history up to and including `revision`; present values stay. Forgetting twice
+    /// does no harm.
     ///
     /// # Errors
     ///

@@ -5,7 +5,8 @@ use crate::store::LeaseId;
 
 /// "If all of this holds, do all of that."
 ///
-/// Operations of one transaction must not touch the same key (as in etcd), so their order has no meaning.
+/// Operations of one transaction must not touch the same key (as in etcd), so their order has no
+/// meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
     /// What must hold. Empty: always.

@@ -11,17 +11,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Wraps the channel that a store's implementation feeds. The channel must be bounded, and its sender must stop after the first error.
+    /// Wraps the channel that a store's implementation feeds. The channel must be bounded, and its
+    /// sender must stop after the first error.
     #[must_use]
     pub fn new(receiver: mpsc::Receiver<Result<WatchBatch, StoreError>>) -> Self {
         Self { receiver }
     }
 
-    /// Waits for the next revision that changed something under the prefix. Safe to cancel: nothing is lost.
+    /// Waits for the next revision that changed something under the prefix. Safe to cancel: nothing
+    /// is lost.
     ///
     /// # Errors
     ///
-    /// The watch is over after an error: [`StoreError::Compacted`] if the reader was too slow (read a snapshot and start over), [`StoreError::Closed`], [`StoreError::Storage`].
+    /// The watch is over after an error: [`StoreError::Compacted`] if the reader was too slow (read
+    /// a snapshot and start over), [`StoreError::Closed`], [`StoreError::Storage`].
     pub async fn next(&mut self) -> Result<WatchBatch, StoreError> {
         self.receiver.recv().await.unwrap_or(Err(StoreError::Closed))
     }

@@ -1,4 +1,5 @@
-//! A process is killed while it writes; everything it acknowledged must be there afterwards (STORE-1, STORE-2, STORE-3).
+//! A process is killed while it writes; everything it acknowledged must be there afterwards
+//! (STORE-1, STORE-2, STORE-3).
 //!
 //! The test starts itself again as the process that is killed.
 

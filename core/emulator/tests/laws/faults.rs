@@ -58,7 +58,8 @@ proptest! {
     }
 }
 
-/// Two leaves with two hosts each (ports 1 and 2), one spine above them, and one broadcast group of color 0.
+/// Two leaves with two hosts each (ports 1 and 2), one spine above them, and one broadcast group of
+/// color 0.
 fn broadcasting() -> Emulator {
     let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nendpoints_per_leaf = 2\n";
     let graph = fabricast_topology::spec::TopologySpec::parse(text).unwrap().generate().unwrap();

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 /// Colors of every emulator in these tests.
 pub(crate) const COLORS: u16 = 3;
 
-/// Any graph of up to five switches: cables in any order, to the same switch and even the same port too; the first endpoint is always plugged in.
+/// Any graph of up to five switches: cables in any order, to the same switch and even the same port
+/// too; the first endpoint is always plugged in.
 pub(crate) fn graph() -> impl Strategy<Value = Arc<Graph>> {
     let cables = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12);
     let hosts = vec(proptest::option::of(any::<prop::sample::Index>()), 1..6);

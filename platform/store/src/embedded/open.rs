@@ -50,7 +50,8 @@ pub(crate) fn open_backend(backend: impl StorageBackend) -> Result<Opened, OpenE
     load(path, db)
 }
 
-/// Prepares a new store aside and links it into place, so that a process killed meanwhile leaves no half-made store behind.
+/// Prepares a new store aside and links it into place, so that a process killed meanwhile leaves no
+/// half-made store behind.
 fn create_file(path: &Path) -> Result<(), OpenError> {
     let aside = PathBuf::from(format!("{}.new-{}", path.display(), process::id()));
     match fs::remove_file(&aside) {

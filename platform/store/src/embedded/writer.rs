@@ -5,8 +5,9 @@
 //!                                                                                     └─► newest revision ─► watches
 //! ```
 //!
-//! No answer leaves before the commit that holds its change. After a failed commit nobody knows what is on the disk, so the writer ends,
-//! and everything is refused until the store is opened again.
+//! No answer leaves before the commit that holds its change. After a failed commit nobody knows
+//! what is on the disk, so the writer ends, and everything is refused until the store is opened
+//! again.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -46,7 +47,8 @@ pub(crate) enum Body {
 /// The way back to a caller; a caller that is gone is not missed.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// An answer that waits for the commit. Dropped uncalled, it tells the caller that there will be none.
+/// An answer that waits for the commit. Dropped uncalled, it tells the caller that there will be
+/// none.
 type Answer = Box<dyn FnOnce() + Send>;
 
 /// The writer's state. What it holds beside the tables is theirs, read at start.
@@ -131,7 +133,8 @@ impl Writer {
         }
     }
 
-    /// Takes what is queued, up to the size of one batch, and says until when leases may be expired with it.
+    /// Takes what is queued, up to the size of one batch, and says until when leases may be expired
+    /// with it.
     fn drain(&self, first: Command) -> (VecDeque<Command>, Duration) {
         let now = self.clock.now();
         let mut commands = VecDeque::new();
@@ -142,7 +145,8 @@ impl Writer {
             bytes += if let Body::Txn(txn, _) = &command.body { txn.bytes() } else { 0 };
             commands.push_back(command);
             if commands.len() >= self.options.max_batch || bytes >= self.options.max_txn_bytes {
-                // Keep-alives sent after this one are still queued: do not expire behind their backs.
+                // Keep-alives sent after this one are still queued: do not expire behind their
+                // backs.
                 return (commands, sent_at.min(now));
             }
             next = self.commands.try_recv().ok();
@@ -187,7 +191,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Handles keep-alives first: they touch no table, and one that was sent in time must win over the expiry.
+    /// Handles keep-alives first: they touch no table, and one that was sent in time must win over
+    /// the expiry.
     fn extend_leases(&mut self, commands: &mut VecDeque<Command>, answers: &mut Vec<Answer>) {
         for command in std::mem::take(commands) {
             match command.body {
@@ -280,7 +285,8 @@ impl Writer {
     }
 }
 
-/// Queues an answer for after the commit; if the storage failed, the caller is left to find that out from [`Shared::failed`].
+/// Queues an answer for after the commit; if the storage failed, the caller is left to find that
+/// out from [`Shared::failed`].
 fn settle<T: Send + 'static>(
     answers: &mut Vec<Answer>,
     reply: Reply<T>,

@@ -1,6 +1,7 @@
 //! What every store must do, whatever it is made of.
 //!
-//! The store may be shared and have a past: each case keeps to a prefix of its own and never assumes a revision.
+//! The store may be shared and have a past: each case keeps to a prefix of its own and never
+//! assumes a revision.
 
 use std::sync::Arc;
 use std::time::Duration;
