@@ -107,7 +107,8 @@ fn end_with(end: &OnceLock<Reason>, reason: Reason) {
     let _ = end.set(reason);
 }
 
-/// Cuts changes into messages. Only the last one carries the new revision: a reader that has seen
+/// Cuts changes into messages; a revision that changes nothing a reader can see is told as well, so
+/// that a reader knows when it is up to date. Only the last one carries the new revision: a reader that has seen
 /// a revision has seen all of it.
 fn messages(
     before: u64,
@@ -123,6 +124,9 @@ fn messages(
         }
         bytes += change.encoded_len();
         messages.last_mut().expect("one was just pushed").changes.push(change);
+    }
+    if messages.is_empty() && revision > before {
+        messages.push(v1::WatchDirectoryResponse::default());
     }
     if let Some(last) = messages.last_mut() {
         last.revision = revision;
@@ -200,6 +204,19 @@ mod tests {
         assert_eq!(got.len(), 3, "the snapshot and two deltas");
         assert!(got.iter().all(Result::is_ok));
         assert!(watchers.open(3, Vec::new).is_ok(), "its place is free again");
+    }
+
+    #[tokio::test]
+    async fn a_revision_without_visible_changes_is_told() {
+        let mut watchers = Watchers::new(4, 1);
+        let mut stream = watchers.open(5, Vec::new).unwrap();
+        watchers.publish(5, 6, Vec::new);
+        watchers.publish(6, 6, Vec::new);
+        watchers.publish(6, 7, || vec![deleted(1)]);
+        stream.next().await.unwrap().unwrap();
+        let second = stream.next().await.unwrap().unwrap();
+        assert_eq!((second.revision, second.changes.len()), (6, 0));
+        assert_eq!(stream.next().await.unwrap().unwrap().revision, 7);
     }
 
     #[tokio::test]
