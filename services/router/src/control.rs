@@ -17,6 +17,7 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use crate::app::{Options, RunError};
+use crate::image::Writes;
 use crate::mirror::Mirror;
 use crate::planner::Planner;
 use crate::programmer::{Fence, Programmer};
@@ -208,14 +209,24 @@ impl Control {
         check(read_back)?;
         check(added)?;
         // Only what the switches have confirmed is called routed.
-        self.report().await?;
-        if self.keep_until.is_none_or(|until| Instant::now() >= until) {
+        let swaps = self.programmer.held().swaps(self.planner.desired(), self.planner.graph());
+        self.report(&swaps).await?;
+        if !swaps.is_empty() && self.senders_know() {
+            check(self.programmer.write(fence, swaps, &self.dead).await)?;
+            self.report(&Writes::new()).await?;
+        }
+        if self.senders_know() {
             self.keep_until = None;
             let removals = self.programmer.held().removals(self.planner.desired());
             check(self.programmer.write(fence, removals, &self.dead).await)?;
             self.release_mgids().await?;
         }
         Ok(())
+    }
+
+    /// Whether every sender has had the time to hear of its newest color.
+    fn senders_know(&self) -> bool {
+        self.keep_until.is_none_or(|until| Instant::now() >= until)
     }
 
     /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.
@@ -228,12 +239,15 @@ impl Control {
     }
 
     /// Tells the TIC the routes that it does not know yet.
-    async fn report(&mut self) -> Result<(), String> {
+    ///
+    /// - `swaps`: entries that are still to be written; the groups that need them must wait.
+    async fn report(&mut self, swaps: &Writes) -> Result<(), String> {
         let routes = self.planner.routes(&self.mirror);
         self.reported.retain(|gn, _| routes.contains_key(gn));
         let news: Vec<v1::GroupRoute> = routes
             .iter()
             .filter(|(gn, route)| self.reported.get(*gn) != Some(*route))
+            .filter(|(gn, route)| !self.planner.meets(&self.mirror.groups[*gn], route, swaps))
             .map(|(gn, route)| v1::GroupRoute { gn: *gn, route: Some(route.clone()) })
             .collect();
         for part in news.chunks(ROUTES_PER_REPORT) {

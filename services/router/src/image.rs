@@ -1,8 +1,8 @@
 //! What the switches hold against what they ought to hold, and the order of writes between.
 //!
 //! Make before break (rule R5): [`Image::additions`] comes first, then senders learn the new
-//! colors, and only then [`Image::removals`]. In between, an entry is the union of old and new
-//! wherever that cannot make a loop.
+//! colors, and only then [`Image::swaps`] and [`Image::removals`]. In between, an entry is the
+//! union of old and new wherever that cannot make a loop.
 
 use std::collections::BTreeMap;
 
@@ -72,27 +72,46 @@ impl Image {
         self.switches.values().map(BTreeMap::len).sum()
     }
 
-    /// First phase: everything `desired` has, none of the old branches taken away where they can
-    /// stay without harm.
+    /// First phase: everything `desired` has that can be there beside what is held.
     pub(crate) fn additions(&self, desired: &Self, graph: &Graph) -> Writes {
+        self.writes(desired, |switch, in_port, old, out| {
+            union_is_safe(graph, switch, in_port, old, out).then(|| old.union(out))
+        })
+    }
+
+    /// Second phase: entries that lead packets of an endpoint up another tree than before. Their
+    /// color may have been taken over from a group whose senders must have heard of it first, and
+    /// the new tree must be there.
+    pub(crate) fn swaps(&self, desired: &Self, graph: &Graph) -> Writes {
+        self.writes(desired, |switch, in_port, old, out| {
+            (!union_is_safe(graph, switch, in_port, old, out)).then_some(out)
+        })
+    }
+
+    /// What `target` makes of the entries of `desired`, where it differs from what is held.
+    fn writes(
+        &self,
+        desired: &Self,
+        target: impl Fn(SwitchId, u8, PortSet, PortSet) -> Option<PortSet>,
+    ) -> Writes {
         let mut writes = Writes::new();
         for (&switch, table) in &desired.switches {
             let held = self.switches.get(&switch);
             for (&(in_port, color), &out) in table {
                 let old = held.and_then(|held| held.get(&(in_port, color))).copied();
                 let old = old.unwrap_or(PortSet::EMPTY);
-                let both = old.union(out);
-                let target =
-                    if union_is_safe(graph, switch, in_port, old, out) { both } else { out };
-                if target != old {
-                    writes.entry(switch).or_default().push(Write { in_port, color, out: target });
+                match target(switch, in_port, old, out) {
+                    Some(out) if out != old => {
+                        writes.entry(switch).or_default().push(Write { in_port, color, out });
+                    }
+                    Some(_) | None => {}
                 }
             }
         }
         writes
     }
 
-    /// Second phase: whatever still differs from `desired`.
+    /// Third phase: whatever still differs from `desired`.
     pub(crate) fn removals(&self, desired: &Self) -> Writes {
         let mut writes = Writes::new();
         for (&switch, held) in &self.switches {
@@ -192,9 +211,17 @@ Ca 1 "H-0000000000000012" # "h1"
     #[test]
     fn an_endpoint_never_sends_up_two_trees_at_once() {
         let graph = ibnetdiscover::read(FABRIC).unwrap();
-        let held = image(&[(0, 3, 5, &[1])]);
-        let desired = image(&[(0, 3, 5, &[2])]);
-        let writes = held.additions(&desired, &graph);
-        assert_eq!(writes[&SwitchId(0)][0].out, PortSet::single(2));
+        let mut held = image(&[(0, 3, 5, &[1]), (0, 1, 5, &[3])]);
+        let desired = image(&[(0, 3, 5, &[2]), (0, 2, 5, &[3])]);
+        let additions = held.additions(&desired, &graph);
+        apply(&mut held, &additions);
+        assert_eq!(held, image(&[(0, 3, 5, &[1]), (0, 1, 5, &[3]), (0, 2, 5, &[3])]));
+        let swaps = held.swaps(&desired, &graph);
+        assert_eq!(swaps[&SwitchId(0)], [Write { in_port: 3, color: 5, out: PortSet::single(2) }]);
+        apply(&mut held, &swaps);
+        assert!(held.swaps(&desired, &graph).is_empty());
+        let removals = held.removals(&desired);
+        apply(&mut held, &removals);
+        assert_eq!(held, desired);
     }
 }

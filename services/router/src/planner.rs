@@ -18,7 +18,7 @@ use fabricast_topology::{
 use thiserror::Error;
 use tracing::warn;
 
-use crate::image::Image;
+use crate::image::{Image, Writes};
 use crate::mirror::{Mirror, MirrorGroup};
 
 /// Why no routes can be planned at all.
@@ -203,6 +203,21 @@ impl Planner {
             None => route.reason = self.refusal(gn, group),
         }
         route
+    }
+
+    /// Whether packets of a group would meet one of these entries where they enter the fabric.
+    pub(crate) fn meets(&self, group: &MirrorGroup, route: &v1::Route, writes: &Writes) -> bool {
+        let enters = |name: &String| {
+            let port = self.graph.attachment(self.graph.find_endpoint(name)?)?;
+            let writes = writes.get(&self.graph.switch_of(port))?;
+            let number = self.graph.port_number(port);
+            Some(
+                writes
+                    .iter()
+                    .any(|write| write.in_port == number && u32::from(write.color) == route.color),
+            )
+        };
+        !writes.is_empty() && group.endpoints.values().any(|name| enters(name).unwrap_or(false))
     }
 
     fn cut_off(&self, plan: &GroupPlan<'_>) -> Vec<String> {
