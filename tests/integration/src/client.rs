@@ -162,6 +162,26 @@ impl Client {
         Ok(answer.membership.expect("a join is answered with the membership"))
     }
 
+    /// Joins process `p0` of several nodes to a group with a fixed MGID.
+    ///
+    /// # Panics
+    ///
+    /// If one is refused.
+    pub async fn join_fixed(&self, group: &str, mgid: u32, nodes: &[&str]) {
+        for node in nodes {
+            let request = v1::OperatingAgentServiceJoinGroupRequest {
+                node: (*node).to_owned(),
+                group: group.to_owned(),
+                process: "p0".to_owned(),
+                mgid: Some(mgid),
+                ..Default::default()
+            };
+            self.join_with(request).await.unwrap_or_else(|status| {
+                panic!("{node} cannot join {group}: {}", named(&status));
+            });
+        }
+    }
+
     /// Joins process `p0` of several nodes, one after the other.
     ///
     /// # Panics

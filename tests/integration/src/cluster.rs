@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
-use fabricast_topology::{Faults, Graph, TableKind, ibnetdiscover, spec::TopologySpec};
+use fabricast_routing::MgidSpace;
+use fabricast_topology::{FatTree, Faults, Graph, TableKind, ibnetdiscover, spec::TopologySpec};
 
 use crate::audit::audit;
 use crate::client::{Client, color_of};
@@ -94,6 +95,30 @@ impl Layout {
             "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 2\nspines_per_cn = 2\ntns_per_group = 2\n\
              blocks = 2\ncns_per_block = 2\nendpoints_per_leaf = 2\n",
         )
+    }
+
+    /// How MGIDs are numbered here.
+    ///
+    /// # Panics
+    ///
+    /// If the fabric is no fat tree.
+    #[must_use]
+    pub fn space(&self) -> MgidSpace {
+        let tree = FatTree::detect(&self.graph).expect("a fat tree");
+        let layout = fabricast_routing::Layout::new(tree.params(), self.colors, self.tables);
+        *layout.expect("a layout").space()
+    }
+
+    /// The same with so many entries in a table.
+    #[must_use]
+    pub fn with_colors(self, colors: u16) -> Self {
+        Self { colors, ..self }
+    }
+
+    /// The same with so many switch agents.
+    #[must_use]
+    pub fn with_switch_agents(self, switch_agents: usize) -> Self {
+        Self { switch_agents, ..self }
     }
 
     /// The same with other tables.

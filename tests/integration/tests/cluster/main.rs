@@ -4,3 +4,4 @@
 
 mod driver;
 mod restarts;
+mod stability;

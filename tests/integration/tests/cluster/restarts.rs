@@ -227,11 +227,11 @@ async fn nodes_of_a_killed_agent_process_come_back_as_new_ones_and_their_members
         group.members.retain(|member| !names.contains(member.node.as_str()));
     }
     left.retain(|group| !group.members.is_empty());
-    let shape = |groups: &[v1::Group]| -> Vec<(String, u64, Vec<(u32, String)>)> {
-        let members = |group: &v1::Group| {
-            group.members.iter().map(|member| (member.pn, member.node.clone())).collect()
+    let shape = |groups: &[v1::Group]| -> Vec<String> {
+        let members = |group: &v1::Group| -> Vec<String> {
+            group.members.iter().map(|member| format!("{} {}", member.pn, member.node)).collect()
         };
-        groups.iter().map(|group| (group.name.clone(), group.gn, members(group))).collect()
+        groups.iter().map(|one| format!("{} {} {:?}", one.name, one.gn, members(one))).collect()
     };
     assert_eq!(shape(&now), shape(&left), "the others keep their groups and ranks");
     cluster.is_whole(&traffic, &Faults::new()).await;
