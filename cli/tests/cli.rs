@@ -1,0 +1,14 @@
+//! The command line as a person and a script meet it: the real binary, its output and exit codes.
+
+#[path = "cli/files.rs"]
+mod files;
+#[path = "cli/offline.rs"]
+mod offline;
+#[path = "cli/refusals.rs"]
+mod refusals;
+#[path = "cli/routes.rs"]
+mod routes;
+#[path = "cli/running.rs"]
+mod running;
+#[path = "cli/support.rs"]
+mod support;

@@ -1,0 +1,340 @@
+//! `fabricast up`, driven from the command line as an administrator would.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Bench, Run};
+
+/// How long a state may take to come about; a test that waits longer fails.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running control plane. Killed when dropped.
+struct Up {
+    bench: Bench,
+    address: String,
+    child: Child,
+    log: Option<JoinHandle<String>>,
+}
+
+impl Up {
+    fn start() -> Self {
+        let bench = Bench::new();
+        let mut child = bench
+            .command(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut log = String::new();
+        let address = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("it ended: {log}")).expect("text");
+            if let Some(rest) = line.strip_prefix("fabricast: all services at ") {
+                break rest.split(' ').next().unwrap_or_default().to_owned();
+            }
+            log = log + &line + "\n";
+        };
+        // Somebody has to read on, or the process would block on a full pipe.
+        let rest = move || lines.map_while(Result::ok).fold(log, |log, line| log + &line + "\n");
+        Self { bench, address, child, log: Some(std::thread::spawn(rest)) }
+    }
+
+    fn arguments<'a>(&'a self, text: &'a [&'a str]) -> Vec<&'a str> {
+        [text, &["--server", &self.address]].concat()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        self.bench.run(&self.arguments(arguments))
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        self.bench.ok(&self.arguments(arguments))
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        self.bench.json(&self.arguments(arguments))
+    }
+
+    /// Asks until the answer is as wanted.
+    fn wait(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let answer = self.json(arguments);
+            if wanted(&answer) {
+                return answer;
+            }
+            assert!(started.elapsed() < LIMIT, "{arguments:?} stays {answer}");
+        }
+    }
+
+    /// Waits until a group is routed for the members it has, so many of them.
+    fn routed(&self, group: &str, members: usize) -> Value {
+        self.wait(&["group", "show", group], |group| {
+            let route = &group["route"];
+            group["memberCount"] == members
+                && route["state"] == "ROUTE_STATE_ROUTED"
+                && number(&route["routedRevision"]) >= number(&group["membersRevision"])
+        })
+    }
+
+    fn settled(&self) {
+        self.wait(&["route", "status"], |status| {
+            status["settled"] == true && status["routedRevision"] == status["seenRevision"]
+        });
+    }
+
+    /// Sends a packet of a group from an endpoint; who got it, sorted.
+    fn reached(&self, group: &Value, from: &str) -> Vec<String> {
+        let (mgid, color) = (group["mgid"].to_string(), group["route"]["color"].to_string());
+        let send = ["fabric", "send", "--endpoint", from, "--mgid", &mgid, "--color", &color];
+        let answer = self.json(&send);
+        assert_eq!(answer["looped"], false, "{answer}");
+        let reached = answer["delivered"].as_array().expect("a list");
+        let name = |value: &Value| value.as_str().expect("a name").to_owned();
+        let mut reached: Vec<String> = reached.iter().map(name).collect();
+        reached.sort();
+        reached
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Numbers of 64 bits are texts in the JSON of protobuf.
+fn number(value: &Value) -> u64 {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+}
+
+fn names(list: &Value, field: &str) -> Vec<String> {
+    let items = list.as_array().expect("a list").iter();
+    items.map(|item| item[field].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn everything_is_driven_from_the_command_line() {
+    let mut up = Up::start();
+    let nodes = up.wait(&["node", "list"], |list| {
+        let nodes = list["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        nodes.len() == 96 && nodes.iter().all(|node| node["state"] == "NODE_STATE_UP")
+    });
+    assert!(names(&nodes["nodes"], "name").contains(&"node001".to_owned()));
+    assert_eq!(up.ok(&["node", "list"]).lines().count(), 97);
+
+    groups_come_and_grow(&up);
+    routes_and_tables_are_shown(&up);
+    the_fabric_breaks_and_heals(&up);
+    nodes_die_and_return(&up);
+    files_of_groups_are_formed_or_refused_whole(&up);
+    unknown_names_are_refused(&up);
+    groups_end(&up);
+    neither_port_nor_store_is_shared(&up);
+
+    let pid = up.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    assert_eq!(up.child.wait().expect("it ends").code(), Some(0), "a drained service ends with 0");
+    let log = up.log.take().expect("taken once").join().expect("the reader ends");
+    assert!(!log.contains("panicked") && !log.contains(" ERROR "), "{log}");
+}
+
+fn groups_come_and_grow(up: &Up) {
+    let made = up.json(&["group", "create", "jobs/1", "--node", "node001"]);
+    assert_eq!((&made["gn"], &made["pn"]), (&"1".into(), &0.into()));
+    up.run(&["group", "create", "jobs/1", "--node", "node002"]).refused(1, "exists already");
+    for (pn, node) in [(1, "node002"), (2, "gpu036")] {
+        let joined = up.json(&["group", "join", "jobs/1", "--node", node]);
+        assert_eq!((&joined["gn"], &joined["pn"]), (&"1".into(), &pn.into()));
+    }
+    let again = up.ok(&["group", "join", "jobs/1", "--node", "gpu036"]);
+    assert!(again.starts_with("joined 'jobs/1': gn 1, mgid "), "{again}");
+    let options = ["--mgid", "4000000", "--exclusive", "--persistent", "--process", "p7"];
+    up.ok(&[&["group", "join", "jobs/2", "--node", "node001"], &options[..]].concat());
+    up.ok(&["group", "join", "jobs/2", "--node", "node003"]);
+
+    let group = up.routed("jobs/1", 3);
+    assert_eq!(names(&group["members"], "node"), ["node001", "node002", "gpu036"]);
+    let other = up.routed("jobs/2", 2);
+    assert_eq!((&other["mgid"], &other["exclusive"]), (&4_000_000.into(), &true.into()));
+    assert_eq!(other["members"][0]["process"], "p7");
+    let table = up.ok(&["group", "show", "jobs/1"]);
+    assert!(table.contains("PN  NODE     ENDPOINT       PROCESS"), "{table}");
+    assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
+    let list = up.json(&["group", "list"]);
+    assert_eq!(names(&list["groups"], "name"), ["jobs/1", "jobs/2"]);
+    assert!(up.ok(&["group", "list"]).contains("routed"));
+}
+
+fn routes_and_tables_are_shown(up: &Up) {
+    up.settled();
+    let group = up.routed("jobs/1", 3);
+    assert_eq!(up.reached(&group, "node001 HCA-1"), ["gpu036 HCA-1", "node002 HCA-1"]);
+    assert_eq!(
+        up.ok(&["group", "send", "jobs/1", "--node", "node001", "--payload", "hi"]),
+        "sent\n"
+    );
+    let status = up.json(&["route", "status"]);
+    assert_eq!((&status["routedGroups"], &status["colors"]), (&2.into(), &32.into()));
+    assert!(up.ok(&["route", "status"]).contains(": settled\n2 groups in 2 virtual groups"));
+
+    let route = up.json(&["route", "explain", "--group", "jobs/1"]);
+    assert_eq!(route["spanningTree"], route["homeSpanningTree"]);
+    let link = &route["links"][0];
+    let switch = link["switchName"].as_str().expect("a name");
+    assert!(up.ok(&["route", "explain", "--group", "jobs/1"]).contains("SWITCH"));
+    let switches = up.json(&["switch", "list"]);
+    assert!(names(&switches["switches"], "name").contains(&switch.to_owned()));
+    assert_eq!(up.ok(&["switch", "list"]).lines().count(), 7);
+    let table = up.json(&["switch", "table", switch]);
+    let entries = table["entries"].as_array().expect("a list");
+    let color = &group["route"]["color"];
+    assert!(entries.iter().any(|entry| entry["color"] == *color), "{table}");
+    assert!(up.ok(&["switch", "table", switch]).contains("IN PORT  COLOR  OUT PORTS"));
+    let ports = up.json(&["switch", "ports", switch]);
+    assert_eq!(ports["ports"].as_array().map(Vec::len), Some(36));
+    assert!(up.ok(&["switch", "ports", switch]).starts_with("PORT  STATE  PEER"));
+}
+
+fn the_fabric_breaks_and_heals(up: &Up) {
+    let explain = ["route", "explain", "--group", "jobs/1"];
+    let before = up.json(&explain);
+    let links = before["links"].as_array().expect("a list");
+    let between = links.iter().find(|link| link["peerPort"] != 0).expect("two switches");
+    let name = between["switchName"].as_str().expect("a name");
+    let link = format!("{name}:{}", between["port"]);
+
+    let plan = up.json(&["fabric", "fail", "--link", &link, "--dry-run"]);
+    assert_eq!(names(&plan["groups"], "group"), ["jobs/1"]);
+    assert_eq!(plan["groups"][0]["effect"], "its tree uses it");
+    let text = up.ok(&["fabric", "fail", "--endpoint", "node002 HCA-1", "--dry-run"]);
+    assert!(
+        text.contains("nothing has changed\n") && text.contains("1 member is cut off"),
+        "{text}"
+    );
+    assert_eq!(up.json(&explain), before, "a dry run changes nothing");
+
+    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "failed\n");
+    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "was down already\n");
+    let moved = up.wait(&explain, |route| route["spanningTree"] != before["spanningTree"]);
+    let plan = up.json(&["fabric", "heal", "--link", &link, "--dry-run"]);
+    assert_eq!(names(&plan["groups"], "group"), ["jobs/1"], "{moved}");
+    up.settled();
+    let group = up.routed("jobs/1", 3);
+    assert_eq!(up.reached(&group, "gpu036 HCA-1"), ["node001 HCA-1", "node002 HCA-1"]);
+
+    assert_eq!(up.json(&["fabric", "heal", "--link", &link])["changed"], true);
+    assert_eq!(up.ok(&["fabric", "heal", "--link", &link]), "was up already\n");
+    up.wait(&explain, |route| route["spanningTree"] == before["spanningTree"]);
+    up.settled();
+}
+
+fn nodes_die_and_return(up: &Up) {
+    let memberships = up.json(&["node", "memberships", "node002"]);
+    assert_eq!(names(&memberships["memberships"], "group"), ["jobs/1"]);
+    assert!(up.ok(&["node", "memberships", "node002"]).starts_with("GROUP   PN  PROCESS"));
+    let plan = up.json(&["node", "stop", "node002", "--dry-run"]);
+    assert_eq!(names(&plan["groups"], "group"), ["jobs/1"]);
+    assert_eq!(plan["groups"][0]["effect"], "ends pn 1 (p0)");
+    let plan = up.ok(&["node", "fail", "node001", "--dry-run"]);
+    assert!(plan.contains("another node hosts the group agent"), "{plan}");
+    assert_eq!(up.routed("jobs/1", 3)["memberCount"], 3, "a dry run changes nothing");
+
+    // Whoever falls silent is found out and expelled.
+    assert_eq!(up.ok(&["node", "stop", "node002"]), "stopped\n");
+    up.run(&["group", "join", "jobs/1", "--node", "node002"]).refused(2, "NODE_STOPPED");
+    assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "gpu036"]);
+    assert!(up.json(&["node", "start", "node002"])["incarnation"].is_string());
+    up.wait(&["node", "list"], |list| {
+        let nodes = list["nodes"].as_array().expect("a list");
+        nodes.iter().any(|node| node["name"] == "node002" && node["state"] == "NODE_STATE_UP")
+    });
+    assert_eq!(up.json(&["group", "join", "jobs/1", "--node", "node002"])["pn"], 1);
+    up.routed("jobs/1", 3);
+
+    // Whoever is reported is expelled at once.
+    assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 1 memberships ended\n");
+    assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "node002"]);
+}
+
+fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
+    let form = ["group", "form", "--groups", "g"];
+    let good = "{\"name\":\"f/1\",\"members\":[\"node004 HCA-1\",\"node005 HCA-1\"]}\n";
+    let before = up.json(&["group", "list"]);
+    for (bad, needle) in [
+        ("{\"name\":\"\",\"members\":[\"node004 HCA-1\"]}", "group name is empty"),
+        ("{\"name\":\"a\\u0000\",\"members\":[\"node004 HCA-1\"]}", "control character"),
+        ("{\"name\":\"b\",\"members\":[\"nobody\"]}", "line 2: members: the topology has no"),
+        ("{\"name\":\"jobs/2\",\"mgid\":5,\"members\":[]}", "mgid: 5, but the live group has"),
+        ("{\"name\":\"b\",\"mgid\":4000000,\"members\":[]}", "is that of the live group 'jobs/2'"),
+        ("{\"members\":[]}\n{\"name\":\"group/2\",\"members\":[]}", "two groups have it"),
+    ] {
+        up.bench.write("g", format!("{good}{bad}\n"));
+        let run = up.run(&form);
+        run.refused(2, needle);
+        run.silent();
+    }
+    let after = up.json(&["group", "list"]);
+    assert_eq!(names(&after["groups"], "name"), names(&before["groups"], "name"));
+    up.bench.write("g", good);
+    assert_eq!(up.json(&form)["joined"], 2);
+    assert_eq!(up.ok(&form), "2 memberships joined\n", "once more is harmless");
+    up.routed("f/1", 2);
+}
+
+fn unknown_names_are_refused(up: &Up) {
+    let cases: [(&[&str], &str); 14] = [
+        (&["group", "show", "x"], "hint: `fabricast group list`"),
+        (&["group", "delete", "x"], "UNKNOWN_GROUP"),
+        (&["group", "delete", "x", "--dry-run"], "UNKNOWN_GROUP"),
+        (&["group", "leave", "jobs/1", "--node", "node009"], "NOT_A_MEMBER"),
+        (&["group", "send", "jobs/1", "--node", "node009"], "NOT_A_MEMBER"),
+        (&["group", "join", "x", "--node", "y"], "hint: `fabricast node list`"),
+        (&["group", "join", "x", "--node", "node001", "--endpoint", "y"], "UNKNOWN_ENDPOINT"),
+        (&["group", "join", "x", "--node", "node001", "--mgid", "4000000"], "MGID_IN_USE"),
+        (&["group", "join", "a\nb", "--node", "node001"], "NAME_INVALID"),
+        (&["node", "stop", "x", "--dry-run"], "node 'x' is not registered"),
+        (&["switch", "table", "x"], "hint: `fabricast switch list`"),
+        (&["fabric", "fail", "--link", "x:1"], "UNKNOWN_ELEMENT"),
+        (&["fabric", "fail", "--switch", "x", "--dry-run"], "the fabric has no switch 'x'"),
+        (&["route", "explain", "--group", "x"], "UNKNOWN_GROUP"),
+    ];
+    for (arguments, needle) in cases {
+        let run = up.run(arguments);
+        run.refused(2, needle);
+        run.silent();
+    }
+    let send = ["fabric", "send", "--endpoint", "node001 HCA-1", "--mgid", "1", "--color", "32"];
+    up.run(&send).refused(2, "COLOR_OUT_OF_RANGE");
+    let odd = "ü/\"quoted\" *";
+    up.ok(&["group", "join", odd, "--node", "node001"]);
+    assert_eq!(up.json(&["group", "show", odd])["name"], odd);
+    up.ok(&["group", "leave", odd, "--node", "node001"]);
+}
+
+fn groups_end(up: &Up) {
+    let plan = up.ok(&["group", "delete", "jobs/1", "--dry-run"]);
+    assert!(plan.contains("ends 2 memberships on 2 nodes"), "{plan}");
+    assert_eq!(up.ok(&["group", "leave", "jobs/1", "--node", "node002"]), "left\n");
+    up.run(&["group", "leave", "jobs/1", "--node", "node002"]).refused(2, "NOT_A_MEMBER");
+    for group in ["jobs/1", "jobs/2", "f/1"] {
+        assert_eq!(up.ok(&["group", "delete", group]), "deleted\n");
+    }
+    up.run(&["group", "delete", "jobs/1"]).refused(2, "UNKNOWN_GROUP");
+    assert_eq!(up.json(&["group", "list"])["groups"].as_array().map(Vec::len), Some(0));
+    let status = up.wait(&["route", "status"], |status| status["programmedEntries"] == "0");
+    assert_eq!(status["usedEntries"], 0, "nothing stale is left");
+}
+
+fn neither_port_nor_store_is_shared(up: &Up) {
+    let run = up.bench.run(&["up", "--listen", &up.address]);
+    run.refused(2, &format!("cannot listen on {}: Address already in use", up.address));
+    let run = up.bench.run(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"]);
+    run.refused(2, "records.redb is in use by another process");
+}
