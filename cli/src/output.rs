@@ -188,6 +188,12 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// A port's number for a table; endpoints and empty ports have none.
+#[must_use]
+pub(crate) fn port(number: u32) -> String {
+    if number == 0 { "-".to_owned() } else { number.to_string() }
+}
+
 /// Says something to the person at the terminal, on standard error.
 pub fn say(text: &str) {
     // Nobody is left to tell if standard error is gone.

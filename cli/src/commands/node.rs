@@ -60,8 +60,9 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
     };
     let answer = remote.tic().report_node_failure(request).await;
     let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-    output::message(format, &answer, |answer| {
-        format!("expelled, {} memberships ended", answer.ended_memberships)
+    output::message(format, &answer, |answer| match answer.ended_memberships {
+        1 => "expelled, 1 membership ended".to_owned(),
+        ended => format!("expelled, {ended} memberships ended"),
     })
 }
 

@@ -63,7 +63,7 @@ fn explanation_text(explanation: &v1::RouteExplanation) -> String {
             link.switch_name.clone(),
             link.port.to_string(),
             link.peer.clone(),
-            link.peer_port.to_string(),
+            output::port(link.peer_port),
         ]);
     }
     format!("{text}\n{rows}")

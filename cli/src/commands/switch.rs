@@ -52,7 +52,7 @@ async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
                 port.port.to_string(),
                 if port.live { "up" } else { "down" }.to_owned(),
                 if port.peer.is_empty() { "-".to_owned() } else { port.peer.clone() },
-                port.peer_port.to_string(),
+                output::port(port.peer_port),
                 port.received_packets.to_string(),
                 port.sent_packets.to_string(),
                 port.dropped_packets.to_string(),
@@ -87,7 +87,8 @@ fn table_text(table: &v1::SwitchTable) -> String {
     let mut rows = Rows::new(&["IN PORT", "COLOR", "OUT PORTS"]);
     for entry in &table.entries {
         let out: Vec<String> = entry.out_ports.iter().map(u32::to_string).collect();
-        rows.push(vec![entry.in_port.to_string(), entry.color.to_string(), out.join(",")]);
+        let in_port = if entry.in_port == 0 { "any".to_owned() } else { entry.in_port.to_string() };
+        rows.push(vec![in_port, entry.color.to_string(), out.join(",")]);
     }
     let fence = table.fence.unwrap_or_default();
     format!("{}: term {}, generation {}\n{rows}", table.switch_name, fence.term, fence.generation)

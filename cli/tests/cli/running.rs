@@ -259,7 +259,7 @@ fn nodes_die_and_return(up: &Up) {
     up.routed("jobs/1", 3);
 
     // Whoever is reported is expelled at once.
-    assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 1 memberships ended\n");
+    assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 1 membership ended\n");
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "node002"]);
 }
 

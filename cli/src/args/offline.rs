@@ -1,0 +1,166 @@
+//! Verbs that work on files, most without a running control plane.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
+
+use super::{ServerArgs, colors};
+
+/// Verbs of `topology`.
+#[derive(Debug, Subcommand)]
+pub enum TopologyCommand {
+    /// Make a topology from a spec in TOML and write it as `ibnetdiscover` would print it.
+    Generate {
+        /// The spec; or a preset: `paper` (32 768 endpoints), `demo` (2 048), `cluster` (real, 96).
+        #[arg(long, value_name = "FILE|PRESET")]
+        spec: String,
+        /// Output file; left out, standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Read what `ibnetdiscover` printed, say what was found, and write it back in normal form.
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// Output file; left out, only the summary is printed.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Write a topology (file, spec or preset) as `ibnetdiscover` prints it, on standard output.
+    Export {
+        /// The file, spec or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+    /// List switches and endpoints.
+    Show {
+        /// The file, spec or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+    /// Exit 1 if anything breaks the regularity of the fat tree.
+    Check {
+        /// The file, spec or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+    /// Find out which fat tree a topology is.
+    Detect {
+        /// The file, spec or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+}
+
+/// Verbs of `route`.
+#[derive(Debug, Subcommand)]
+pub enum RouteCommand {
+    /// Compute trees for groups without a running control plane.
+    Plan(PlanArgs),
+    /// Walk packets through tables and check that every member is reached exactly once.
+    Verify(VerifyArgs),
+    /// Explain the route of a group of a running control plane.
+    Explain {
+        /// Name of the group.
+        #[arg(long)]
+        group: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show how far the running route service has come.
+    Status {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// How tables are organised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tables {
+    /// Every input port has a table of its own.
+    PerPort,
+    /// One table serves the whole switch.
+    PerSwitch,
+}
+
+/// The engines that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// C-MR4LMS with the fixed root.
+    #[value(name = "c-mr4lms-fixed")]
+    CMr4lmsFixed,
+}
+
+/// Options of `route plan`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["groups", "pattern"])))]
+pub struct PlanArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (`cluster`, `demo`,
+    /// `paper`).
+    #[arg(long, value_name = "FILE|PRESET")]
+    pub topology: String,
+    /// Groups in JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub groups: Option<PathBuf>,
+    /// Groups of a process grid instead: `64x32x16` (one group per line and dimension), or
+    /// `random:N:SEED`.
+    #[arg(long, value_name = "XxY|XxYxZ|random:N:SEED", allow_hyphen_values = true)]
+    pub pattern: Option<String>,
+    /// Processes per endpoint of a pattern.
+    #[arg(long, default_value_t = 1, conflicts_with = "groups",
+        value_parser = value_parser!(u32).range(1..))]
+    pub processes: u32,
+    /// MGID layers of a pattern.
+    #[arg(long, value_enum, default_value_t = Layers::Compact, conflicts_with = "groups")]
+    pub layers: Layers,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineName::CMr4lmsFixed)]
+    pub engine: EngineName,
+    /// Entries of a multicast table (C).
+    #[arg(long, default_value_t = 32, value_parser = colors())]
+    pub colors: u16,
+    /// How tables are organised.
+    #[arg(long, value_enum, default_value_t = Tables::PerPort)]
+    pub tables: Tables,
+    /// Output file for the routes.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Output file for the tables.
+    #[arg(long, value_name = "FILE")]
+    pub tables_out: Option<PathBuf>,
+    /// Output file for the groups with their MGIDs.
+    #[arg(long, value_name = "FILE")]
+    pub groups_out: Option<PathBuf>,
+}
+
+/// MGID layers of a process grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Layers {
+    /// Few and even layers.
+    Compact,
+    /// The construction of the paper's proof.
+    Wide,
+}
+
+/// Options of `route verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (`cluster`, `demo`,
+    /// `paper`).
+    #[arg(long, value_name = "FILE|PRESET")]
+    pub topology: String,
+    /// Groups in JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub groups: PathBuf,
+    /// Routes in JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub routes: PathBuf,
+    /// Tables in JSON lines; left out, they are made from the routes.
+    #[arg(long, value_name = "FILE")]
+    pub tables: Option<PathBuf>,
+    /// Send from every member, not only from one member per leaf switch and group.
+    #[arg(long)]
+    pub all_senders: bool,
+}

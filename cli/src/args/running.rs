@@ -1,0 +1,239 @@
+//! Verbs that talk to a running control plane.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand};
+
+/// Where a running control plane answers.
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    /// Address of the running control plane.
+    #[arg(
+        long,
+        env = "FABRICAST_SERVER",
+        default_value = "127.0.0.1:7400",
+        value_name = "HOST:PORT"
+    )]
+    pub server: String,
+}
+
+/// Verbs of `fabric` on a running fabric.
+#[derive(Debug, Subcommand)]
+pub enum FabricCommand {
+    /// Break a link, a switch or an endpoint.
+    Fail(ElementArgs),
+    /// Mend a link, a switch or an endpoint.
+    Heal(ElementArgs),
+    /// Send one packet from an endpoint and say where it went.
+    Send {
+        /// Sending endpoint.
+        #[arg(long)]
+        endpoint: String,
+        /// MGID of the packet.
+        #[arg(long)]
+        mgid: u32,
+        /// Color of the packet.
+        #[arg(long)]
+        color: u32,
+        /// Payload, as text.
+        #[arg(long, default_value = "")]
+        payload: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// One part of the fabric.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("element").required(true).args(["link", "switch", "endpoint"])))]
+pub struct ElementArgs {
+    /// A link, named by a switch port: SWITCH:PORT.
+    #[arg(long, value_name = "SWITCH:PORT")]
+    pub link: Option<String>,
+    /// A switch, by its node id.
+    #[arg(long)]
+    pub switch: Option<String>,
+    /// An endpoint.
+    #[arg(long)]
+    pub endpoint: Option<String>,
+    /// Only say which groups it would touch; nothing changes.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// One process of a group.
+#[derive(Debug, Args)]
+pub struct MemberArgs {
+    /// Name of the group.
+    pub group: String,
+    /// Node of the process.
+    #[arg(long)]
+    pub node: String,
+    /// Name of the process.
+    #[arg(long, default_value = "p0")]
+    pub process: String,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Options that a new group takes.
+#[derive(Debug, Args)]
+pub struct NewGroupArgs {
+    /// Endpoint to join with; left out, the first of the node.
+    #[arg(long)]
+    pub endpoint: Option<String>,
+    /// MGID; left out, the TIC chooses.
+    #[arg(long)]
+    pub mgid: Option<u32>,
+    /// Keep the group when its last member leaves.
+    #[arg(long)]
+    pub persistent: bool,
+    /// Never merge the group with others.
+    #[arg(long)]
+    pub exclusive: bool,
+}
+
+/// Verbs of `group`.
+#[derive(Debug, Subcommand)]
+pub enum GroupCommand {
+    /// Create a group with its first member; exit 1 if it exists.
+    Create {
+        /// The first member.
+        #[command(flatten)]
+        member: MemberArgs,
+        /// What the group is like.
+        #[command(flatten)]
+        options: NewGroupArgs,
+    },
+    /// Join a process to a group; an unknown group is created.
+    Join {
+        /// The member.
+        #[command(flatten)]
+        member: MemberArgs,
+        /// What a new group is like.
+        #[command(flatten)]
+        options: NewGroupArgs,
+    },
+    /// Take a process out of a group.
+    Leave {
+        /// The member.
+        #[command(flatten)]
+        member: MemberArgs,
+    },
+    /// Send one packet from a member to the others.
+    Send {
+        /// The sender.
+        #[command(flatten)]
+        member: MemberArgs,
+        /// Payload, as text.
+        #[arg(long, default_value = "")]
+        payload: String,
+    },
+    /// Remove a group with all its members.
+    Delete {
+        /// Name of the group.
+        group: String,
+        /// Only say whom it would touch; nothing changes.
+        #[arg(long)]
+        dry_run: bool,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show a group with its members.
+    Show {
+        /// Name of the group.
+        group: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// List groups.
+    List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Join every member of every group of a file, one process per endpoint and group file line.
+    Form {
+        /// Groups in JSON lines; members are endpoints.
+        #[arg(long, value_name = "FILE")]
+        groups: PathBuf,
+        /// Name of the processes.
+        #[arg(long, default_value = "p0")]
+        process: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Verbs of `node`.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List nodes.
+    List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Report that a node has failed: it is expelled from all groups.
+    Fail(NodeEndArgs),
+    /// Stop a hosted node as if it had lost power.
+    Stop(NodeEndArgs),
+    /// Start a stopped node again.
+    Start(NodeArgs),
+    /// List the memberships of a node.
+    Memberships(NodeArgs),
+}
+
+/// One node.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// Name of the node.
+    pub node: String,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// One node that is to be taken out.
+#[derive(Debug, Args)]
+pub struct NodeEndArgs {
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Only say which memberships would end; nothing changes.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Verbs of `switch`.
+#[derive(Debug, Subcommand)]
+pub enum SwitchCommand {
+    /// List switches.
+    List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show the multicast table of a switch, read back from the hardware.
+    Table(SwitchArgs),
+    /// Show ports and counters of a switch.
+    Ports(SwitchArgs),
+}
+
+/// One switch.
+#[derive(Debug, Args)]
+pub struct SwitchArgs {
+    /// Node id of the switch, such as S-ec0d9a0300ec8240.
+    pub switch: String,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
