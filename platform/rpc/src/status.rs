@@ -8,6 +8,12 @@ use std::collections::HashMap;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+/// Longest message, in bytes. A status travels in a header of bounded size, encoded twice; were it
+/// too large, the caller would learn nothing at all.
+const MAX_MESSAGE: usize = 2_000;
+/// Longest fact, in bytes: the longest name fits.
+const MAX_FACT: usize = 1_100;
+
 /// Domain of the `ErrorInfo` of all reasons.
 const DOMAIN: &str = "fabricast";
 
@@ -118,14 +124,23 @@ impl Reason {
     /// Builds the status: code, message, and reason with its details.
     ///
     /// - `message`: what is wrong with which field, for people.
-    /// - `metadata`: the same facts for programs, such as `("group", "rows/3")`.
+    /// - `metadata`: the same facts for programs, such as `("group", "rows/3")`; a few.
+    ///
+    /// What is too long, because it repeats what a caller sent, is cut.
     #[must_use]
     pub fn status(self, message: impl Into<String>, metadata: &[(&str, &str)]) -> Status {
         let facts: HashMap<String, String> =
-            metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            metadata.iter().map(|(key, value)| ((*key).to_owned(), cut(value, MAX_FACT))).collect();
         let details = ErrorDetails::with_error_info(self.text(), DOMAIN, facts);
-        Status::with_error_details(self.code(), message, details)
+        Status::with_error_details(self.code(), cut(&message.into(), MAX_MESSAGE), details)
     }
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    format!("{}...", &text[..text.floor_char_boundary(bytes)])
 }
 
 /// Reads the reason's text out of a status; `None` if the status was not made here.
@@ -147,6 +162,16 @@ mod tests {
         assert_eq!(reason_of(&status).as_deref(), Some("UNKNOWN_GROUP"));
         let details = status.get_error_details();
         assert_eq!(details.error_info().unwrap().metadata["group"], "x");
+    }
+
+    #[test]
+    fn what_a_caller_sent_makes_no_status_too_long_to_travel() {
+        let long = "ä".repeat(100_000);
+        let status = Reason::UnknownGroup.status(format!("no group '{long}'"), &[("group", &long)]);
+        assert!(status.message().ends_with("ä..."), "{}", status.message());
+        let size = status.message().len() + status.details().len();
+        assert!(size < 6_000, "{size} bytes");
+        assert_eq!(reason_of(&status).as_deref(), Some("UNKNOWN_GROUP"));
     }
 
     #[test]
