@@ -69,13 +69,14 @@ impl SwitchAgentService for SwitchAgent {
         if term < self.inventory.newest_term().await? {
             return Err(DriverError::StaleFence { term, generation }.into());
         }
-        // From here on a newer writer is known, whether or not the hardware answers it.
-        self.inventory.note_term(term);
         let names = writes.iter().map(|write| write.switch_name.as_str());
         let switches = self.inventory.switches(names).await?;
         let (accepted, mut refusals) = split_writes(&switches, writes);
         let mut written = Written::default();
         if !accepted.is_empty() {
+            // From here on a newer writer is known, whether or not the hardware answers it. One
+            // that writes nothing possible is no writer: it must not shut out the real one.
+            self.inventory.note_term(term);
             written = self.inventory.driver().write_tables(fence, accepted).await?;
         }
         refusals.append(&mut written.refusals);
