@@ -1,6 +1,6 @@
 //! Calls to all parts of a cluster, and the conditions that tests wait for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fabricast_operating::NodeSpec;
@@ -39,8 +39,8 @@ fn peer(address: SocketAddr) -> Peer {
     Peer::new(&address.to_string()).expect("an address")
 }
 
-/// The element that is a switch.
-fn named(status: &Status) -> String {
+/// A refusal in one line.
+pub(crate) fn named(status: &Status) -> String {
     format!("{:?} {}", status.code(), status.message())
 }
 
@@ -361,16 +361,6 @@ impl Client {
         Kind::Link(v1::PortName { switch_name: link.switch_name, port: link.port })
     }
 
-    /// Waits until a group is on another spanning tree than its MGID says, or is not.
-    pub async fn moved(&self, group: &str, away: bool) {
-        eventually(&format!("{group} moved, away: {away}"), async || {
-            let plan = self.explain(group).await?;
-            let is_away = plan.spanning_tree.ok_or("no tree")? != plan.home_spanning_tree;
-            if is_away == away { Ok(()) } else { Err(plan.reason) }
-        })
-        .await;
-    }
-
     /// The tables of all live switches, read back through the switch agents.
     ///
     /// # Errors
@@ -397,74 +387,4 @@ impl Client {
     pub async fn tables(&self) -> Vec<v1::SwitchTable> {
         self.read_tables().await.expect("the switch agents answer")
     }
-
-    /// Waits until so many nodes are up.
-    pub async fn all_up(&self, count: usize) {
-        eventually("all nodes are up", async || {
-            let nodes = self.nodes().await.map_err(|status| named(&status))?;
-            let up = nodes.iter().filter(|node| node.state() == v1::NodeState::Up).count();
-            (up == count).then_some(()).ok_or_else(|| format!("{up} of {count}"))
-        })
-        .await;
-    }
-
-    /// Waits until the tables are those of the present records and all members know their route.
-    pub async fn settled(&self) {
-        eventually("everything is routed and known", async || self.is_settled().await).await;
-    }
-
-    /// Whether the tables are those of the present records and all members know their route.
-    ///
-    /// # Errors
-    ///
-    /// What is missing.
-    pub async fn is_settled(&self) -> Result<(), String> {
-        let (groups, revision) = self.records().await.map_err(|status| named(&status))?;
-        let behind = groups.iter().find(|group| {
-            group.route.as_ref().is_none_or(|r| r.routed_revision < group.members_revision)
-        });
-        if let Some(group) = behind {
-            return Err(format!("{} is not routed: {:?}", group.name, group.route));
-        }
-        let status = self.route_status().await?;
-        if !status.settled || status.seen_revision < revision || !status.last_error.is_empty() {
-            return Err(format!("the router is not done with revision {revision}: {status:?}"));
-        }
-        self.members_know(&groups).await
-    }
-
-    /// Whether the operating agents know exactly the memberships and colors of the TIC.
-    async fn members_know(&self, groups: &[v1::Group]) -> Result<(), String> {
-        let mut wanted = BTreeMap::new();
-        for group in groups {
-            for member in &group.members {
-                wanted.insert((group.gn, member.pn), (&member.node, sending_color(group, member)));
-            }
-        }
-        let mut known = BTreeSet::new();
-        for mut host in self.hosts() {
-            let answer = host.list_memberships(v1::ListMembershipsRequest::default()).await;
-            let answer = answer.map_err(|status| named(&status))?.into_inner();
-            for held in answer.memberships {
-                let key = (held.gn, held.pn);
-                let route = held.position.as_ref().and_then(|position| position.route.as_ref());
-                let color = color_of(route).filter(|_| held.multicast_open);
-                if wanted.get(&key) != Some(&(&held.node, color)) {
-                    return Err(format!("{} follows {key:?} with {color:?}", held.node));
-                }
-                known.insert(key);
-            }
-        }
-        if known.len() == wanted.len() {
-            Ok(())
-        } else {
-            Err(format!("{} of {} members know their place", known.len(), wanted.len()))
-        }
-    }
-}
-
-/// The color a member sends with, if it may.
-fn sending_color(group: &v1::Group, member: &v1::Member) -> Option<u32> {
-    let cut_off = |route: &&v1::Route| route.cut_off_endpoints.contains(&member.endpoint);
-    color_of(group.route.as_ref().filter(|route| !cut_off(route)))
 }

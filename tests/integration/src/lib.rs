@@ -8,6 +8,7 @@
 mod audit;
 mod client;
 mod cluster;
+mod conditions;
 mod part;
 mod patience;
 mod traffic;

@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod bad_input;
 mod driver;
+mod failures;
+mod groups;
 mod restarts;
+mod rules;
+mod slow;
 mod stability;
