@@ -40,10 +40,13 @@ pub(crate) fn read(file: &Path, graph: &Graph) -> Result<Vec<GroupRecord>, Failu
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// As [`read`] and [`check`].
 pub(crate) fn read_named(file: &Path, graph: &Graph) -> Result<Vec<NamedGroup>, Failure> {
     let records = read(file, graph)?;
-    Ok((1..).zip(&records).map(|(number, record)| named(number, record, graph)).collect())
+    let groups: Vec<NamedGroup> =
+        (1..).zip(&records).map(|(number, record)| named(number, record, graph)).collect();
+    check(&groups, &[]).with_context(|| format!("'{}'", file.display()))?;
+    Ok(groups)
 }
 
 fn named(number: usize, record: &GroupRecord, graph: &Graph) -> NamedGroup {

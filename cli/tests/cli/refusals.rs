@@ -118,6 +118,23 @@ fn groups_that_cannot_be_read_are_refused_with_line_and_field() {
 }
 
 #[test]
+fn groups_that_the_protocol_cannot_name_are_refused_before_anything_starts() {
+    let bench = bench();
+    for (text, needle) in [
+        (
+            "{\"name\":\"\",\"members\":[\"h0\",\"h2\"]}\n",
+            "'g': group \"\": name: group name is empty",
+        ),
+        ("{\"members\":[\"h0\"]}\n{\"name\":\"group/1\",\"members\":[]}\n", "two groups have it"),
+    ] {
+        bench.write("g", text);
+        let run = bench.run(&["demo", "--topology", "small.toml", "--groups", "g"]);
+        run.refused(2, needle);
+        run.silent();
+    }
+}
+
+#[test]
 fn plans_that_make_no_sense_are_refused() {
     refuse(
         &bench(),
