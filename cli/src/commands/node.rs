@@ -42,9 +42,8 @@ pub(crate) fn run(command: NodeCommand, format: Format) -> Result<(), Failure> {
                 let request = v1::StartNodeRequest { node: args.node };
                 let answer = remote.agent().start_node(request).await;
                 let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |answer| {
-                    format!("started, incarnation {}", answer.incarnation)
-                })
+                // The incarnation in the answer may still be the one that was stopped.
+                output::message(format, &answer, |_| "started".to_owned())
             }
             NodeCommand::Memberships(args) => memberships(args, format).await,
         }
