@@ -65,8 +65,10 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         .context("start the runtime")?;
     runtime.block_on(async {
         let cluster = Cluster::start(layout).await?;
+        let scene =
+            story::Scene { topology: &topology, fat_tree: &fat_tree, cluster: &cluster, groups };
         let told = tokio::select! {
-            told = story::tell(args, format, &topology, &fat_tree, &cluster, groups) => told,
+            told = story::tell(args, format, scene) => told,
             failed = cluster.failed() => Err(failed),
         };
         cluster.stop().await;

@@ -1,7 +1,5 @@
 //! The stream to the fabric: endpoints attached, packets out, packets in.
 
-use std::time::Duration;
-
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_rpc::{Backoff, Peer};
@@ -23,7 +21,7 @@ impl Host {
         fabric: Peer,
         mut messages: mpsc::Receiver<v1::AttachEndpointsRequest>,
     ) {
-        let mut backoff = Backoff::endless();
+        let mut backoff = Backoff::default();
         loop {
             match self.attach_once(&fabric, &mut messages, &mut backoff).await {
                 Ok(()) => debug!(peer = fabric.address(), "fabric closed the stream"),
@@ -33,7 +31,7 @@ impl Host {
             }
             // What was to be sent while nobody listened is lost, as on a wire.
             while messages.try_recv().is_ok() {}
-            tokio::time::sleep(backoff.next_delay().unwrap_or(Duration::from_millis(100))).await;
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 
@@ -51,7 +49,7 @@ impl Host {
         let mut client = FabricServiceClient::new(fabric.channel());
         let answer = client.attach_endpoints(ReceiverStream::new(stream)).await?;
         let mut arriving = answer.into_inner();
-        *backoff = Backoff::endless();
+        *backoff = Backoff::default();
         loop {
             tokio::select! {
                 arrived = arriving.next() => match arrived {

@@ -4,25 +4,26 @@
 //! carried out after the lock is gone. The lock is never held over an await.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use fabricast_group::Hosts;
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
-use fabricast_groups::ids::{Gn, Moment, Pn};
+use fabricast_groups::ids::Moment;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{
     CallAnswer, CallError, CallId, Identity, Oa, OaConfig, OaOutput, Phase,
 };
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
 use fabricast_rpc::{Peer, PeerError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tracing::{info, warn};
+
+use crate::listeners::Listener;
 
 /// A compute node to be hosted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,26 +41,19 @@ pub(crate) enum Effect {
     Group(NodeName, GaOutput),
 }
 
-/// Whoever listens to packets: of one node, or of all.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    pub(crate) node: Option<NodeName>,
-    pub(crate) packets: mpsc::Sender<v1::ReceivePacketsResponse>,
-}
-
 /// How a call of a process ended; a refusal keeps the TIC's own status.
 pub(crate) type CallOutcome = Result<CallAnswer, Status>;
 
 #[derive(Debug)]
-struct Hosted {
-    operating: Oa,
+pub(crate) struct Hosted {
+    pub(crate) operating: Oa,
     agents: Option<GaHost>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    nodes: BTreeMap<NodeName, Hosted>,
-    owners: BTreeMap<EndpointName, NodeName>,
+pub(crate) struct State {
+    pub(crate) nodes: BTreeMap<NodeName, Hosted>,
+    pub(crate) owners: BTreeMap<EndpointName, NodeName>,
     waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
     refusals: BTreeMap<(NodeName, CallId), Status>,
 }
@@ -253,57 +247,7 @@ impl Host {
             .collect()
     }
 
-    /// Hands packets to the members they are for; the sender is left out.
-    pub(crate) fn deliver(
-        &self,
-        endpoint: &str,
-        mgid: u32,
-        payload: &[u8],
-        sender: Option<(Gn, Pn)>,
-    ) -> Vec<v1::ReceivedPacket> {
-        let Ok(endpoint) = EndpointName::new(endpoint) else { return Vec::new() };
-        let state = self.state();
-        let hosted = state.owners.get(&endpoint).and_then(|node| state.nodes.get(node));
-        let Some(hosted) = hosted else { return Vec::new() };
-        hosted
-            .operating
-            .accepts(Mgid(mgid), &endpoint)
-            .filter(|held| sender != Some((held.member.gn, held.member.pn)))
-            .map(|held| v1::ReceivedPacket {
-                gn: held.member.gn.0,
-                group: held.group.to_string(),
-                node: held.member.node.to_string(),
-                process: held.member.process.to_string(),
-                pn: held.member.pn.0,
-                payload: payload.to_vec(),
-            })
-            .collect()
-    }
-
-    /// Passes received packets to whoever listens; a listener that is too slow loses packets.
-    pub(crate) fn publish(&self, packets: Vec<v1::ReceivedPacket>) {
-        if packets.is_empty() {
-            return;
-        }
-        let mut listeners = lock(&self.0.listeners);
-        listeners.retain(|listener| !listener.packets.is_closed());
-        for listener in listeners.iter() {
-            let wanted: Vec<v1::ReceivedPacket> = packets
-                .iter()
-                .filter(|packet| {
-                    listener.node.as_ref().is_none_or(|node| node.as_str() == packet.node)
-                })
-                .cloned()
-                .collect();
-            let count = u64::try_from(wanted.len()).unwrap_or(u64::MAX);
-            let message = v1::ReceivePacketsResponse { packets: wanted };
-            if count > 0 && listener.packets.try_send(message).is_err() {
-                self.0.dropped.fetch_add(count, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.0.state)
     }
 
@@ -376,14 +320,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
 
     use fabricast_groups::detector::{DetectorConfig, Policy};
     use fabricast_groups::names::Address;
 
-    fn host() -> (Host, NodeName) {
+    pub(crate) fn host() -> (Host, NodeName) {
         let second = Duration::from_secs(1);
         let node = NodeName::new("n0").unwrap();
         let identity = Identity {
@@ -409,25 +353,6 @@ mod tests {
             to_fabric,
         });
         (host, node)
-    }
-
-    fn packet(node: &str) -> v1::ReceivedPacket {
-        v1::ReceivedPacket { node: node.to_owned(), ..Default::default() }
-    }
-
-    #[tokio::test]
-    async fn a_listener_gets_its_node_only_and_loses_packets_when_it_is_slow() {
-        let (host, node) = host();
-        let (packets, mut heard) = mpsc::channel(1);
-        lock(&host.0.listeners).push(Listener { node: Some(node), packets });
-        host.publish(vec![packet("n1"), packet("n0")]);
-        host.publish(vec![packet("n0")]);
-        assert_eq!(heard.recv().await.unwrap().packets, [packet("n0")]);
-        assert!(heard.try_recv().is_err());
-        assert_eq!(host.0.dropped.load(Ordering::Relaxed), 1);
-        drop(heard);
-        host.publish(vec![packet("n0")]);
-        assert!(lock(&host.0.listeners).is_empty(), "a listener that is gone is forgotten");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ mod app;
 mod effects;
 mod fabric;
 mod host;
+mod listeners;
 mod reports;
 mod service;
 mod tic_wire;

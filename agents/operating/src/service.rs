@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::host::{CallOutcome, Host, Listener, lock};
+use crate::host::{CallOutcome, Host, lock};
+use crate::listeners::Listener;
 
 /// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
 const MAX_PAYLOAD: usize = 4096;

@@ -24,11 +24,11 @@ pub(crate) type FailedElements = Option<Vec<v1::Element>>;
 
 /// Follows the hardware's list for ever, riding over its restarts.
 pub(crate) async fn follow(inventory: Arc<Inventory>, failed: watch::Sender<FailedElements>) {
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     let mut warned = false;
     loop {
         let error = follow_once(&inventory, &failed, || {
-            backoff = Backoff::endless();
+            backoff = Backoff::default();
             warned = false;
         })
         .await;
@@ -37,7 +37,7 @@ pub(crate) async fn follow(inventory: Arc<Inventory>, failed: watch::Sender<Fail
             tracing::warn!(reason, "fabric does not report failures");
         }
         inventory.forget().await;
-        tokio::time::sleep(backoff.next_delay().unwrap_or(backoff.most)).await;
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn report(
     mut failed: watch::Receiver<FailedElements>,
 ) {
     let mut client = TicServiceClient::new(tic.channel()).max_encoding_message_size(MESSAGE_LIMIT);
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     let mut warned = false;
     loop {
         let known = failed.borrow_and_update().clone();
@@ -95,7 +95,7 @@ pub(crate) async fn report(
         let request = v1::ReportFailedElementsRequest { reporter: reporter.clone(), elements };
         let pause = match client.report_failed_elements(request).await {
             Ok(_counted) => {
-                backoff = Backoff::endless();
+                backoff = Backoff::default();
                 warned = false;
                 interval
             }
@@ -104,7 +104,7 @@ pub(crate) async fn report(
                     let (peer, reason) = (tic.address(), status.message());
                     tracing::warn!(peer, reason, "tic took no report of failed elements");
                 }
-                backoff.next_delay().unwrap_or(interval).min(interval)
+                backoff.next_delay().min(interval)
             }
         };
         // Either way the loop goes on: with the new list, or with the old one once more.

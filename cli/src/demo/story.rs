@@ -37,15 +37,17 @@ struct Story<'a> {
     colors: u16,
 }
 
+/// What the story is about.
+pub(crate) struct Scene<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) fat_tree: &'a FatTree,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) groups: Vec<NamedGroup>,
+}
+
 /// Tells the story.
-pub(crate) async fn tell(
-    args: &DemoArgs,
-    format: Format,
-    topology: &Topology,
-    fat_tree: &FatTree,
-    cluster: &Cluster,
-    groups: Vec<NamedGroup>,
-) -> Result<(), Failure> {
+pub(crate) async fn tell(args: &DemoArgs, format: Format, scene: Scene<'_>) -> Result<(), Failure> {
+    let Scene { topology, fat_tree, cluster, groups } = scene;
     let mut report = Report::new(topology.title.clone(), format);
     report.step("the fabric is read, every part of the control plane starts")?;
     report.fact(crate::commands::topology::summary_text(topology, fat_tree))?;
@@ -67,7 +69,11 @@ pub(crate) async fn tell(
     let before = story.control.tables().await?;
     let victim = story.kill_a_node().await?;
     let link = story.cut_a_link().await?;
-    story.heal(&victim, link, &groups, &owners, before).await?;
+    let mine = crate::group_file::joins(&groups, &owners, PROCESS)?
+        .into_iter()
+        .filter(|request| request.node == victim.node)
+        .collect();
+    story.heal(&victim, link, mine, before).await?;
     story.leave().await?;
     story.report.finish()
 }
@@ -169,8 +175,7 @@ impl Story<'_> {
         &mut self,
         victim: &Victim,
         link: Option<v1::Element>,
-        groups: &[NamedGroup],
-        owners: &BTreeMap<String, String>,
+        joins: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
         before: Vec<v1::SwitchTable>,
     ) -> Result<(), Failure> {
         self.report.step(&format!("the link is mended, node {} comes back", victim.node))?;
@@ -178,11 +183,7 @@ impl Story<'_> {
             self.control.heal(element).await?;
         }
         self.control.start_node(&victim.node).await?;
-        let mine: Vec<_> = crate::group_file::joins(groups, owners, PROCESS)?
-            .into_iter()
-            .filter(|request| request.node == victim.node)
-            .collect();
-        self.control.join(mine).await?;
+        self.control.join(joins).await?;
         self.routed("routes are back").await?;
         let ranks = self.ranks_of(victim).await?;
         let same = ranks == victim.memberships;

@@ -2,7 +2,7 @@
 //!
 //! Read [`Services`] and [`BoundServer`] first for the server side: health, reflection and the
 //! administration service come with them. [`Peer`] is the client side: a lazy channel with
-//! deadlines, keep-alive and retries under a budget. [`Reason`] is the one place where an error
+//! deadlines and keep-alive, [`Backoff`] the delays of whoever asks again. [`Reason`] is the one place where an error
 //! gets a gRPC code.
 
 mod administration;

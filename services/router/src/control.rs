@@ -329,13 +329,13 @@ fn micros(duration: Duration) -> u64 {
 
 /// Asks for a term until the TIC gives one.
 async fn acquire_term(tic: &Peer, name: &str) -> u64 {
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     loop {
         let request = v1::AcquireRouteTermRequest { router: name.to_owned() };
         match TicServiceClient::new(tic.channel()).acquire_route_term(request).await {
             Ok(answer) => return answer.into_inner().term,
             Err(status) => warn!(peer = tic.address(), error = %status.message(), "no term yet"),
         }
-        tokio::time::sleep(backoff.next_delay().unwrap_or(RETRY)).await;
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }

@@ -16,7 +16,7 @@ use crate::mirror::Mirror;
 
 /// Streams records into `news`, starting again with a snapshot whenever the stream breaks.
 pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     loop {
         match follow_once(&tic, &news, &mut backoff).await {
             Ok(()) if news.is_closed() => return,
@@ -25,7 +25,7 @@ pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
                 warn!(peer = tic.address(), error = %status.message(), "watch broken");
             }
         }
-        tokio::time::sleep(backoff.next_delay().unwrap_or_default()).await;
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
@@ -47,7 +47,7 @@ async fn follow_once(
                     snapshot = Some(records);
                     continue;
                 }
-                *backoff = Backoff::endless();
+                *backoff = Backoff::default();
                 News::Snapshot(records)
             }
         };
@@ -64,7 +64,7 @@ async fn follow_once(
 ///
 /// [`RunError::Topology`] if what it serves is no topology.
 pub(crate) async fn topology(tic: &Peer) -> Result<Arc<Graph>, RunError> {
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     loop {
         match download(tic).await {
             Ok(bytes) => {
@@ -75,7 +75,7 @@ pub(crate) async fn topology(tic: &Peer) -> Result<Arc<Graph>, RunError> {
                 warn!(peer = tic.address(), error = %status.message(), "no topology yet");
             }
         }
-        tokio::time::sleep(backoff.next_delay().unwrap_or_default()).await;
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 

@@ -248,7 +248,7 @@ impl Liveness {
 async fn expel(orders: Orders, life: Life) -> Outcome {
     let (node, incarnation) = (life.0.clone(), Some(life.1));
     tracing::warn!(member = %node, "node is silent and does not answer, expelling it");
-    let mut backoff = Backoff::endless();
+    let mut backoff = Backoff::default();
     loop {
         let command = Command::NodeFailed { node: node.clone(), incarnation };
         match orders.place(Work::Decide(command)).await {
@@ -258,7 +258,7 @@ async fn expel(orders: Orders, life: Life) -> Outcome {
             }
             Err(_refused) => break, // it has a new life, or the TIC is stopping
         }
-        tokio::time::sleep(backoff.next_delay().unwrap_or(Duration::from_secs(1))).await;
+        tokio::time::sleep(backoff.next_delay()).await;
     }
     Outcome::Expelled { life }
 }

@@ -1,0 +1,64 @@
+//! Why a group is routed as it is: the answer to `route explain`.
+
+use std::collections::BTreeMap;
+
+use fabricast_proto::v1;
+use fabricast_routing::Mgid;
+use fabricast_topology::{Peer, PortId};
+
+use crate::mirror::Mirror;
+use crate::planner::Planner;
+
+impl Planner {
+    /// Explains the route of a group; `None` if there is no such group.
+    pub(crate) fn explain(&self, mirror: &Mirror, name: &str) -> Option<v1::RouteExplanation> {
+        let (gn, group) = mirror.find(name)?;
+        let plan = self.engine.plan();
+        let mgid = Mgid(group.mgid);
+        let mut explanation = v1::RouteExplanation {
+            group: name.to_owned(),
+            mgid: group.mgid,
+            home_spanning_tree: plan.space().spt(mgid),
+            reason: self.moved_reason(mgid),
+            ..Default::default()
+        };
+        let routed = plan.group(mgid).filter(|_| self.planned.contains_key(&gn));
+        let shared = plan.virtual_group_of(mgid);
+        let (Some(routed), Some(shared)) = (routed, shared) else {
+            explanation.reason = self.refusal(gn, group);
+            return Some(explanation);
+        };
+        explanation.color = routed.has_tree().then_some(u32::from(routed.color));
+        explanation.spanning_tree = Some(routed.spt);
+        explanation.virtual_group = Some(routed.virtual_group.0);
+        explanation.cut_off_endpoints = self.cut_off(&routed);
+        let names = names_by_mgid(mirror);
+        let others = shared.groups.iter().filter(|other| **other != mgid);
+        explanation.shares_with =
+            others.filter_map(|other| names.get(&other.0)).map(|name| (*name).clone()).collect();
+        explanation.links = shared.ports.iter().filter_map(|port| self.link(*port)).collect();
+        let own = self.engine.group_tree(mgid);
+        explanation.root =
+            own.map_or_else(String::new, |tree| self.graph.switch_name(tree.root).to_owned());
+        Some(explanation)
+    }
+
+    /// One end of a link; links between switches are told once, from the smaller port.
+    fn link(&self, port: PortId) -> Option<v1::TreeLink> {
+        let graph = &self.graph;
+        let switch_name = graph.switch_name(graph.switch_of(port)).to_owned();
+        let (peer, peer_port) = match graph.peer(port) {
+            Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), 0),
+            Peer::Switch(other) if port < other => {
+                (graph.switch_name(graph.switch_of(other)), u32::from(graph.port_number(other)))
+            }
+            Peer::Switch(_) | Peer::None => return None,
+        };
+        let port = u32::from(graph.port_number(port));
+        Some(v1::TreeLink { switch_name, port, peer: peer.to_owned(), peer_port })
+    }
+}
+
+fn names_by_mgid(mirror: &Mirror) -> BTreeMap<u32, &String> {
+    mirror.groups.values().map(|group| (group.mgid, &group.name)).collect()
+}
