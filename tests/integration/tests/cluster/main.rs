@@ -6,6 +6,7 @@ mod bad_input;
 mod driver;
 mod failures;
 mod groups;
+mod reflection;
 mod restarts;
 mod rules;
 mod slow;

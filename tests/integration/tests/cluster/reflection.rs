@@ -1,0 +1,134 @@
+//! Clients that know nothing but an address, against everything served at one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use fabricast_cli::Topology;
+use fabricast_cli::cluster::{Cluster, Layout};
+use fabricast_integration::soon;
+use fabricast_rpc::{BoundServer, Peer};
+use prost::Message;
+use prost_reflect::DescriptorPool;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+/// What `fabricast up` does; answers the address of all services.
+async fn up() -> (Cluster, String) {
+    let topology = Topology::read("cluster").unwrap();
+    let layout = Layout { topology, colors: 32, store: None, agent_hosts: 1, switch_agents: 1 };
+    let front = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = front.address().to_string();
+    let cluster = Cluster::start(layout).await.unwrap();
+    cluster.serve_at(front).await;
+    (cluster, address)
+}
+
+/// Whether reflection knows the service and everything it is made of.
+async fn is_described(peer: &Peer, service: &str) -> bool {
+    let ask =
+        |question| ServerReflectionRequest { host: String::new(), message_request: Some(question) };
+    let question = ask(MessageRequest::FileContainingSymbol(service.to_owned()));
+    let mut client = ServerReflectionClient::new(peer.channel());
+    let answers = client.server_reflection_info(tokio_stream::once(question)).await.unwrap();
+    let answer = soon(answers.into_inner().message()).await.unwrap().unwrap();
+    let Some(MessageResponse::FileDescriptorResponse(files)) = answer.message_response else {
+        return false;
+    };
+    let mut open = files.file_descriptor_proto;
+    let mut files = BTreeMap::new();
+    while let Some(bytes) = open.pop() {
+        let file = prost_reflect::prost_types::FileDescriptorProto::decode(&*bytes).unwrap();
+        for name in &file.dependency {
+            let question = ask(MessageRequest::FileByFilename(name.clone()));
+            let mut client = ServerReflectionClient::new(peer.channel());
+            let answers =
+                client.server_reflection_info(tokio_stream::once(question)).await.unwrap();
+            let answer = soon(answers.into_inner().message()).await.unwrap().unwrap();
+            if let Some(MessageResponse::FileDescriptorResponse(more)) = answer.message_response {
+                open.extend(more.file_descriptor_proto);
+            }
+        }
+        files.insert(file.name.clone(), file);
+    }
+    let mut pool = DescriptorPool::new();
+    pool.add_file_descriptor_protos(files.into_values()).is_ok()
+        && pool.get_service_by_name(service).is_some()
+}
+
+#[tokio::test]
+async fn every_listed_service_is_described_and_healthy() {
+    let (cluster, address) = up().await;
+    let peer = Peer::new(&address).unwrap();
+    let list = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut client = ServerReflectionClient::new(peer.channel());
+    let answers = client.server_reflection_info(tokio_stream::once(list)).await.unwrap();
+    let answer = soon(answers.into_inner().message()).await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(listed)) = answer.message_response else {
+        panic!("{answer:?}");
+    };
+    let names: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
+    let ours: Vec<&String> =
+        names.iter().filter(|name| name.starts_with("fabricast.v1.")).collect();
+    assert_eq!(ours.len(), 7, "{names:?}");
+    for name in ours {
+        assert!(is_described(&peer, name).await, "{name}");
+        let request = HealthCheckRequest { service: name.clone() };
+        let health = HealthClient::new(peer.channel()).check(request).await.unwrap().into_inner();
+        assert_eq!(health.status, 1, "{name} serves");
+    }
+    soon(cluster.stop()).await;
+}
+
+/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's.
+fn python() -> Result<PathBuf, String> {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap();
+    let candidates = [
+        std::env::var_os("FABRICAST_PYTHON").map(PathBuf::from),
+        Some(root.join("target/python/bin/python")),
+        Some(PathBuf::from("python3")),
+    ];
+    let speaks_grpc = |python: &PathBuf| {
+        let check = Command::new(python).args(["-c", "import grpc, grpc_reflection"]).output();
+        check.is_ok_and(|output| output.status.success())
+    };
+    candidates.into_iter().flatten().find(speaks_grpc).ok_or_else(|| {
+        "no python3 with grpcio and grpcio-reflection was found. Either\n  \
+         python3 -m venv target/python\n  \
+         target/python/bin/pip install grpcio grpcio-reflection protobuf\n\
+         or name one in FABRICAST_PYTHON, or leave this test out with FABRICAST_NO_PYTHON=1"
+            .to_owned()
+    })
+}
+
+#[tokio::test]
+async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
+    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
+        left_out("FABRICAST_NO_PYTHON=1: the reflection-only client in Python was not run");
+        return;
+    }
+    let python = python().unwrap_or_else(|how| panic!("{how}"));
+    let (cluster, address) = up().await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/reflection/client.py");
+    let client = tokio::task::spawn_blocking(move || {
+        Command::new(python).args([script, &address]).output().unwrap()
+    });
+    let output = client.await.unwrap();
+    let (said, wrong) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{wrong}");
+    assert!(said.contains("entries on"), "{said}");
+    soon(cluster.stop()).await;
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests must know what was left out")]
+fn left_out(what: &str) {
+    eprintln!("{what}");
+}
