@@ -20,10 +20,8 @@ use crate::app::{Options, RunError};
 use crate::image::Writes;
 use crate::mirror::Mirror;
 use crate::planner::Planner;
-use crate::programmer::{Fence, Programmer};
+use crate::programmer::{Fence, Outcome, Programmer};
 
-/// A turn that could not finish is tried again after this time.
-const RETRY: Duration = Duration::from_millis(100);
 /// Messages of the watch that are taken in before a turn is made of them.
 const MESSAGES_PER_TURN: usize = 4096;
 /// Routes in one report.
@@ -61,6 +59,7 @@ pub(crate) struct Control {
     /// Until then, old entries stay for senders that do not know their new color yet.
     keep_until: Option<Instant>,
     retry_at: Option<Instant>,
+    backoff: Backoff,
     read_back_at: Instant,
     has_snapshot: bool,
     figures: v1::GetRouteStatusResponse,
@@ -90,6 +89,7 @@ impl Control {
             dead: BTreeSet::new(),
             keep_until: None,
             retry_at: None,
+            backoff: Backoff::default(),
             read_back_at,
             has_snapshot: false,
             figures: v1::GetRouteStatusResponse::default(),
@@ -127,11 +127,9 @@ impl Control {
     }
 
     fn due(&self) -> Instant {
-        [self.keep_until, self.retry_at, Some(self.read_back_at)]
-            .into_iter()
-            .flatten()
-            .min()
-            .expect("the time to read back is always set")
+        // While a turn is to be repeated, nothing else can be brought to its end.
+        let next = self.retry_at.or(self.keep_until);
+        next.map_or(self.read_back_at, |next| next.min(self.read_back_at))
     }
 
     fn take_in(&mut self, news: News) {
@@ -145,6 +143,8 @@ impl Control {
                 let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
                 self.reported = routes.collect();
                 self.keep_until = Some(Instant::now() + self.options.drain);
+                // Whatever went by unseen may have emptied a switch.
+                self.programmer.doubt_all();
             }
             News::Delta(message) => self.mirror.apply(message),
         }
@@ -171,10 +171,11 @@ impl Control {
                     warn!(%reason, "round incomplete");
                 }
                 self.figures.last_error = reason;
-                self.retry_at = Some(Instant::now() + RETRY);
+                self.retry_at = Some(Instant::now() + self.backoff.next_delay());
             }
             Ok(()) => {
                 self.figures.last_error.clear();
+                self.backoff = Backoff::default();
                 self.figures.routed_revision = self.mirror.revision;
             }
         }
@@ -195,33 +196,49 @@ impl Control {
         }
         if changes.failed || !changes.groups.is_empty() {
             self.planner.plan(&self.mirror, &changes.groups);
-            self.generation += 1;
         }
     }
 
     /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
     async fn program_and_report(&mut self) -> Result<(), String> {
-        let fence = Fence { term: self.term, generation: self.generation };
         let read_back = self.programmer.read_back().await;
         let additions =
             self.programmer.held().additions(self.planner.desired(), self.planner.graph());
-        let added = self.programmer.write(fence, additions, &self.dead).await;
-        check(read_back)?;
-        check(added)?;
-        // Only what the switches have confirmed is called routed.
+        let added = self.write(additions).await;
         let swaps = self.programmer.held().swaps(self.planner.desired(), self.planner.graph());
         self.report(&swaps).await?;
+        check(read_back)?;
+        check(added)?;
         if !swaps.is_empty() && self.senders_know() {
-            check(self.programmer.write(fence, swaps, &self.dead).await)?;
-            self.report(&Writes::new()).await?;
+            let ready = self.planner.ready_swaps(&self.mirror, &self.reported, swaps);
+            check(self.write(ready).await)?;
+            let waiting =
+                self.programmer.held().swaps(self.planner.desired(), self.planner.graph());
+            self.report(&waiting).await?;
+            if !waiting.is_empty() {
+                // Their turn comes when the senders that have just been told know it.
+                self.keep_until.get_or_insert_with(Instant::now);
+                return Ok(());
+            }
         }
         if self.senders_know() {
             self.keep_until = None;
             let removals = self.programmer.held().removals(self.planner.desired());
-            check(self.programmer.write(fence, removals, &self.dead).await)?;
+            check(self.write(removals).await)?;
             self.release_mgids().await?;
         }
         Ok(())
+    }
+
+    /// Writes under a generation of its own, so that a write that was given up and arrives late is
+    /// refused.
+    async fn write(&mut self, writes: Writes) -> Outcome {
+        if writes.is_empty() {
+            return Outcome::default();
+        }
+        self.generation += 1;
+        let fence = Fence { term: self.term, generation: self.generation };
+        self.programmer.write(fence, writes, &self.dead).await
     }
 
     /// Whether every sender has had the time to hear of its newest color.
@@ -238,7 +255,7 @@ impl Control {
         Ok(())
     }
 
-    /// Tells the TIC the routes that it does not know yet.
+    /// Tells the TIC the routes that it does not know yet and the switches have confirmed.
     ///
     /// - `swaps`: entries that are still to be written; the groups that need them must wait.
     async fn report(&mut self, swaps: &Writes) -> Result<(), String> {
@@ -248,6 +265,7 @@ impl Control {
             .iter()
             .filter(|(gn, route)| self.reported.get(*gn) != Some(*route))
             .filter(|(gn, route)| !self.planner.meets(&self.mirror.groups[*gn], route, swaps))
+            .filter(|(_, route)| self.planner.is_programmed(route, self.programmer.held()))
             .map(|(gn, route)| v1::GroupRoute { gn: *gn, route: Some(route.clone()) })
             .collect();
         for part in news.chunks(ROUTES_PER_REPORT) {
@@ -301,7 +319,7 @@ impl Control {
             programmed_entries: u64::try_from(self.programmer.held().len()).unwrap_or(u64::MAX),
             ..self.figures.clone()
         };
-        self.planner.describe(&mut status);
+        self.planner.describe(&self.mirror, &mut status);
         status
     }
 }
@@ -309,7 +327,7 @@ impl Control {
 /// What [`check`] says when a newer route service is at work.
 const DEPOSED: &str = "deposed";
 
-fn check(outcome: crate::programmer::Outcome) -> Result<(), String> {
+fn check(outcome: Outcome) -> Result<(), String> {
     if outcome.deposed {
         return Err(DEPOSED.to_owned());
     }

@@ -67,6 +67,13 @@ impl Image {
         self.switches.remove(&switch);
     }
 
+    /// Whether an entry is there with at least these output ports.
+    pub(crate) fn covers(&self, entry: &TableEntry) -> bool {
+        let held = self.switches.get(&entry.switch);
+        let out = held.and_then(|table| table.get(&(entry.in_port, entry.color)));
+        out.is_some_and(|out| entry.out.difference(*out).is_empty())
+    }
+
     /// Number of entries on all switches.
     pub(crate) fn len(&self) -> usize {
         self.switches.values().map(BTreeMap::len).sum()

@@ -4,6 +4,7 @@
 //! endpoint that is not in the topology) is reported, never a reason to stop.
 
 mod explain;
+mod handover;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use fabricast_topology::{
 use thiserror::Error;
 use tracing::warn;
 
-use crate::image::{Image, Writes};
+use crate::image::Image;
 use crate::mirror::{Mirror, MirrorGroup};
 
 /// Why no routes can be planned at all.
@@ -118,35 +119,33 @@ impl Planner {
         let mut again: BTreeSet<u64> = changed.iter().copied().collect();
         again.extend(exclusive);
         // Deletions first: a new group may use the MGID of one that is gone.
+        let mut gone = Vec::new();
         for gn in &again {
-            if let Some(mgid) = self.planned.remove(gn) {
-                let gone = mirror.groups.get(gn).is_none_or(|group| group.mgid != mgid.0);
-                if gone {
-                    self.change(*gn, Change::Delete { mgid });
-                } else {
-                    self.planned.insert(*gn, mgid);
-                }
-            }
             self.refused.remove(gn);
-        }
-        for gn in &again {
-            if let Some(group) = mirror.groups.get(gn) {
-                self.put(*gn, group);
+            let stays =
+                |mgid: &Mgid| mirror.groups.get(gn).is_some_and(|group| group.mgid == mgid.0);
+            if let Some(mgid) = self.planned.get(gn).copied().filter(|mgid| !stays(mgid)) {
+                self.planned.remove(gn);
+                gone.push((*gn, Change::Delete { mgid }));
             }
         }
+        self.change(gone);
+        let puts = again.iter().filter_map(|gn| Some((*gn, self.put(mirror.groups.get(gn)?))));
+        let puts: Vec<(u64, Change)> = puts.collect();
+        for (gn, change) in &puts {
+            self.planned.insert(*gn, change.mgid());
+        }
+        self.change(puts);
         self.take_out_merged_exclusive(mirror);
         self.desired = table_entries(&self.graph, self.engine.plan()).into_iter().collect();
     }
 
-    fn put(&mut self, gn: u64, group: &MirrorGroup) {
+    fn put(&self, group: &MirrorGroup) -> Change {
         let mut members: Vec<EndpointId> =
             group.endpoints.values().filter_map(|name| self.graph.find_endpoint(name)).collect();
         members.sort_unstable();
         members.dedup();
-        let mgid = Mgid(group.mgid);
-        if self.change(gn, Change::Put { mgid, members }) {
-            self.planned.insert(gn, mgid);
-        }
+        Change::Put { mgid: Mgid(group.mgid), members }
     }
 
     /// Groups that asked not to share a tree are served over unicast instead of being merged.
@@ -160,8 +159,9 @@ impl Planner {
         for (gn, mgid) in exclusive {
             let shared = self.engine.plan().virtual_group_of(mgid);
             let others = shared.map_or(0, |shared| shared.groups.len().saturating_sub(1));
-            if others > 0 && self.change(gn, Change::Delete { mgid }) {
+            if others > 0 {
                 self.planned.remove(&gn);
+                self.change(vec![(gn, Change::Delete { mgid })]);
                 let reason =
                     format!("exclusive, and its tree would be shared with {others} groups");
                 self.refused.insert(gn, reason);
@@ -169,13 +169,17 @@ impl Planner {
         }
     }
 
-    fn change(&mut self, gn: u64, change: Change) -> bool {
-        match self.engine.apply(&[change]) {
-            Ok(()) => true,
-            Err(error) => {
+    /// Hands changes to the engine: all at once, or one by one if any of them is refused.
+    fn change(&mut self, changes: Vec<(u64, Change)>) {
+        let batch: Vec<Change> = changes.iter().map(|(_, change)| change.clone()).collect();
+        if self.engine.apply(&batch).is_ok() {
+            return;
+        }
+        for (gn, change) in changes {
+            if let Err(error) = self.engine.apply(&[change]) {
                 warn!(group = gn, %error, "group refused by the engine");
                 self.refused.insert(gn, error.to_string());
-                false
+                self.planned.remove(&gn);
             }
         }
     }
@@ -193,6 +197,10 @@ impl Planner {
         match planned.filter(|_| self.planned.contains_key(&gn)) {
             Some(plan) => {
                 route.cut_off_endpoints = self.cut_off(&plan);
+                // The TIC may have another topology by now.
+                let unknown = group.endpoints.values();
+                let unknown = unknown.filter(|name| self.graph.find_endpoint(name).is_none());
+                route.cut_off_endpoints.extend(unknown.cloned());
                 route.virtual_group = u64::from(plan.virtual_group.0);
                 if plan.has_tree() {
                     route.set_state(v1::RouteState::Routed);
@@ -207,32 +215,22 @@ impl Planner {
         route
     }
 
-    /// Whether packets of a group would meet one of these entries where they enter the fabric.
-    pub(crate) fn meets(&self, group: &MirrorGroup, route: &v1::Route, writes: &Writes) -> bool {
-        let enters = |name: &String| {
-            let port = self.graph.attachment(self.graph.find_endpoint(name)?)?;
-            let writes = writes.get(&self.graph.switch_of(port))?;
-            let number = self.graph.port_number(port);
-            Some(
-                writes
-                    .iter()
-                    .any(|write| write.in_port == number && u32::from(write.color) == route.color),
-            )
-        };
-        !writes.is_empty() && group.endpoints.values().any(|name| enters(name).unwrap_or(false))
-    }
-
     fn cut_off(&self, plan: &GroupPlan<'_>) -> Vec<String> {
         let name = |endpoint| self.graph.endpoint_name(endpoint).to_owned();
         plan.cut_off.iter().map(|cut| name(cut.endpoint)).collect()
     }
 
     fn moved_reason(&self, mgid: Mgid) -> String {
-        let moved = self.engine.plan().moved().iter().find(|moved| moved.mgid == mgid);
-        moved.map_or_else(String::new, |moved| {
-            let why = self.displacement(&moved.why);
-            format!("moved from spanning tree {} to {}: {why}", moved.from, moved.to)
-        })
+        let moved = self.engine.plan().moved();
+        let found = moved.binary_search_by_key(&mgid, |moved| moved.mgid);
+        found.map_or_else(
+            |_| String::new(),
+            |at| {
+                let moved = &moved[at];
+                let why = self.displacement(&moved.why);
+                format!("moved from spanning tree {} to {}: {why}", moved.from, moved.to)
+            },
+        )
     }
 
     /// Why a group is not at home, with the names of this fabric.
@@ -251,8 +249,8 @@ impl Planner {
 
     fn refusal(&self, gn: u64, group: &MirrorGroup) -> String {
         let unrouted = self.engine.plan().unrouted();
-        let unrouted = unrouted.iter().find(|one| one.mgid.0 == group.mgid);
-        match (self.refused.get(&gn), unrouted) {
+        let found = unrouted.binary_search_by_key(&group.mgid, |one| one.mgid.0);
+        match (self.refused.get(&gn), found.ok().map(|at| &unrouted[at])) {
             (Some(reason), _) => reason.clone(),
             (None, Some(unrouted)) => format!(
                 "{}; of all spanning trees {} lack a link and {} have a color in use by a member",
@@ -265,14 +263,14 @@ impl Planner {
     }
 
     /// Fills in the figures of the plan.
-    pub(crate) fn describe(&self, status: &mut v1::GetRouteStatusResponse) {
+    pub(crate) fn describe(&self, mirror: &Mirror, status: &mut v1::GetRouteStatusResponse) {
         let plan = self.engine.plan();
         let figures = metrics(&self.graph, plan);
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         status.engine = "c-mr4lms-fixed".to_owned();
         status.colors = u32::from(self.colors);
         status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
-        status.unicast_only_groups = count(self.refused.len() + plan.unrouted().len());
+        status.unicast_only_groups = count(mirror.groups.len()) - status.routed_groups;
         status.virtual_groups = count(plan.virtual_groups().count());
         status.max_efi = figures.switch_links.max_efi;
         status.mean_efi = figures.switch_links.mean_efi;
@@ -285,7 +283,7 @@ impl Planner {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use fabricast_topology::spec::TopologySpec;
 
@@ -301,7 +299,7 @@ mod tests {
         Planner::new(&graph, 2, TableKind::PerPort).unwrap()
     }
 
-    fn group(mgid: u32, endpoints: &[&str]) -> MirrorGroup {
+    pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> MirrorGroup {
         MirrorGroup {
             name: format!("g{mgid}"),
             mgid,
@@ -311,7 +309,7 @@ mod tests {
         }
     }
 
-    fn planned(groups: Vec<MirrorGroup>) -> (Planner, Mirror) {
+    pub(crate) fn planned(groups: Vec<MirrorGroup>) -> (Planner, Mirror) {
         let mut planner = planner();
         let groups: BTreeMap<u64, MirrorGroup> = (1..).zip(groups).collect();
         let gns: Vec<u64> = groups.keys().copied().collect();
@@ -345,6 +343,14 @@ mod tests {
         assert_eq!(route.state(), v1::RouteState::UnicastOnly);
         assert_eq!(route.routed_revision, 7);
         assert_eq!(planner.desired().len(), 0);
+    }
+
+    #[test]
+    fn a_member_that_the_topology_does_not_have_is_named() {
+        let (planner, mirror) = planned(vec![group(3, &["h0", "h4", "h99"])]);
+        let route = &planner.routes(&mirror)[&1];
+        assert_eq!(route.state(), v1::RouteState::Routed);
+        assert_eq!(route.cut_off_endpoints, ["h99"]);
     }
 
     #[test]

@@ -95,11 +95,18 @@ impl Programmer {
         }
         let all = v1::ReadTablesRequest { switch_names: Vec::new() };
         let mut tables = client.read_tables(all).await?.into_inner();
+        let mut silent: BTreeSet<SwitchId> =
+            self.owner.iter().filter(|(_, owner)| **owner == index).map(|(at, _)| *at).collect();
         while let Some(part) = tables.message().await? {
             let table = part.table.unwrap_or_default();
             if let Some(switch) = self.graph.find_switch(&table.switch_name) {
                 self.held.replace(switch, table.entries.iter().filter_map(entry_to_write));
+                silent.remove(&switch);
             }
+        }
+        // A switch that is down is left out, and comes back empty.
+        for switch in silent {
+            self.held.forget(switch);
         }
         Ok(())
     }
