@@ -25,9 +25,9 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that was silent for this long is probed.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
 /// A probe that is not answered in this time fails the node.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long old table entries stay after senders were told a new color.
-const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN: Duration = Duration::from_millis(250);
 /// How often the route service reads all tables back.
 const READ_BACK: Duration = Duration::from_secs(5);
 /// The key of the switch agents; it keeps nobody out of a process it is part of.
@@ -200,7 +200,7 @@ async fn tic_app(
         Arc::clone(&topology.graph),
     );
     options.colors = colors;
-    let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 1 };
+    let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 2 };
     options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
     Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
 }

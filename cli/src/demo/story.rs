@@ -137,7 +137,9 @@ impl Story<'_> {
     async fn cut_a_link(&mut self) -> Result<Option<v1::Element>, Failure> {
         let groups = self.control.groups().await?;
         let Some((link, used_by)) = self.busiest_link(&groups).await? else {
-            self.report.step("no link between switches is used: nothing to cut")?;
+            self.report.step("a link between switches is cut")?;
+            let only_one = self.topology.graph.switch_count() == 1;
+            self.report.check("no tree uses any: one switch".to_owned(), only_one, Vec::new())?;
             return Ok(None);
         };
         let (name, port) = (link.switch_name.clone(), link.port);
@@ -266,6 +268,16 @@ impl Story<'_> {
             .filter(|group| super::control::routed_color(group.route.as_ref()).is_some())
             .cloned()
             .collect();
+        let unrouted: Vec<String> = groups
+            .iter()
+            .filter(|group| super::control::routed_color(group.route.as_ref()).is_none())
+            .filter(|group| live_members(group) >= 2)
+            .map(|group| {
+                format!("{}: {}", group.name, group.route.clone().unwrap_or_default().reason)
+            })
+            .collect();
+        let what = "every group with two or more members has a route".to_owned();
+        self.report.check(what, unrouted.is_empty(), unrouted)?;
         let round = self.traffic.round(&routed, self.senders, THOROUGH).await;
         self.report.check(round_text(&round, routed.len()), round.held(), round.complaints)?;
         let tables = self.control.tables().await?;
@@ -293,6 +305,12 @@ impl Story<'_> {
         }
         Ok(users.into_values().max_by_key(|(_, names)| names.len()))
     }
+}
+
+/// Members that the fabric reaches.
+fn live_members(group: &v1::Group) -> usize {
+    let cut_off = group.route.clone().unwrap_or_default().cut_off_endpoints;
+    group.members.iter().filter(|member| !cut_off.contains(&member.endpoint)).count()
 }
 
 /// The node that dies, and where it was a member: group, endpoint, rank.
