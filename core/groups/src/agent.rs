@@ -15,9 +15,9 @@
 //! - GA-2: the output waiting is at most one position per member, and one each of a probe, a
 //!   report and a refresh per node or group.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::asked::Asked;
 use crate::detector::Detector;
 use crate::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
@@ -43,14 +43,11 @@ pub struct GaHost {
     peers: BTreeMap<NodeName, PeerNode>,
     detector: Detector<NodeName>,
     failed: BTreeMap<NodeName, Moment>, // when to report it again
-    asked: BTreeMap<Gn, Moment>,        // when to ask for the snapshot again
+    asked: Asked,                       // snapshots on their way
     dirty: BTreeSet<(Gn, Pn)>,          // positions to send
     resend: BTreeSet<(Moment, Gn, Pn)>, // positions sent and not confirmed
     output: VecDeque<GaOutput>,
 }
-
-/// Snapshots asked for at one time; more than a host has groups only if askers are wrong.
-const MAX_ASKED: usize = 1 << 16;
 
 #[derive(Clone, Debug)]
 struct Agent {
@@ -87,7 +84,7 @@ impl GaHost {
             peers: BTreeMap::new(),
             detector: Detector::new(config.detector),
             failed: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            asked: Asked::new(config.retry),
             dirty: BTreeSet::new(),
             resend: BTreeSet::new(),
             output: VecDeque::new(),
@@ -110,7 +107,9 @@ impl GaHost {
         if self.groups.get(&gn).is_some_and(|agent| snapshot.revision < agent.known) {
             return; // overtaken by a newer one
         }
-        self.asked.remove(&gn);
+        if self.asked.answered(now, gn) {
+            self.output.push_back(GaOutput::Refresh { gn });
+        }
         if snapshot.group.agent.as_ref() != Some(&self.node) {
             self.drop_group(gn);
             return;
@@ -151,7 +150,7 @@ impl GaHost {
 
     /// Notes that the TIC has no such group.
     pub fn gone(&mut self, gn: Gn) {
-        self.asked.remove(&gn);
+        self.asked.forget(gn);
         self.drop_group(gn);
     }
 
@@ -291,21 +290,12 @@ impl GaHost {
         }
     }
 
-    /// Asks for a group's snapshot, unless that was done just now; also a hint from outside.
+    /// Asks for a group's snapshot, now or once the one that is on its way is here; also a hint
+    /// from outside.
     pub fn refresh(&mut self, now: Moment, gn: Gn) {
-        let next = now.after(self.config.retry);
-        let full = self.asked.len() >= MAX_ASKED;
-        match self.asked.entry(gn) {
-            Entry::Occupied(mut asked) if *asked.get() <= now => {
-                asked.insert(next);
-            }
-            Entry::Occupied(_) => return,
-            Entry::Vacant(_) if full => return, // the next status report brings it up again
-            Entry::Vacant(vacant) => {
-                vacant.insert(next);
-            }
+        if self.asked.news(now, gn) {
+            self.output.push_back(GaOutput::Refresh { gn });
         }
-        self.output.push_back(GaOutput::Refresh { gn });
     }
 
     /// Answers a group as its agent here knows it: its record, and each member with its place.

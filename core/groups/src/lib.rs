@@ -17,6 +17,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod agent;
+mod asked;
 pub mod command;
 pub mod detector;
 pub mod directory;

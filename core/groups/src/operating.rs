@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fabricast_routing::Mgid;
 
 use crate::Refusal;
+use crate::asked::Asked;
 use crate::command::{Join, Joined, Joiner, Leave};
 use crate::directory::{GroupSnapshot, MemberView};
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
@@ -57,16 +58,13 @@ pub struct Oa {
     register_at: Moment, // when to announce the node again
     memberships: Memberships,
     unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
-    asked: BTreeMap<Gn, Moment>,          // groups being fetched: when to ask again
+    asked: Asked,                         // groups being fetched
     unheard: BTreeMap<NodeName, Moment>,  // hosts that owe an answer: when to stop waiting
     floor: Revision,                      // the last leave; older snapshots would undo it
     calls: BTreeMap<CallId, Call>,
     next_call: u64,
     output: VecDeque<OaOutput>,
 }
-
-/// Groups being fetched at one time; more than a node has memberships only if askers are wrong.
-const MAX_ASKED: usize = 1 << 16;
 
 #[derive(Clone, Debug)]
 struct Call {
@@ -96,7 +94,7 @@ impl Oa {
             register_at: now,
             memberships: Memberships::default(),
             unplaced: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            asked: Asked::new(config.retry),
             unheard: BTreeMap::new(),
             floor: Revision(0),
             calls: BTreeMap::new(),
@@ -223,7 +221,9 @@ impl Oa {
         if self.phase != Phase::Up || snapshot.revision < self.floor {
             return; // the question is still open and is asked again
         }
-        self.asked.remove(&gn);
+        if self.asked.answered(now, gn) {
+            self.output.push_back(OaOutput::FetchGroup(gn));
+        }
         let here = |view: &&MemberView| {
             view.member.node == self.identity.node && view.incarnation == self.incarnation
         };
@@ -248,7 +248,7 @@ impl Oa {
 
     /// Notes that the TIC has no such group: all memberships in it have ended.
     pub fn no_group(&mut self, gn: Gn) {
-        self.asked.remove(&gn);
+        self.asked.forget(gn);
         let ended: Vec<Pn> = self.memberships.of_group(gn).map(|held| held.member.pn).collect();
         self.end(gn, &ended);
     }
@@ -286,11 +286,8 @@ impl Oa {
                 for key in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
                     self.register_member(now, key);
                 }
-                let due = |(gn, at): (&Gn, &Moment)| (*at <= now).then_some(*gn);
-                for gn in self.asked.iter().filter_map(due).collect::<Vec<_>>() {
-                    self.asked.remove(&gn);
-                    self.fetch(now, gn);
-                }
+                let unanswered = self.asked.due(now).into_iter();
+                self.output.extend(unanswered.map(OaOutput::FetchGroup));
             }
         }
     }
@@ -307,9 +304,8 @@ impl Oa {
             Phase::Registering | Phase::Stopped => call.deadline,
         });
         let registering = (self.phase == Phase::Registering).then_some(self.register_at);
-        let asked = self.unplaced.values().chain(self.asked.values());
-        let asked = asked.chain(self.unheard.values()).copied();
-        calls.chain(asked).chain(registering).min()
+        let waiting = self.unplaced.values().chain(self.unheard.values()).copied();
+        calls.chain(waiting).chain(self.asked.next_deadline()).chain(registering).min()
     }
 
     /// Asks the TIC about the groups of hosts that answer no reports: an agent that died with its
@@ -371,11 +367,7 @@ impl Oa {
     }
 
     fn fetch(&mut self, now: Moment, gn: Gn) {
-        if self.phase != Phase::Up || self.asked.len() >= MAX_ASKED {
-            return; // whoever made us doubt the group will say so again
-        }
-        if let std::collections::btree_map::Entry::Vacant(vacant) = self.asked.entry(gn) {
-            vacant.insert(now.after(self.config.retry));
+        if self.phase == Phase::Up && self.asked.news(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
         }
     }

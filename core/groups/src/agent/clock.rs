@@ -17,10 +17,8 @@ impl GaHost {
                 self.output.push_back(GaOutput::NodeFailed { node, incarnation });
             }
         }
-        let unanswered = self.asked.iter().filter(|(_, due)| **due <= now);
-        for gn in unanswered.map(|(gn, _)| *gn).collect::<Vec<_>>() {
-            self.refresh(now, gn);
-        }
+        let unanswered = self.asked.due(now).into_iter();
+        self.output.extend(unanswered.map(|gn| GaOutput::Refresh { gn }));
         while let Some((due, gn, pn)) = self.resend.first().copied() {
             if due > now {
                 break;
@@ -48,7 +46,7 @@ impl GaHost {
     /// Answers when to call [`GaHost::tick`] at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
         let resend = self.resend.first().map(|(due, _, _)| *due);
-        let waiting = self.failed.values().chain(self.asked.values()).copied();
+        let waiting = self.failed.values().copied().chain(self.asked.next_deadline());
         waiting.chain(resend).chain(self.detector.next_deadline()).min()
     }
 

@@ -236,3 +236,24 @@ fn the_status_report_is_answered_with_what_to_do() {
     assert!(host.status().is_empty());
     assert_eq!(host.next_deadline(), None);
 }
+
+#[test]
+fn a_hint_that_comes_while_a_snapshot_is_on_its_way_is_asked_about_once_it_is_here() {
+    let members = [view(0, 0, 1)];
+    let mut host = host(&members);
+    drain(&mut host, at(0));
+    for _ in 0..3 {
+        host.refresh(at(1), GN);
+    }
+    let refresh = [GaOutput::Refresh { gn: GN }];
+    assert_eq!(drain(&mut host, at(1)), refresh);
+    host.snapshot(at(1), &snapshot(11, 2, &members));
+    assert_eq!(drain(&mut host, at(1)), refresh, "that view may be older than the hints");
+    host.snapshot(at(1), &snapshot(12, 2, &members));
+    assert_eq!(drain(&mut host, at(1)), []);
+    host.refresh(at(2), GN);
+    host.refresh(at(2), GN);
+    drain(&mut host, at(2));
+    host.gone(GN);
+    assert_eq!(drain(&mut host, at(2)), [], "a group that is gone stays so");
+}

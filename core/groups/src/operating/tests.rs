@@ -318,3 +318,17 @@ fn a_host_that_answers_no_report_makes_the_node_ask_the_records() {
     oa.no_group(GN);
     assert_eq!(oa.memberships().count(), 0);
 }
+
+#[test]
+fn a_doubt_that_comes_while_the_group_is_fetched_is_looked_into_afterwards() {
+    let mut oa = member_of_g();
+    let unknown = OaReportReply { positions: Vec::new(), unknown: vec![(GN, Pn(2))] };
+    for _ in 0..3 {
+        oa.report_answered(at(2), &node_name(0), &unknown);
+    }
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.group(at(2), &snapshot(30, 1, 0, &[member(2, 20)]));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "that view may be older than the doubt");
+    oa.group(at(2), &snapshot(31, 1, 0, &[member(2, 20)]));
+    assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
+}
