@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Every queue is bounded: a full one refuses (calls), merges (inbox, hints) or cuts off
-//! (watches). After the order to stop, calls in flight are answered before the writer ends.
+//! (watches). After the order to stop, calls in flight are answered before the writer ends. If the
+//! store fails, the writer ends by itself; so does the TIC, after the calls in flight are answered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use fabricast_groups::directory::Limits;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::LayoutError;
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
-use fabricast_store::{OpenError, Store};
+use fabricast_store::{OpenError, Store, StoreError};
 use fabricast_topology::{Graph, TableKind};
 use thiserror::Error;
 use tokio::task::{JoinError, JoinSet};
@@ -34,12 +35,13 @@ use crate::elements::FailedElements;
 use crate::hints::Hints;
 use crate::liveness::{Inbox, Liveness};
 use crate::mgids::MgidChoice;
+use crate::orders::{OrderQueue, Orders};
 use crate::peers::Peers;
 use crate::records::Records;
 use crate::service::Tic;
 use crate::storage::{RecordsError, Storage, StoreLocation};
 use crate::watchers::Watchers;
-use crate::writer::{OrderQueue, Orders, Writer};
+use crate::writer::Writer;
 
 /// Settings of a TIC, checked.
 #[derive(Clone, Debug)]
@@ -120,6 +122,12 @@ pub enum RunError {
     /// Serving failed.
     #[error("the TIC's server failed")]
     Serve(#[from] ServeError),
+    /// The store failed: what it holds is known only when it is opened again.
+    #[error("the TIC's store failed")]
+    Store(#[source] StoreError),
+    /// Somebody else wrote to the store, and what they left cannot be used.
+    #[error("the TIC's records cannot be read")]
+    Records(#[source] RecordsError),
     /// A task panicked.
     #[error("a task of the TIC ended with a panic")]
     Task(#[source] JoinError),
@@ -221,7 +229,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// [`RunError`] if it ends by itself.
+    /// [`RunError`] if it ends by itself; start it anew.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
         let Self { server, services, orders, writer, liveness, records, hints, peers, hint_pause } =
             self;
@@ -229,37 +237,51 @@ impl App {
         let serving_ended = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(writer.run(orders, serving_ended.clone()));
-        tasks.spawn(liveness.run(stop.clone()));
+        let watching = liveness.run(stop.clone());
+        tasks.spawn(async move {
+            watching.await;
+            Ok(())
+        });
         let hints_stop = stop.clone();
-        tasks.spawn(async move { hints.run(peers, hint_pause, hints_stop).await });
+        tasks.spawn(async move {
+            hints.run(peers, hint_pause, hints_stop).await;
+            Ok(())
+        });
         let closing = async {
             stop.cancelled().await;
             records.close(); // a watch never ends by itself
             std::future::pending().await
         };
-        let ended = tokio::select! {
-            ended = server.serve(services, stop.clone()) => ended.map_err(RunError::from),
-            ended = first_panic(&mut tasks) => Err(ended),
+        let serving = server.serve(services, stop.clone());
+        tokio::pin!(serving);
+        let mut ended = tokio::select! {
+            ended = &mut serving => ended.map_err(RunError::from),
+            ended = first_failure(&mut tasks) => {
+                stop.cancel();
+                records.close();
+                // What a task failed of is the reason; how serving ends adds nothing to it.
+                let _ = serving.await;
+                Err(ended)
+            }
             () = closing => Ok(()),
         };
         stop.cancel();
         records.close();
         serving_ended.cancel();
         while let Some(task) = tasks.join_next().await {
-            if let Err(error) = task {
-                return Err(RunError::Task(error));
-            }
+            ended = ended.and(task.unwrap_or_else(|panic| Err(RunError::Task(panic))));
         }
         ended
     }
 }
 
-/// Waits for a task to panic; tasks that end in order are no reason to end.
-async fn first_panic(tasks: &mut JoinSet<()>) -> RunError {
+/// Waits for a task to fail; tasks that end in order are no reason to end.
+async fn first_failure(tasks: &mut JoinSet<Result<(), RunError>>) -> RunError {
     loop {
         match tasks.join_next().await {
-            Some(Err(error)) => return RunError::Task(error),
-            Some(Ok(())) => {}
+            Some(Err(panic)) => return RunError::Task(panic),
+            Some(Ok(Err(error))) => return error,
+            Some(Ok(Ok(()))) => {}
             None => std::future::pending().await,
         }
     }

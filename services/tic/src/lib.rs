@@ -15,6 +15,7 @@ mod fields;
 mod hints;
 mod liveness;
 mod mgids;
+mod orders;
 mod pages;
 mod peers;
 mod records;

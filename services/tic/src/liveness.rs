@@ -21,9 +21,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
+use crate::orders::{Orders, Work};
 use crate::peers::Peers;
 use crate::records::Records;
-use crate::writer::{Orders, Work};
 
 /// One life of a node.
 type Life = (NodeName, Incarnation);

@@ -17,12 +17,12 @@ use tonic::{Request, Response, Status};
 use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
+use crate::orders::{Done, Orders, Work};
 use crate::pages;
 use crate::records::{Records, wire_group, wire_member};
 use crate::storage;
 use crate::watchers::WatchStream;
 use crate::wire;
-use crate::writer::{Done, Orders, Work};
 
 /// Most bytes of the topology in one message.
 const CHUNK: usize = 1 << 20;

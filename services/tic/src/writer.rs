@@ -2,113 +2,39 @@
 //!
 //! Callers wait in a bounded queue. The writer decides as many of them as there are against its
 //! own directory, which runs ahead of the committed one, writes all changes as one store
-//! transaction, and only then publishes them and answers. If the store fails, nobody is told yes,
-//! and the writer's directory is put back to what is true.
+//! transaction, and only then publishes them and answers.
+//!
+//! If that fails, nobody is told yes. What the store refused was not written, and the directory is
+//! put back to the committed one; what somebody else wrote is read. After a failure of the storage
+//! nobody knows what is durable, and an embedded store takes no more writes until it is opened
+//! again, so the writer ends, and the TIC with it, for a supervisor to start it anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fabricast_groups::command::{Answer, Command};
+use fabricast_groups::command::Command;
 use fabricast_groups::directory::Directory;
-use fabricast_groups::ids::{Moment, Revision};
+use fabricast_groups::ids::Moment;
 use fabricast_groups::record::Change;
 use fabricast_rpc::Reason;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
+use crate::app::RunError;
 use crate::hints::Hints;
 use crate::liveness::Inbox;
 use crate::mgids::MgidChoice;
+use crate::orders::{Done, Order, OrderQueue, Reply, Work};
 use crate::records::Records;
 use crate::refusals;
-use crate::storage::{self, Loaded, Storage};
+use crate::storage::{self, Loaded, RecordsError, Storage};
 
 /// Orders decided before they are written together.
 const MAX_BATCH: usize = 512;
 /// Records changed at which a batch is written, however few orders it holds.
 const MAX_BATCH_CHANGES: usize = 16_384;
-
-/// What the writer can be asked to do.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// Change the directory.
-    Decide(Command),
-    /// Change the directory on behalf of the route service that has this term.
-    DecideInTerm(u64, Command),
-    /// Give out the next term.
-    AcquireTerm,
-    /// Store something that is no record of the directory.
-    Keep {
-        /// Where.
-        key: Vec<u8>,
-        /// What.
-        value: Vec<u8>,
-    },
-}
-
-/// What came of it, durable.
-#[derive(Debug)]
-pub(crate) enum Done {
-    /// The directory answered.
-    Decided {
-        /// What it answered.
-        answer: Box<Answer>,
-        /// The revision after the decision.
-        revision: Revision,
-    },
-    /// A term was given out.
-    Term(u64),
-    /// It is stored.
-    Kept,
-}
-
-#[derive(Debug)]
-struct Order {
-    work: Work,
-    reply: Reply,
-}
-
-type Reply = oneshot::Sender<Result<Done, Status>>;
-
-/// The way to the writer.
-#[derive(Clone, Debug)]
-pub(crate) struct Orders {
-    queue: mpsc::Sender<Order>,
-}
-
-impl Orders {
-    /// Opens the queue.
-    ///
-    /// - `limit`: orders that may wait.
-    pub(crate) fn open(limit: usize) -> (Self, OrderQueue) {
-        let (queue, orders) = mpsc::channel(limit);
-        (Self { queue }, OrderQueue(orders))
-    }
-
-    /// Has work done. Once this is called it may be done even if the answer is not waited for.
-    pub(crate) async fn place(&self, work: Work) -> Result<Done, Status> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.try_send(Order { work, reply }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                let limit = self.queue.max_capacity();
-                Reason::LimitReached.status(format!("{limit} changes wait already"), &[])
-            }
-            mpsc::error::TrySendError::Closed(_) => stopping(),
-        })?;
-        answer.await.unwrap_or_else(|_dropped| Err(stopping()))
-    }
-}
-
-fn stopping() -> Status {
-    Reason::ShuttingDown.status("the TIC is stopping", &[])
-}
-
-/// The writer's end of the queue.
-#[derive(Debug)]
-pub(crate) struct OrderQueue(mpsc::Receiver<Order>);
 
 /// The writer's state.
 #[derive(Debug)]
@@ -148,7 +74,15 @@ impl Writer {
     }
 
     /// Works until told to stop, then finishes what is queued.
-    pub(crate) async fn run(mut self, queue: OrderQueue, stop: CancellationToken) {
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if the store failed, after everybody who waited has been told.
+    pub(crate) async fn run(
+        mut self,
+        queue: OrderQueue,
+        stop: CancellationToken,
+    ) -> Result<(), RunError> {
         let OrderQueue(mut queue) = queue;
         let mut orders = Vec::with_capacity(MAX_BATCH);
         loop {
@@ -161,30 +95,45 @@ impl Writer {
                 }
             };
             if count == 0 {
-                return;
+                return Ok(());
             }
-            self.work_off(&mut orders).await;
+            let worked = self.work_off(&mut orders).await;
+            if worked.is_err() {
+                queue.close();
+                while let Some(order) = queue.recv().await {
+                    orders.push(order);
+                }
+                for order in orders {
+                    // A caller that is gone is not missed, here and below.
+                    let _ = order.reply.send(Err(no_store()));
+                }
+                return worked;
+            }
         }
     }
 
-    async fn work_off(&mut self, orders: &mut Vec<Order>) {
+    async fn work_off(&mut self, orders: &mut Vec<Order>) -> Result<(), RunError> {
+        if self.in_doubt {
+            self.settle_doubt().await?;
+        }
         let mut batch = Batch::default();
-        for order in orders.drain(..) {
-            if self.in_doubt {
-                self.settle_doubt().await;
-            }
+        let mut waiting = std::mem::take(orders).into_iter();
+        while let Some(order) = waiting.next() {
             self.decide(order, &mut batch);
-            if batch.changes.len() >= MAX_BATCH_CHANGES {
-                self.commit(std::mem::take(&mut batch)).await;
+            if batch.changes.len() >= MAX_BATCH_CHANGES
+                && let Err(ended) = self.commit(std::mem::take(&mut batch)).await
+            {
+                orders.extend(waiting);
+                return Err(ended);
             }
         }
-        self.commit(batch).await;
+        self.commit(batch).await
     }
 
     fn decide(&mut self, order: Order, batch: &mut Batch) {
         let Order { work, reply } = order;
         let result = if self.in_doubt {
-            Err(Reason::StoreFailed.status("the store does not answer", &[]))
+            Err(no_store())
         } else {
             match work {
                 Work::AcquireTerm => {
@@ -222,16 +171,16 @@ impl Writer {
     }
 
     /// Makes a batch durable, then public, then answers.
-    async fn commit(&mut self, batch: Batch) {
+    async fn commit(&mut self, batch: Batch) -> Result<(), RunError> {
         let Batch { puts, changes, answers } = batch;
         if !puts.is_empty()
-            && let Err(status) = self.write(puts).await
+            && let Err(unwritten) = self.write(puts).await
         {
+            let status = unwritten.status();
             for (reply, _undone) in answers {
-                // A caller that is gone is not missed, here and below.
                 let _ = reply.send(Err(status.clone()));
             }
-            return;
+            return self.recover(unwritten);
         }
         if !changes.is_empty() {
             let concerned = self.records.publish(&changes);
@@ -243,9 +192,10 @@ impl Writer {
         for (reply, result) in answers {
             let _ = reply.send(result);
         }
+        Ok(())
     }
 
-    async fn write(&mut self, puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<(), Status> {
+    async fn write(&mut self, puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<(), Unwritten> {
         // Whoever else wrote to the store has moved the revision or the term.
         let committed = self.records.read(Directory::revision);
         let revision = Change::RevisionPut(committed);
@@ -260,41 +210,39 @@ impl Writer {
                 None => txn.delete(key),
             };
         }
-        let error = match self.storage.store.txn(txn).await {
-            Ok(TxnOutcome::Committed { .. }) => {
+        match self.storage.store.txn(txn).await? {
+            TxnOutcome::Committed { .. } => {
                 self.durable_term = self.term;
-                return Ok(());
+                Ok(())
             }
-            Ok(TxnOutcome::Conflict { key }) => {
-                let key = String::from_utf8_lossy(&key).into_owned();
-                tracing::error!(reason = key, "store was written by somebody else");
-                self.in_doubt = true;
-                let text = "the store was written by somebody else";
-                return Err(Reason::StoreFailed.status(text, &[]));
+            TxnOutcome::Conflict { key } => {
+                Err(Unwritten::Conflict { key: String::from_utf8_lossy(&key).into_owned() })
             }
-            Err(error) => error,
-        };
-        self.in_doubt = true;
-        Err(match &error {
-            StoreError::Overloaded { .. } | StoreError::TooLarge { .. } => {
-                tracing::warn!(error = %error, "store refused a transaction");
-                Reason::LimitReached.status(error.to_string(), &[])
-            }
-            StoreError::Compacted { .. }
-            | StoreError::FutureRevision { .. }
-            | StoreError::LeaseNotFound { .. }
-            | StoreError::LeaseTooShort
-            | StoreError::OverlappingOps { .. }
-            | StoreError::Storage { .. }
-            | StoreError::Closed => {
-                tracing::error!(error = chain(&error), "store failed, nothing was acknowledged");
-                Reason::StoreFailed.status(format!("the change was not stored: {error}"), &[])
-            }
-        })
+        }
     }
 
-    /// Puts this directory and the published one back to what the store holds.
-    async fn settle_doubt(&mut self) {
+    /// Puts the directory back after a batch that was not written, if it is known to what.
+    fn recover(&mut self, unwritten: Unwritten) -> Result<(), RunError> {
+        match unwritten {
+            Unwritten::Conflict { key } => {
+                tracing::error!(reason = key, "store was written by somebody else");
+                self.in_doubt = true;
+                Ok(())
+            }
+            Unwritten::Refused(error) => {
+                tracing::warn!(error = chain(&error), "store refused a transaction");
+                self.directory = self.records.read(Directory::clone);
+                self.mgids.start_over(&self.directory);
+                self.term = self.durable_term;
+                Ok(())
+            }
+            Unwritten::Failed(error) => Err(RunError::Store(error)),
+        }
+    }
+
+    /// Puts this directory and the published one back to what the store holds; if the store is
+    /// busy, later.
+    async fn settle_doubt(&mut self) -> Result<(), RunError> {
         match self.storage.load().await {
             Ok(Loaded { directory, term, failed: _ }) => {
                 if directory.revision() != self.records.read(Directory::revision) {
@@ -305,8 +253,58 @@ impl Writer {
                 (self.directory, self.term, self.durable_term) = (directory, term, term);
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");
+                Ok(())
             }
-            Err(error) => tracing::error!(error = chain(&error), "records cannot be read"),
+            Err(RecordsError::Store(error @ StoreError::Overloaded { .. })) => {
+                tracing::warn!(error = chain(&error), "records cannot be read yet");
+                Ok(())
+            }
+            Err(error) => Err(RunError::Records(error)),
+        }
+    }
+}
+
+/// Why a batch was not written.
+enum Unwritten {
+    /// Somebody else has changed the store.
+    Conflict {
+        /// What they changed.
+        key: String,
+    },
+    /// The store did not take it; the store is as it was.
+    Refused(StoreError),
+    /// The store failed; the batch may have been written.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Unwritten {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Storage { .. } | StoreError::Closed => Self::Failed(error),
+            StoreError::Overloaded { .. }
+            | StoreError::TooLarge { .. }
+            | StoreError::Compacted { .. }
+            | StoreError::FutureRevision { .. }
+            | StoreError::LeaseNotFound { .. }
+            | StoreError::LeaseTooShort
+            | StoreError::OverlappingOps { .. } => Self::Refused(error),
+        }
+    }
+}
+
+impl Unwritten {
+    /// What those who waited for the batch are told.
+    fn status(&self) -> Status {
+        match self {
+            Self::Conflict { .. } => {
+                Reason::StoreFailed.status("the store was written by somebody else", &[])
+            }
+            Self::Refused(
+                error @ (StoreError::Overloaded { .. } | StoreError::TooLarge { .. }),
+            ) => Reason::LimitReached.status(error.to_string(), &[]),
+            Self::Refused(error) | Self::Failed(error) => {
+                Reason::StoreFailed.status(format!("the change was not stored: {error}"), &[])
+            }
         }
     }
 }
@@ -314,6 +312,10 @@ impl Writer {
 /// What a counter must be in the store; it is not there before its first change.
 fn expected(counter: u64, value: Option<Vec<u8>>) -> Expected {
     value.filter(|_| counter > 0).map_or(Expected::Absent, Expected::Value)
+}
+
+fn no_store() -> Status {
+    Reason::StoreFailed.status("the store does not answer", &[])
 }
 
 fn stale_term(given: u64, known: u64) -> Status {

@@ -1,7 +1,7 @@
 //! What was acknowledged survives (G3); what was not is not acknowledged.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use fabricast_proto::v1;
 use fabricast_store::{
     EmbeddedStore, KeyValue, LeaseId, Snapshot, Store, StoreError, Txn, TxnOutcome, Watch,
 };
+use fabricast_tic::RunError;
 use tokio::sync::mpsc;
 use tonic::Code;
 
@@ -82,19 +83,22 @@ async fn a_store_in_use_is_a_reason_not_to_start() {
 }
 
 const WORKS: u8 = 0;
-const LOSES: u8 = 1;
-const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 2;
+const REFUSES: u8 = 1;
+const LOSES: u8 = 2;
+const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
 
 /// A store whose transactions can fail.
 struct Failing {
     inner: EmbeddedStore,
     mode: AtomicU8,
+    /// How often it was read as a whole.
+    read: AtomicU32,
 }
 
 impl Failing {
     fn new() -> Arc<Self> {
         let inner = EmbeddedStore::in_memory().unwrap();
-        Arc::new(Self { inner, mode: AtomicU8::new(WORKS) })
+        Arc::new(Self { inner, mode: AtomicU8::new(WORKS), read: AtomicU32::new(0) })
     }
 
     fn set(&self, mode: u8) {
@@ -108,6 +112,7 @@ impl Store for Failing {
         self.inner.get(key).await
     }
     async fn range(&self, prefix: &[u8]) -> Result<Snapshot, StoreError> {
+        self.read.fetch_add(1, Ordering::SeqCst);
         self.inner.range(prefix).await
     }
     async fn revision(&self) -> Result<u64, StoreError> {
@@ -117,6 +122,9 @@ impl Store for Failing {
         let mode = self.mode.load(Ordering::SeqCst);
         if mode == WORKS {
             return self.inner.txn(txn).await;
+        }
+        if mode == REFUSES {
+            return Err(StoreError::Overloaded { queue: "write queue", limit: 1 });
         }
         if mode == WRITES_BUT_SAYS_IT_DID_NOT {
             self.inner.txn(txn).await?;
@@ -141,19 +149,74 @@ impl Store for Failing {
 }
 
 #[tokio::test]
-async fn what_the_store_lost_is_neither_acknowledged_nor_seen() {
+async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
     let before = tic.revision().await;
-    store.set(LOSES);
-    let lost = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
-    assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Internal, "STORE_FAILED"));
+    let mut watch = tic.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
+    store.set(REFUSES);
+    let refused = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::ResourceExhausted, "LIMIT_REACHED")
+    );
+    let router = v1::AcquireRouteTermRequest { router: "r".to_owned() };
+    let refused = tic.client.clone().acquire_route_term(router.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), "LIMIT_REACHED");
     assert_eq!(tic.revision().await, before);
     assert_eq!(reason(&tic.group("g").await.unwrap_err()), "UNKNOWN_GROUP");
     store.set(WORKS);
     let member = tic.join("g", 0, "q").await;
+    assert_eq!((member.pn, member.joined_revision), (0, before + 1), "nothing of it is left");
+    let term = tic.client.clone().acquire_route_term(router).await.unwrap().into_inner().term;
+    assert_eq!(term, 1);
+    assert_eq!(watch.message().await.unwrap().unwrap().revision, before + 1, "watches go on");
+    assert_eq!(store.read.load(Ordering::SeqCst), 1, "read once, at the start");
+}
+
+#[tokio::test]
+async fn a_failed_store_ends_the_tic_which_starts_again_from_what_was_acknowledged() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    let before = tic.revision().await;
+    let mut watch = tic.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
+    store.set(LOSES);
+    let lost = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
+    assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Internal, "STORE_FAILED"));
+    assert!(watch.message().await.is_err(), "watchers are told to go elsewhere");
+    let end = tic.ended().await;
+    assert!(matches!(end, RunError::Store(StoreError::Closed)), "{end:?}");
+    store.set(WORKS);
+    let tic = Tic::on_store(store).await;
+    assert_eq!(tic.revision().await, before);
+    let member = tic.join("g", 0, "q").await;
     assert_eq!((member.pn, member.joined_revision), (0, before + 1), "nothing of the loss is left");
+}
+
+#[tokio::test]
+async fn everybody_who_waits_for_a_failed_store_is_answered() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    store.set(LOSES);
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let mut client = tic.client.clone();
+        let request = join("g", 0, &format!("p{number}"));
+        calls.spawn(async move { client.join_group(request).await.unwrap_err() });
+    }
+    let refusals = calls.join_all().await;
+    assert!(refusals.iter().any(|refused| reason(refused) == "STORE_FAILED"));
+    for refused in refusals {
+        // Who comes after the end finds nobody who listens.
+        let told = [Code::Internal, Code::Unavailable].contains(&refused.code());
+        assert!(told, "{refused:?}");
+    }
+    assert!(matches!(tic.ended().await, RunError::Store(_)));
 }
 
 #[tokio::test]
@@ -161,16 +224,14 @@ async fn what_the_store_wrote_without_saying_so_is_found_by_the_repetition() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
-    let mut watch = tic.watch().await;
-    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
     store.set(WRITES_BUT_SAYS_IT_DID_NOT);
     let unsure = tic.client.clone().join_group(join("g", 0, "p")).await.unwrap_err();
     assert_eq!(reason(&unsure), "STORE_FAILED");
+    tic.ended().await;
     store.set(WORKS);
+    let tic = Tic::on_store(store).await;
     assert_eq!(tic.join("g", 0, "p").await.pn, 0);
     assert_eq!(tic.group("g").await.unwrap().member_count, 1);
-    let end = watch.message().await.unwrap_err();
-    assert_eq!(reason(&end), "STORE_FAILED", "watchers start again from the truth");
 }
 
 #[tokio::test]
@@ -178,11 +239,15 @@ async fn a_second_writer_on_the_store_is_noticed() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
     let one = Tic::on_store(Arc::clone(&store)).await;
     one.register(0).await;
+    let mut watch = one.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
     let two = Tic::on_store(store).await;
     two.join("g", 0, "p").await;
     let late = one.client.clone().join_group(join("g", 0, "q")).await.unwrap_err();
     assert_eq!(reason(&late), "STORE_FAILED");
     assert_eq!(one.join("g", 0, "q").await.pn, 1, "it has read what the other wrote");
+    let end = watch.message().await.unwrap_err();
+    assert_eq!(reason(&end), "STORE_FAILED", "watchers start again from the truth");
 }
 
 #[tokio::test]

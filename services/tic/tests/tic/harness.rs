@@ -84,6 +84,11 @@ impl Tic {
         self.task.take().unwrap().await.unwrap().unwrap();
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(mut self) -> RunError {
+        self.task.take().unwrap().await.unwrap().unwrap_err()
+    }
+
     /// Ends it as a crash would: nothing is finished, nothing is said.
     pub(crate) async fn kill(mut self) {
         let task = self.task.take().unwrap();

@@ -1,0 +1,88 @@
+//! The way to the writer: a bounded queue of orders, each with its way back.
+
+use fabricast_groups::command::{Answer, Command};
+use fabricast_groups::ids::Revision;
+use fabricast_rpc::Reason;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+
+/// What the writer can be asked to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Change the directory.
+    Decide(Command),
+    /// Change the directory on behalf of the route service that has this term.
+    DecideInTerm(u64, Command),
+    /// Give out the next term.
+    AcquireTerm,
+    /// Store something that is no record of the directory.
+    Keep {
+        /// Where.
+        key: Vec<u8>,
+        /// What.
+        value: Vec<u8>,
+    },
+}
+
+/// What came of it, durable.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// The directory answered.
+    Decided {
+        /// What it answered.
+        answer: Box<Answer>,
+        /// The revision after the decision.
+        revision: Revision,
+    },
+    /// A term was given out.
+    Term(u64),
+    /// It is stored.
+    Kept,
+}
+
+/// Work on its way to the writer.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) work: Work,
+    pub(crate) reply: Reply,
+}
+
+/// The way back to a caller.
+pub(crate) type Reply = oneshot::Sender<Result<Done, Status>>;
+
+/// The way to the writer.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    queue: mpsc::Sender<Order>,
+}
+
+impl Orders {
+    /// Opens the queue.
+    ///
+    /// - `limit`: orders that may wait.
+    pub(crate) fn open(limit: usize) -> (Self, OrderQueue) {
+        let (queue, orders) = mpsc::channel(limit);
+        (Self { queue }, OrderQueue(orders))
+    }
+
+    /// Has work done. Once this is called it may be done even if the answer is not waited for.
+    pub(crate) async fn place(&self, work: Work) -> Result<Done, Status> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send(Order { work, reply }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                let limit = self.queue.max_capacity();
+                Reason::LimitReached.status(format!("{limit} changes wait already"), &[])
+            }
+            mpsc::error::TrySendError::Closed(_) => stopping(),
+        })?;
+        answer.await.unwrap_or_else(|_dropped| Err(stopping()))
+    }
+}
+
+fn stopping() -> Status {
+    Reason::ShuttingDown.status("the TIC is stopping", &[])
+}
+
+/// The writer's end of the queue.
+#[derive(Debug)]
+pub(crate) struct OrderQueue(pub(crate) mpsc::Receiver<Order>);
