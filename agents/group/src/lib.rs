@@ -7,3 +7,6 @@ mod service;
 pub mod wire;
 
 pub use service::{GroupAgentServer, Hosts};
+
+/// Longest message that agents take, in bytes: a group with all its members in one piece.
+pub const MESSAGE_LIMIT: usize = 64 << 20;

@@ -3,7 +3,7 @@
 //! ```text
 //!  processes ──► OperatingAgentService ─┐             ┌─► calls to TIC, group agents, other nodes
 //!  other agents ──► GroupAgentService ──┼─► Host ─────┤      (one task each, answers go back in)
-//!  timer, reports ──────────────────────┘  (one lock) ├─► outbox ──► positions, batched
+//!  timer, reports ──────────────────────┘  (one lock) ├─► outbox ──► positions, batched by address
 //!  fabric ◄──── attach stream ◄───────────────────────┘
 //!         ────► deliveries ──► listeners (bounded; a slow one loses packets)
 //! ```
@@ -11,7 +11,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fabricast_group::GroupAgentServer;
+use fabricast_group::{GroupAgentServer, MESSAGE_LIMIT};
 use fabricast_groups::agent::GaConfig;
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
@@ -127,9 +127,12 @@ impl App {
             start_id: start_id(),
             to_fabric: sending,
         });
+        let operating =
+            OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() });
+        let group = GroupAgentServiceServer::new(GroupAgentServer::new(host.clone()));
         let services = Services::new("operating-agent")
-            .with(OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() }))
-            .with(GroupAgentServiceServer::new(GroupAgentServer::new(host.clone())))
+            .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
+            .with(group.max_decoding_message_size(MESSAGE_LIMIT))
             .with_peer("tic", options.tic)
             .with_peer("fabric", options.fabric);
         let report_interval = options.report_interval;
@@ -168,7 +171,6 @@ impl App {
             served = server.serve(services, stop) => served,
             () = ticking => Ok(()),
             () = host.clone().report_forever(report_interval) => Ok(()),
-            () = host.clone().push_positions() => Ok(()),
             () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
         };
         host.0.stop.cancel();

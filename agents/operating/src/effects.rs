@@ -1,11 +1,14 @@
 //! Carries out what the state machines want: one task per call, its answer fed back as an input.
 //!
-//! A call that fails is simply dropped: the state machine asks again until it is answered. The
-//! number of calls under way is bounded by the state machines (GA-2, and the limit on calls).
+//! A call that fails is simply dropped: the state machine asks again until it is answered, and a
+//! repetition while the call is still out is dropped too. So there is at most one call for every
+//! question that the state machines have open (`questions.rs`), besides probes and good-byes, which
+//! end at their deadline.
 
 use std::time::Duration;
 
-use fabricast_group::{Hosts, wire};
+use fabricast_group::{Hosts, MESSAGE_LIMIT, wire};
+use fabricast_groups::Refusal;
 use fabricast_groups::agent::GaOutput;
 use fabricast_groups::command::{Join, Leave, RegisterNode};
 use fabricast_groups::directory::GroupSnapshot;
@@ -17,29 +20,26 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Reason, reason_of};
+use fabricast_rpc::{Peer, Reason, reason_of};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tracing::debug;
 
-use crate::host::{Effect, Host, lock};
+use crate::host::{Effect, Host};
+use crate::questions::Question;
 use crate::tic_wire::{self, Verdict};
 
 /// Hints that a group changed are gathered for this long before it is fetched.
 const GATHER: Duration = Duration::from_millis(5);
-/// Positions in one push.
-const POSITIONS_PER_PUSH: usize = 2000;
 
 impl Host {
     /// Starts whatever the effects ask for; returns at once.
     pub(crate) fn carry_out(&self, effects: Vec<Effect>) {
+        let mut positions = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Group(_, GaOutput::Position { address, update }) => {
-                    let position = wire::position_to_wire(&update);
-                    let mut outbox = lock(&self.0.outbox);
-                    outbox.entry(address.to_string()).or_default().push(position);
-                    self.0.outbox_filled.notify_one();
+                    positions.push((address.to_string(), wire::position_to_wire(&update)));
                 }
                 Effect::Group(node, output) => self.spawn(|host| host.group(node, output)),
                 Effect::Operating(node, output) => {
@@ -47,9 +47,11 @@ impl Host {
                 }
             }
         }
+        self.push(positions);
     }
 
-    fn spawn<F>(&self, work: impl FnOnce(Self) -> F)
+    /// Runs a task until it is done or the process stops.
+    pub(crate) fn spawn<F>(&self, work: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -62,8 +64,19 @@ impl Host {
         });
     }
 
-    fn tic(&self) -> TicServiceClient<Channel> {
-        TicServiceClient::new(self.0.tic.channel())
+    /// A client of the TIC.
+    pub(crate) fn tic(&self) -> TicServiceClient<Channel> {
+        TicServiceClient::new(self.0.tic.channel()).max_decoding_message_size(MESSAGE_LIMIT)
+    }
+
+    /// A client of the group agents of another process.
+    pub(crate) fn agents_at(&self, peer: &Peer) -> GroupAgentServiceClient<Channel> {
+        GroupAgentServiceClient::new(peer.channel()).max_decoding_message_size(MESSAGE_LIMIT)
+    }
+
+    /// A client of the operating agents of another process.
+    pub(crate) fn agent_at(&self, peer: &Peer) -> OperatingAgentServiceClient<Channel> {
+        OperatingAgentServiceClient::new(peer.channel()).max_decoding_message_size(MESSAGE_LIMIT)
     }
 
     async fn operating(self, node: NodeName, output: OaOutput) {
@@ -103,7 +116,10 @@ impl Host {
 
     async fn register_node(&self, node: NodeName, announced: RegisterNode) {
         let request = tic_wire::register_request(&announced);
-        let answer = match self.tic().register_node(request).await {
+        let question = Question::Admission(node.clone(), announced.start_id);
+        let asked = self.ask(question, self.tic().register_node(request)).await;
+        let Some(answer) = asked else { return };
+        let answer = match answer {
             Ok(answer) => tic_wire::registered(&announced, answer.into_inner()),
             Err(status) => Err(status),
         };
@@ -121,40 +137,53 @@ impl Host {
     }
 
     async fn join(&self, node: NodeName, id: CallId, join: Join) {
-        let answer = match self.tic().join_group(tic_wire::join_request(&join)).await {
-            Ok(answer) => tic_wire::joined(answer.get_ref()),
-            Err(status) => Err(status),
-        };
-        let answer = match answer {
-            Ok(joined) => Ok(joined),
-            Err(status) => match tic_wire::verdict(&node, &status) {
-                Verdict::Unclear => return,
-                Verdict::Life(refusal) => Err(refusal),
-                Verdict::Final(refusal) => {
-                    self.note_refusal(&node, id, status);
-                    Err(refusal)
-                }
-            },
-        };
+        let question = Question::Call(node.clone(), join.member.incarnation, id);
+        let request = tic_wire::join_request(&join);
+        let asked = self.ask(question, self.tic().join_group(request)).await;
+        let Some(answer) = asked else { return };
+        let answer = answer.and_then(|answer| tic_wire::joined(answer.get_ref()));
+        let Some(answer) = self.judge(&node, id, answer) else { return };
         self.input(&node, |agent, now| agent.join_answered(now, id, answer));
     }
 
     async fn leave(&self, node: NodeName, id: CallId, leave: Leave) {
-        let answer = match self.tic().leave_group(tic_wire::leave_request(&leave)).await {
-            Ok(answer) => {
-                let left = answer.into_inner();
-                Ok((Gn(left.gn), Pn(left.pn), Revision(left.revision)))
-            }
-            Err(status) => match tic_wire::verdict(&node, &status) {
-                Verdict::Unclear => return,
-                Verdict::Life(refusal) => Err(refusal),
-                Verdict::Final(refusal) => {
-                    self.note_refusal(&node, id, status);
-                    Err(refusal)
-                }
-            },
-        };
+        let question = Question::Call(node.clone(), leave.incarnation, id);
+        let request = tic_wire::leave_request(&leave);
+        let asked = self.ask(question, self.tic().leave_group(request)).await;
+        let Some(answer) = asked else { return };
+        let answer = answer.map(|answer| {
+            let left = answer.into_inner();
+            (Gn(left.gn), Pn(left.pn), Revision(left.revision))
+        });
+        let Some(answer) = self.judge(&node, id, answer) else { return };
         self.input(&node, |agent, _now| agent.leave_answered(id, answer));
+    }
+
+    /// Sorts the answer to a process's call and notes what was said; `None` if it is to be repeated.
+    fn judge<T>(
+        &self,
+        node: &NodeName,
+        id: CallId,
+        answer: Result<T, Status>,
+    ) -> Option<Result<T, Refusal>> {
+        let status = match answer {
+            Ok(answer) => {
+                self.note(node, id, None);
+                return Some(Ok(answer));
+            }
+            Err(status) => status,
+        };
+        match tic_wire::verdict(node, &status) {
+            Verdict::Unclear => {
+                self.note(node, id, Some(status));
+                None
+            }
+            Verdict::Life(refusal) => Some(Err(refusal)),
+            Verdict::Final(refusal) => {
+                self.note(node, id, Some(status));
+                Some(Err(refusal))
+            }
+        }
     }
 
     /// The group as the TIC records it; `Ok(None)` if there is none.
@@ -168,7 +197,9 @@ impl Host {
     }
 
     async fn fetch_for_member(&self, node: NodeName, gn: Gn) {
-        match self.fetch(gn).await {
+        let question = Question::MemberGroup(node.clone(), gn);
+        let Some(answer) = self.ask(question, self.fetch(gn)).await else { return };
+        match answer {
             Ok(Some(snapshot)) => {
                 self.input(&node, |agent, now| agent.group(now, &snapshot));
             }
@@ -180,8 +211,13 @@ impl Host {
     }
 
     async fn fetch_for_agent(&self, node: NodeName, gn: Gn) {
-        tokio::time::sleep(GATHER).await;
-        match self.fetch(gn).await {
+        let gathered = async {
+            tokio::time::sleep(GATHER).await;
+            self.fetch(gn).await
+        };
+        let question = Question::AgentGroup(node.clone(), gn);
+        let Some(answer) = self.ask(question, gathered).await else { return };
+        match answer {
             Ok(Some(snapshot)) => {
                 self.with_agents(&node, |agents, now| agents.snapshot(now, &snapshot));
             }
@@ -207,8 +243,13 @@ impl Host {
             epoch: register.epoch.0,
             member: Some(wire::member_to_wire(&register.member)),
         };
-        let mut client = GroupAgentServiceClient::new(peer.channel());
-        let answer = match client.register_member(request).await {
+        let life = register.member.incarnation;
+        let question = Question::Place(node.clone(), life, gn, pn, register.epoch, address);
+        let mut client = self.agents_at(&peer);
+        let Some(answer) = self.ask(question, client.register_member(request)).await else {
+            return;
+        };
+        let answer = match answer {
             Ok(answer) => answer.into_inner().position.map(|held| wire::read_position(&held)),
             Err(status) => Some(Err(status)),
         };
@@ -232,17 +273,16 @@ impl Host {
             pn: deregister.pn.0,
             node: deregister.node.to_string(),
         };
-        let said = GroupAgentServiceClient::new(peer.channel()).deregister_member(request).await;
+        let said = self.agents_at(&peer).deregister_member(request).await;
         if let Err(status) = said {
             debug!(group = deregister.gn.0, error = %status.message(), "good-bye not heard");
         }
     }
 
     async fn probe(&self, node: NodeName, peer: NodeName, address: Address, probe: u64) {
-        let Ok(channel) = self.peer(address.as_str()) else { return };
+        let Ok(at) = self.peer(address.as_str()) else { return };
         let request = v1::ProbeNodeRequest { node: peer.to_string() };
-        let mut client = OperatingAgentServiceClient::new(channel.channel());
-        if let Ok(answer) = client.probe_node(request).await {
+        if let Ok(answer) = self.agent_at(&at).probe_node(request).await {
             let incarnation = Incarnation(answer.into_inner().incarnation);
             self.with_agents(&node, |agents, now| {
                 agents.probe_answered(now, &peer, incarnation, probe);
@@ -256,27 +296,10 @@ impl Host {
             incarnation: incarnation.0,
             reporter: format!("group agents on {node}"),
         };
-        if let Err(status) = self.tic().report_node_failure(request).await {
+        let question = Question::Failure(node, failed.clone(), incarnation);
+        let asked = self.ask(question, self.tic().report_node_failure(request)).await;
+        if let Some(Err(status)) = asked {
             debug!(member = %failed, error = %status.message(), "failure not reported");
-        }
-    }
-
-    /// Pushes positions, all for one process in one call; what is lost is asked for by a report.
-    pub(crate) async fn push_positions(self) {
-        loop {
-            self.0.outbox_filled.notified().await;
-            let filled = std::mem::take(&mut *lock(&self.0.outbox));
-            for (address, positions) in filled {
-                let Ok(peer) = self.peer(&address) else { continue };
-                for part in positions.chunks(POSITIONS_PER_PUSH) {
-                    let request = v1::UpdatePositionsRequest { positions: part.to_vec() };
-                    let mut client = OperatingAgentServiceClient::new(peer.channel());
-                    if let Err(status) = client.update_positions(request).await {
-                        debug!(peer = %address, error = %status.message(), "positions not pushed");
-                        break;
-                    }
-                }
-            }
         }
     }
 }

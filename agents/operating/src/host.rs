@@ -4,7 +4,7 @@
 //! carried out after the lock is gone. The lock is never held over an await.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -17,13 +17,16 @@ use fabricast_groups::operating::{
 };
 use fabricast_proto::v1;
 use fabricast_rpc::{Peer, PeerError};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tracing::{info, warn};
 
 use crate::listeners::Listener;
+use crate::outbox::Outbox;
+use crate::questions::Questions;
+use crate::tic_wire;
 
 /// A compute node to be hosted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub(crate) enum Effect {
     Group(NodeName, GaOutput),
 }
 
-/// How a call of a process ended; a refusal keeps the TIC's own status.
+/// How a call of a process ended; a failure keeps the TIC's own status.
 pub(crate) type CallOutcome = Result<CallAnswer, Status>;
 
 #[derive(Debug)]
@@ -55,7 +58,7 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<NodeName, Hosted>,
     pub(crate) owners: BTreeMap<EndpointName, NodeName>,
     waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
-    refusals: BTreeMap<(NodeName, CallId), Status>,
+    last_said: BTreeMap<(NodeName, CallId), Status>, // by the TIC, to a call that is not through
 }
 
 /// Everything the tasks of this process share.
@@ -63,14 +66,15 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     peers: Mutex<BTreeMap<String, Peer>>,
-    /// Positions to be pushed, by address of the receiving process.
-    pub(crate) outbox: Mutex<BTreeMap<String, Vec<v1::Position>>>,
-    pub(crate) outbox_filled: Notify,
+    pub(crate) outbox: Mutex<Outbox>,
+    pub(crate) questions: Mutex<Questions>,
     pub(crate) listeners: Mutex<Vec<Listener>>,
     /// Packets dropped because a listener was too slow.
     pub(crate) dropped: AtomicU64,
     /// Messages to the fabric.
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
+    /// Whether the stream to the fabric is up.
+    pub(crate) attached: AtomicBool,
     pub(crate) tic: Peer,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
@@ -110,7 +114,8 @@ impl Host {
             state: Mutex::new(state),
             peers: Mutex::default(),
             outbox: Mutex::default(),
-            outbox_filled: Notify::new(),
+            questions: Mutex::default(),
+            attached: AtomicBool::new(false),
             listeners: Mutex::default(),
             dropped: AtomicU64::new(0),
             to_fabric: parts.to_fabric,
@@ -191,11 +196,17 @@ impl Host {
         Some(answer)
     }
 
-    /// Keeps the status of a refused call until the state machine has ended the call.
-    pub(crate) fn note_refusal(&self, node: &NodeName, id: CallId, status: Status) {
+    /// Keeps what the TIC said to a call, in case the call ends with that; `None` if it is through.
+    pub(crate) fn note(&self, node: &NodeName, id: CallId, said: Option<Status>) {
         let mut state = self.state();
-        if state.waiting.contains_key(&(node.clone(), id)) {
-            state.refusals.insert((node.clone(), id), status);
+        let key = (node.clone(), id);
+        match said {
+            Some(status) if state.waiting.contains_key(&key) => {
+                state.last_said.insert(key, status);
+            }
+            Some(_) | None => {
+                state.last_said.remove(&key);
+            }
         }
     }
 
@@ -268,10 +279,10 @@ impl Host {
                 }
                 OaOutput::Answered(id, answer) => {
                     let key = (node.clone(), id);
-                    let refusal = state.refusals.remove(&key);
+                    let said = state.last_said.remove(&key);
                     if let Some(tell) = state.waiting.remove(&key) {
                         // A caller that has gone away needs no answer.
-                        let _ = tell.send(refusal.map_or(Ok(answer), Err));
+                        let _ = tell.send(tic_wire::outcome(answer, said));
                     }
                 }
                 OaOutput::Ended(memberships) => {
@@ -328,6 +339,13 @@ pub(crate) mod tests {
     use fabricast_groups::names::Address;
 
     pub(crate) fn host() -> (Host, NodeName) {
+        let (host, node, _) = host_and_messages();
+        (host, node)
+    }
+
+    /// A host with one node, and what it sends to the fabric.
+    pub(crate) fn host_and_messages() -> (Host, NodeName, mpsc::Receiver<v1::AttachEndpointsRequest>)
+    {
         let second = Duration::from_secs(1);
         let node = NodeName::new("n0").unwrap();
         let identity = Identity {
@@ -337,7 +355,7 @@ pub(crate) mod tests {
         };
         let policy = Policy::Probe { timeout: second, attempts: 1 };
         let detector = DetectorConfig { report_timeout: second, policy };
-        let (to_fabric, _messages) = mpsc::channel(1);
+        let (to_fabric, messages) = mpsc::channel(1);
         let host = Host::new(Parts {
             nodes: vec![identity],
             operating_config: OaConfig {
@@ -352,7 +370,7 @@ pub(crate) mod tests {
             start_id: 1,
             to_fabric,
         });
-        (host, node)
+        (host, node, messages)
     }
 
     #[tokio::test]

@@ -9,6 +9,8 @@ mod effects;
 mod fabric;
 mod host;
 mod listeners;
+mod outbox;
+mod questions;
 mod reports;
 mod service;
 mod tic_wire;

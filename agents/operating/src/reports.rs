@@ -1,7 +1,8 @@
 //! Signs of life at fixed intervals: to the agents of the members' groups, and to the TIC.
 //!
 //! Their cost grows with the number of processes, not of groups: all nodes of this process speak
-//! to all nodes of another in one call.
+//! to all nodes of another in one call. Every address has its own call, so that a peer that does
+//! not answer holds up only its own reports; while one is out the next is left out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,31 +12,37 @@ use fabricast_groups::ids::{Gn, Incarnation, Pn};
 use fabricast_groups::message::OaReportReply;
 use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
-use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
-use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
+use tonic::Status;
 use tracing::debug;
 
 use crate::host::Host;
+use crate::questions::Question;
 
 /// Memberships in one report, so that it stays far below the message limit.
 const MEMBERSHIPS_PER_REPORT: usize = 20_000;
 /// Nodes in one report to the TIC.
 const NODES_PER_REPORT: usize = 5_000;
 
+/// A report is given up after two intervals, the next one says more, but not sooner than this.
+const LEAST_DEADLINE: Duration = Duration::from_secs(1);
+
 impl Host {
     /// Reports again and again.
     pub(crate) async fn report_forever(self, interval: Duration) {
+        let deadline = (interval * 2).max(LEAST_DEADLINE);
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // Both at once: neither may hold up the other's sign of life.
-            tokio::join!(self.report_to_agents(), self.report_to_tic());
+            self.report_to_agents(deadline);
+            self.spawn(|host| async move {
+                host.ask(Question::Status, host.report_to_tic(deadline)).await;
+            });
         }
     }
 
-    async fn report_to_agents(&self) {
+    fn report_to_agents(&self, deadline: Duration) {
         let mut by_address: BTreeMap<String, Vec<v1::OperatingAgentStatus>> = BTreeMap::new();
         for node in self.nodes() {
             for (agent, address, report) in
@@ -45,24 +52,38 @@ impl Host {
                 by_address.entry(address.to_string()).or_default().push(status);
             }
         }
-        let mut calls = tokio::task::JoinSet::new();
         for (address, statuses) in by_address {
-            let host = self.clone();
-            calls.spawn(async move { host.report_to(address, statuses).await });
+            self.send_report(address, statuses, deadline);
         }
-        calls.join_all().await;
     }
 
-    async fn report_to(&self, address: String, statuses: Vec<v1::OperatingAgentStatus>) {
-        let Ok(peer) = self.peer(&address) else { return };
+    fn send_report(
+        &self,
+        address: String,
+        statuses: Vec<v1::OperatingAgentStatus>,
+        deadline: Duration,
+    ) {
+        self.spawn(|host| async move {
+            let question = Question::Report(address.clone());
+            host.ask(question, host.report_to(&address, statuses, deadline)).await;
+        });
+    }
+
+    async fn report_to(
+        &self,
+        address: &str,
+        statuses: Vec<v1::OperatingAgentStatus>,
+        deadline: Duration,
+    ) {
+        let Ok(peer) = self.peer(address) else { return };
         for statuses in parts(statuses) {
             let pairs: Vec<(String, String)> = statuses
                 .iter()
                 .map(|status| (status.node.clone(), status.agent_node.clone()))
                 .collect();
             let request = v1::ReportOperatingAgentsRequest { statuses };
-            let mut client = GroupAgentServiceClient::new(peer.channel());
-            match client.report_operating_agents(request).await {
+            let mut client = self.agents_at(&peer);
+            match in_time(deadline, client.report_operating_agents(request)).await {
                 Ok(answer) => self.take_replies(pairs, answer.into_inner()),
                 Err(status) => {
                     debug!(peer = %address, error = %status.message(), "report not taken");
@@ -102,7 +123,7 @@ impl Host {
         }
     }
 
-    async fn report_to_tic(&self) {
+    async fn report_to_tic(&self, deadline: Duration) {
         let status = |node: NodeName| {
             self.look_at_agents(&node, |agents| v1::GroupAgentStatus {
                 node: node.to_string(),
@@ -114,8 +135,7 @@ impl Host {
             self.nodes().into_iter().filter_map(status).collect();
         for part in statuses.chunks(NODES_PER_REPORT) {
             let request = v1::ReportGroupAgentsRequest { statuses: part.to_vec() };
-            let mut client = TicServiceClient::new(self.0.tic.channel());
-            match client.report_group_agents(request).await {
+            match in_time(deadline, self.tic().report_group_agents(request)).await {
                 Ok(answer) => {
                     for (status, verdict) in part.iter().zip(answer.into_inner().verdicts) {
                         self.take_verdict(status.incarnation, &verdict);
@@ -144,6 +164,13 @@ impl Host {
     }
 }
 
+async fn in_time<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    timeout(deadline, call).await.unwrap_or_else(|_| Err(Status::deadline_exceeded("too late")))
+}
+
 /// Cuts reports into parts of bounded size.
 fn parts(statuses: Vec<v1::OperatingAgentStatus>) -> Vec<Vec<v1::OperatingAgentStatus>> {
     let mut parts = vec![Vec::new()];
@@ -162,6 +189,10 @@ fn parts(statuses: Vec<v1::OperatingAgentStatus>) -> Vec<Vec<v1::OperatingAgentS
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::lock;
+    use crate::host::tests::host;
+    use std::collections::BTreeSet;
+    use tokio::net::TcpListener;
 
     #[test]
     fn reports_are_cut_before_they_grow_too_large() {
@@ -171,5 +202,28 @@ mod tests {
         };
         let cut = parts(vec![status(15_000), status(4_000), status(2_000), status(30_000)]);
         assert_eq!(cut.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_answer_holds_up_only_its_own_reports() {
+        let (host, _) = host();
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let report = |to: &TcpListener| {
+            let address = to.local_addr().unwrap().to_string();
+            host.send_report(address.clone(), Vec::new(), Duration::from_secs(60));
+            Question::Report(address)
+        };
+        let first = report(&silent);
+        let _held = silent.accept().await.unwrap();
+        assert_eq!(report(&silent), first);
+        let second = report(&other);
+        let _told = other.accept().await.unwrap();
+        let out = lock(&host.0.questions).clone();
+        assert!(out.into_iter().eq([first, second].into_iter().collect::<BTreeSet<_>>()));
+        host.0.stop.cancel();
+        host.0.tasks.close();
+        host.0.tasks.wait().await;
+        assert!(lock(&host.0.questions).is_empty());
     }
 }

@@ -5,10 +5,13 @@ use fabricast_groups::Refusal;
 use fabricast_groups::command::{Join, Joined, Leave, RegisterNode};
 use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::operating::{CallAnswer, CallError};
 use fabricast_groups::record::{NodeRecord, NodeState};
 use fabricast_proto::v1;
 use fabricast_rpc::{Reason, reason_of};
 use tonic::Status;
+
+use crate::host::CallOutcome;
 
 pub(crate) fn register_request(node: &RegisterNode) -> v1::RegisterNodeRequest {
     let wire = v1::Node {
@@ -103,6 +106,28 @@ pub(crate) fn verdict(node: &NodeName, status: &Status) -> Verdict {
     }
 }
 
+/// How a call ends for the process that made it.
+///
+/// - `said`: the status that the TIC answered it with last.
+pub(crate) fn outcome(answer: CallAnswer, said: Option<Status>) -> CallOutcome {
+    match (&answer, said) {
+        (CallAnswer::Failed(CallError::Refused(_) | CallError::TimedOut), Some(said))
+            if reason_of(&said).is_some() =>
+        {
+            Err(said)
+        }
+        // What the transport says has no reason of ours.
+        (CallAnswer::Failed(CallError::TimedOut), Some(said)) => {
+            let text = format!(
+                "no answer in time from the TIC, last: {}; ask again with the same request_id",
+                said.message()
+            );
+            Err(Reason::PeerUnavailable.status(text, &[]))
+        }
+        _ => Ok(answer),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +161,24 @@ mod tests {
     fn an_answer_without_a_member_is_an_error_and_no_panic() {
         let status = joined(&v1::JoinGroupResponse::default()).unwrap_err();
         assert_eq!(reason_of(&status).as_deref(), Some("FIELD_MISSING"));
+    }
+
+    #[test]
+    fn a_call_that_fails_says_what_the_tic_said_last() {
+        let late = || CallAnswer::Failed(CallError::TimedOut);
+        let why = |said| {
+            let status = outcome(late(), Some(said)).unwrap_err();
+            (reason_of(&status).unwrap_or_default(), status.message().to_owned())
+        };
+        let not_clean = Reason::MgidNotClean.status("mgid 7 is not clean", &[]);
+        assert_eq!(why(not_clean.clone()), ("MGID_NOT_CLEAN".into(), "mgid 7 is not clean".into()));
+        let (reason, text) = why(Status::unavailable("connection refused"));
+        assert_eq!(reason, "PEER_UNAVAILABLE");
+        assert!(text.contains("last: connection refused"), "{text}");
+        assert_eq!(outcome(late(), None).unwrap(), late());
+        assert_eq!(outcome(CallAnswer::Left, Some(not_clean.clone())).unwrap(), CallAnswer::Left);
+        let node = NodeName::new("n").unwrap();
+        let stopped = CallAnswer::Failed(CallError::Stopped { node });
+        assert_eq!(outcome(stopped.clone(), Some(not_clean)).unwrap(), stopped);
     }
 }
