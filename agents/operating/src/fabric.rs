@@ -1,9 +1,15 @@
 //! The stream to the fabric: endpoints attached, packets out, packets in.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
-use fabricast_rpc::{Backoff, Peer};
+use fabricast_rpc::{Backoff, Peer, Reason};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -13,6 +19,10 @@ use crate::host::Host;
 
 /// Messages on their way to the fabric.
 const QUEUE: usize = 1024;
+/// Delays before an endpoint is attached again that the fabric holds for another connection: that
+/// of a process that is gone ends only when the fabric notices.
+const ATTACH_AGAIN: Backoff =
+    Backoff { first: Duration::from_millis(50), most: Duration::from_secs(2) };
 
 impl Host {
     /// Keeps the endpoints attached for as long as the process runs.
@@ -29,6 +39,7 @@ impl Host {
                     warn!(peer = fabric.address(), error = %status.message(), "fabric not attached");
                 }
             }
+            self.0.attached.store(false, Ordering::Relaxed);
             // What was to be sent while nobody listened is lost, as on a wire.
             while messages.try_recv().is_ok() {}
             tokio::time::sleep(backoff.next_delay()).await;
@@ -50,22 +61,59 @@ impl Host {
         let answer = client.attach_endpoints(ReceiverStream::new(stream)).await?;
         let mut arriving = answer.into_inner();
         *backoff = Backoff::default();
+        self.0.attached.store(true, Ordering::Relaxed);
+        let mut plugs = Plugs::default();
         loop {
+            // What arrives is taken even while the fabric takes nothing, or both wait forever.
+            let leaving = async {
+                let room = out.reserve().await.ok()?;
+                Some((messages.recv().await?, room))
+            };
             tokio::select! {
                 arrived = arriving.next() => match arrived {
-                    Some(message) => self.arrived(message?),
-                    None => return Ok(()),
-                },
-                message = messages.recv() => match message {
                     Some(message) => {
-                        if out.send(message).await.is_err() {
-                            return Ok(());
-                        }
+                        let message = message?;
+                        plugs.answered(&message);
+                        self.arrived(message);
                     }
                     None => return Ok(()),
                 },
+                leaving = leaving => match leaving {
+                    Some((message, room)) => {
+                        plugs.told(&message);
+                        room.send(message);
+                    }
+                    None => return Ok(()),
+                },
+                () = plugs.due() => {
+                    let attach = plugs.again(self.live_endpoints());
+                    let again = v1::AttachEndpointsRequest { attach, ..Default::default() };
+                    if matches!(out.try_send(again), Err(TrySendError::Full(_))) {
+                        plugs.refused();
+                    }
+                },
             }
         }
+    }
+
+    /// Sends packets to the fabric; those in a queue when the stream ends are lost, as on a wire.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE / FABRIC_UNAVAILABLE` without a stream, `RESOURCE_EXHAUSTED / LIMIT_REACHED`
+    /// if the queue is full.
+    pub(crate) fn send_packets(&self, packets: Vec<v1::EndpointPacket>) -> Result<(), Status> {
+        let cut = || Reason::FabricUnavailable.status("no connection to the fabric", &[]);
+        if !self.0.attached.load(Ordering::Relaxed) {
+            return Err(cut());
+        }
+        let message = v1::AttachEndpointsRequest { packets, ..Default::default() };
+        self.0.to_fabric.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                Reason::LimitReached.status("too many packets wait for the fabric", &[])
+            }
+            TrySendError::Closed(_) => cut(),
+        })
     }
 
     fn arrived(&self, message: v1::AttachEndpointsResponse) {
@@ -80,5 +128,112 @@ impl Host {
             }
         }
         self.publish(packets);
+    }
+}
+
+/// What one stream has attached, and when to try again what was refused.
+#[derive(Debug)]
+struct Plugs {
+    attached: BTreeSet<String>,
+    again_at: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Default for Plugs {
+    fn default() -> Self {
+        Self { attached: BTreeSet::new(), again_at: None, backoff: ATTACH_AGAIN }
+    }
+}
+
+impl Plugs {
+    /// Notes what goes out: an endpoint plugged or pulled is not attached until it is confirmed.
+    fn told(&mut self, message: &v1::AttachEndpointsRequest) {
+        for endpoint in message.attach.iter().chain(&message.detach) {
+            self.attached.remove(endpoint);
+        }
+    }
+
+    fn answered(&mut self, message: &v1::AttachEndpointsResponse) {
+        self.attached.extend(message.attached.iter().cloned());
+        let held = Reason::EndpointAttached.text();
+        if message.refusals.iter().any(|line| line.split(':').next() == Some(held)) {
+            self.refused();
+        }
+    }
+
+    fn refused(&mut self) {
+        if self.again_at.is_none() {
+            self.again_at = Some(Instant::now() + self.backoff.next_delay());
+        }
+    }
+
+    /// Waits until something refused is to be tried again.
+    async fn due(&self) {
+        match self.again_at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what is to be attached again.
+    fn again(&mut self, live: Vec<String>) -> Vec<String> {
+        self.again_at = None;
+        let missing: Vec<String> =
+            live.into_iter().filter(|endpoint| !self.attached.contains(endpoint)).collect();
+        if missing.is_empty() {
+            self.backoff = ATTACH_AGAIN;
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host_and_messages;
+    use fabricast_rpc::reason_of;
+
+    fn answer(attached: &[&str], refusals: &[&str]) -> v1::AttachEndpointsResponse {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        v1::AttachEndpointsResponse {
+            attached: owned(attached),
+            refusals: owned(refusals),
+            ..Default::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_another_connection_holds_is_attached_again_until_it_works() {
+        let mut plugs = Plugs::default();
+        let live = || vec!["h0".to_owned(), "h1".to_owned()];
+        let refusal = "ENDPOINT_ATTACHED: endpoint 'h1' is attached by another process";
+        plugs.answered(&answer(&["h0"], &[refusal]));
+        for _ in 0..10 {
+            plugs.due().await;
+            assert_eq!(plugs.again(live()), ["h1"]);
+            assert_eq!(plugs.again_at, None, "one attempt at a time");
+            plugs.answered(&answer(&[], &[refusal]));
+        }
+        assert!(plugs.again_at.is_some_and(|at| at <= Instant::now() + ATTACH_AGAIN.most));
+        plugs.due().await;
+        plugs.answered(&answer(&["h1"], &[]));
+        assert!(plugs.again(live()).is_empty());
+        plugs.answered(&answer(&[], &["UNKNOWN_ENDPOINT: no endpoint 'h7' in the fabric"]));
+        assert_eq!(plugs.again_at, None, "that will not get better");
+    }
+
+    #[tokio::test]
+    async fn packets_are_refused_without_a_stream_and_when_too_many_wait() {
+        let (host, _, mut messages) = host_and_messages();
+        let why = |sent: Result<(), Status>| reason_of(&sent.unwrap_err()).unwrap_or_default();
+        let packets = || vec![v1::EndpointPacket::default()];
+        assert_eq!(why(host.send_packets(packets())), "FABRIC_UNAVAILABLE");
+        assert!(messages.try_recv().is_err(), "nothing was sent");
+        host.0.attached.store(true, Ordering::Relaxed);
+        host.send_packets(packets()).unwrap();
+        assert_eq!(why(host.send_packets(packets())), "LIMIT_REACHED");
+        assert_eq!(messages.try_recv().unwrap().packets, packets());
+        drop(messages);
+        assert_eq!(why(host.send_packets(packets())), "FABRIC_UNAVAILABLE");
     }
 }

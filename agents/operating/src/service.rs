@@ -5,7 +5,6 @@ use fabricast_groups::command::GroupSpec;
 use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
 use fabricast_groups::operating::{CallAnswer, CallError, JoinCall, LeaveCall, Membership, Phase};
 use fabricast_proto::v1;
-use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentService;
 use fabricast_routing::Mgid;
 use fabricast_rpc::{Reason, request_id};
@@ -178,7 +177,7 @@ impl OperatingAgentService for OperatingAgentServer {
         let peer = self.host.peer(held.agent_address.as_str()).map_err(|_| unreachable())?;
         let query =
             v1::QueryGroupRequest { agent_node: held.agent.to_string(), gn: held.member.gn.0 };
-        let answer = GroupAgentServiceClient::new(peer.channel()).query_group(query).await?;
+        let answer = self.host.agents_at(&peer).query_group(query).await?;
         let v1::QueryGroupResponse { group, positions } = answer.into_inner();
         Ok(Response::new(v1::OperatingAgentServiceQueryGroupResponse { group, positions }))
     }
@@ -227,13 +226,7 @@ impl OperatingAgentService for OperatingAgentServer {
             payload: request.payload.clone(),
         };
         let packets = vec![v1::EndpointPacket { endpoint: endpoint.clone(), packet: Some(packet) }];
-        let message = v1::AttachEndpointsRequest { packets, ..Default::default() };
-        self.host
-            .0
-            .to_fabric
-            .send(message)
-            .await
-            .map_err(|_| Reason::FabricUnavailable.status("no connection to the fabric", &[]))?;
+        self.host.send_packets(packets)?;
         // The fabric sends nothing back to the port that a packet came from; processes that share
         // the sender's endpoint are served here.
         let sender = Some((held.member.gn, held.member.pn));
