@@ -35,8 +35,8 @@ const TICK: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(250);
 /// A process's call fails after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes that go unanswered before a node counts as failed.
-const PROBES: u32 = 1;
+/// Probes that go unanswered before a node counts as failed: one lost message expels nobody.
+const PROBES: u32 = 2;
 /// Calls of processes of one node at one time.
 const CALLS_PER_NODE: usize = 1024;
 
