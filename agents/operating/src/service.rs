@@ -270,8 +270,9 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::UpdatePositionsRequest>,
     ) -> Result<Response<v1::UpdatePositionsResponse>, Status> {
-        for position in request.into_inner().positions {
-            let update = wire::read_position(&position)?;
+        let positions = request.into_inner().positions;
+        let updates = positions.iter().map(wire::read_position);
+        for update in updates.collect::<Result<Vec<_>, _>>()? {
             let node = update.node.clone();
             // A refused position asks for what it needs itself; the sender learns by the reports.
             let _ = self.host.input(&node, |agent, now| agent.position(now, &update).is_ok());
@@ -353,5 +354,39 @@ impl<T> tokio_stream::Stream for ReceiverStreamOf<T> {
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Self::Item>> {
         std::pin::Pin::new(&mut self.0).poll_next(context).map(|next| next.map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host;
+    use fabricast_groups::ids::Incarnation;
+    use fabricast_groups::record::{NodeRecord, NodeState};
+
+    #[tokio::test]
+    async fn of_a_push_with_a_bad_position_nothing_is_taken() {
+        let (host, name) = host();
+        let record = host.look(&name, |agent| NodeRecord {
+            name: name.clone(),
+            address: agent.identity().address.clone(),
+            endpoints: agent.identity().endpoints.clone(),
+            incarnation: Incarnation(1),
+            start_id: 1,
+            state: NodeState::Up,
+        });
+        host.input(&name, |agent, now| agent.registered(now, Ok(record.unwrap())));
+        let good = v1::Position { gn: 1, node: name.to_string(), ..Default::default() };
+        let push = |positions| {
+            let server = OperatingAgentServer { host: host.clone() };
+            async move { server.update_positions(Request::new(positions)).await }
+        };
+        let both = vec![good.clone(), v1::Position::default()];
+        let refused = push(v1::UpdatePositionsRequest { positions: both }).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        let waits = || host.look(&name, |agent| agent.next_deadline()).flatten();
+        assert_eq!(waits(), None, "no group was asked about");
+        push(v1::UpdatePositionsRequest { positions: vec![good] }).await.unwrap();
+        assert!(waits().is_some());
     }
 }
