@@ -76,7 +76,7 @@ reasons! {
     MembershipEnded => FailedPrecondition / "MEMBERSHIP_ENDED",
     /// The request id was used for another request.
     RequestIdReused => InvalidArgument / "REQUEST_ID_REUSED",
-    /// The group exists with another MGID or other flags.
+    /// The group exists with another MGID. Flags of a join are for a new group and not compared.
     GroupDiffers => AlreadyExists / "GROUP_DIFFERS",
     /// The MGID is outside the fabric's space.
     MgidOutOfRange => InvalidArgument / "MGID_OUT_OF_RANGE",

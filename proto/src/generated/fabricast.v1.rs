@@ -804,7 +804,8 @@ pub mod fabric_service_client {
             self
         }
         /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the stream ends.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_ATTACHED.
+        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT, ENDPOINT_ATTACHED, FIELD_MISSING,
+        /// COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
         pub async fn attach_endpoints(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -834,7 +835,8 @@ pub mod fabric_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
         pub async fn inject_packet(
             &mut self,
             request: impl tonic::IntoRequest<super::InjectPacketRequest>,
@@ -860,7 +862,7 @@ pub mod fabric_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Breaks a part of the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn fail_element(
             &mut self,
             request: impl tonic::IntoRequest<super::FailElementRequest>,
@@ -886,7 +888,7 @@ pub mod fabric_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Mends a part of the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn heal_element(
             &mut self,
             request: impl tonic::IntoRequest<super::HealElementRequest>,
@@ -996,7 +998,8 @@ pub mod fabric_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes switch tables; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN or BAD_ENTRY.
         pub async fn write_switch_tables(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteSwitchTablesRequest>,
@@ -1073,7 +1076,8 @@ pub mod fabric_service_server {
             + std::marker::Send
             + 'static;
         /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the stream ends.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_ATTACHED.
+        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT, ENDPOINT_ATTACHED, FIELD_MISSING,
+        /// COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
         async fn attach_endpoints(
             &self,
             request: tonic::Request<tonic::Streaming<super::AttachEndpointsRequest>>,
@@ -1082,7 +1086,8 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
         async fn inject_packet(
             &self,
             request: tonic::Request<super::InjectPacketRequest>,
@@ -1091,7 +1096,7 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Breaks a part of the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / FIELD_MISSING.
         async fn fail_element(
             &self,
             request: tonic::Request<super::FailElementRequest>,
@@ -1100,7 +1105,7 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Mends a part of the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / FIELD_MISSING.
         async fn heal_element(
             &self,
             request: tonic::Request<super::HealElementRequest>,
@@ -1154,7 +1159,8 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Writes switch tables; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN or BAD_ENTRY.
         async fn write_switch_tables(
             &self,
             request: tonic::Request<super::WriteSwitchTablesRequest>,
@@ -1740,7 +1746,8 @@ pub struct Group {
     /// Immutable. Kept when its last member leaves.
     #[prost(bool, tag = "10")]
     pub persistent: bool,
-    /// Immutable. Never merged with another group; served on the unicast tree where entries run out.
+    /// Immutable. Never merged with another group; where entries run out it gets no hardware route, and senders are refused with
+    /// FAILED_PRECONDITION / NOT_ROUTED.
     #[prost(bool, tag = "11")]
     pub exclusive: bool,
     /// Output only. What the route service last reported; absent until then.
@@ -1808,7 +1815,8 @@ pub enum RouteState {
     Unspecified = 0,
     /// The switches hold the group's tree.
     Routed = 1,
-    /// The group is served on the unicast tree only.
+    /// There is no hardware route; the route says why. Senders are refused with FAILED_PRECONDITION / NOT_ROUTED: the unicast
+    /// tree that could serve the group carries no data yet.
     UnicastOnly = 2,
 }
 impl RouteState {
@@ -2113,7 +2121,8 @@ pub mod group_agent_service_client {
             self
         }
         /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn register_member(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterMemberRequest>,
@@ -2141,7 +2150,7 @@ pub mod group_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// A member that the TIC has taken out says good-bye.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn deregister_member(
             &mut self,
             request: impl tonic::IntoRequest<super::DeregisterMemberRequest>,
@@ -2169,7 +2178,7 @@ pub mod group_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Reports that operating agents are alive, all nodes of one process and all groups at once.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn report_operating_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportOperatingAgentsRequest>,
@@ -2200,7 +2209,7 @@ pub mod group_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Answers a group as its agent knows it.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn query_group(
             &mut self,
             request: impl tonic::IntoRequest<super::QueryGroupRequest>,
@@ -2226,7 +2235,7 @@ pub mod group_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn notify_groups(
             &mut self,
             request: impl tonic::IntoRequest<super::NotifyGroupsRequest>,
@@ -2269,7 +2278,8 @@ pub mod group_agent_service_server {
     #[async_trait]
     pub trait GroupAgentService: std::marker::Send + std::marker::Sync + 'static {
         /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING.
         async fn register_member(
             &self,
             request: tonic::Request<super::RegisterMemberRequest>,
@@ -2278,7 +2288,7 @@ pub mod group_agent_service_server {
             tonic::Status,
         >;
         /// A member that the TIC has taken out says good-bye.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
         async fn deregister_member(
             &self,
             request: tonic::Request<super::DeregisterMemberRequest>,
@@ -2287,7 +2297,7 @@ pub mod group_agent_service_server {
             tonic::Status,
         >;
         /// Reports that operating agents are alive, all nodes of one process and all groups at once.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn report_operating_agents(
             &self,
             request: tonic::Request<super::ReportOperatingAgentsRequest>,
@@ -2296,7 +2306,7 @@ pub mod group_agent_service_server {
             tonic::Status,
         >;
         /// Answers a group as its agent knows it.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         async fn query_group(
             &self,
             request: tonic::Request<super::QueryGroupRequest>,
@@ -2305,7 +2315,7 @@ pub mod group_agent_service_server {
             tonic::Status,
         >;
         /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         async fn notify_groups(
             &self,
             request: tonic::Request<super::NotifyGroupsRequest>,
@@ -2767,10 +2777,10 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// Optional. MGID for a new group.
     #[prost(uint32, optional, tag = "5")]
     pub mgid: ::core::option::Option<u32>,
-    /// Optional. Keep a new group when its last member leaves.
+    /// Optional. Keep a new group when its last member leaves; not looked at if the group exists.
     #[prost(bool, tag = "6")]
     pub persistent: bool,
-    /// Optional. Never merge a new group with others.
+    /// Optional. Never merge a new group with others; not looked at if the group exists.
     #[prost(bool, tag = "7")]
     pub exclusive: bool,
     /// Optional. Makes a retry of the caller safe; left out, one is made up.
@@ -2962,6 +2972,8 @@ pub mod operating_agent_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Operating agents: what the processes of a node talk to. One server hosts the agents of many nodes.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait for others with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
     #[derive(Debug, Clone)]
     pub struct OperatingAgentServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3043,7 +3055,8 @@ pub mod operating_agent_service_client {
             self
         }
         /// Joins a local process to a group, through the TIC and the group agent.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, and those of TicService.JoinGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// and those of TicService.JoinGroup.
         pub async fn join_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -3073,7 +3086,8 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Takes a local process out of a group.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// and those of TicService.LeaveGroup.
         pub async fn leave_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -3103,7 +3117,8 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Answers a group as its agent knows it (process to OA to GA and back).
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of GroupAgentService.QueryGroup.
         pub async fn query_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -3133,7 +3148,7 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Lists the memberships of a node, or of all nodes of this server.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn list_memberships(
             &mut self,
             request: impl tonic::IntoRequest<super::ListMembershipsRequest>,
@@ -3164,7 +3179,8 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Sends one multicast packet from a local member through the fabric.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn send_packet(
             &mut self,
             request: impl tonic::IntoRequest<super::SendPacketRequest>,
@@ -3192,7 +3208,7 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Streams the packets that arrive for local members.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn receive_packets(
             &mut self,
             request: impl tonic::IntoRequest<super::ReceivePacketsRequest>,
@@ -3223,7 +3239,7 @@ pub mod operating_agent_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Is the node alive? Asked before a node is expelled.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn probe_node(
             &mut self,
             request: impl tonic::IntoRequest<super::ProbeNodeRequest>,
@@ -3251,7 +3267,7 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// A group agent pushes new positions; older epochs and versions are ignored.
-        /// Errors: none of its own.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         pub async fn update_positions(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdatePositionsRequest>,
@@ -3313,7 +3329,7 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Stops a hosted node as if it had lost power: it neither reports nor answers nor receives.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn stop_node(
             &mut self,
             request: impl tonic::IntoRequest<super::StopNodeRequest>,
@@ -3341,7 +3357,7 @@ pub mod operating_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Starts a stopped node again, with no memberships and a new incarnation.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn start_node(
             &mut self,
             request: impl tonic::IntoRequest<super::StartNodeRequest>,
@@ -3384,7 +3400,8 @@ pub mod operating_agent_service_server {
     #[async_trait]
     pub trait OperatingAgentService: std::marker::Send + std::marker::Sync + 'static {
         /// Joins a local process to a group, through the TIC and the group agent.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, and those of TicService.JoinGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// and those of TicService.JoinGroup.
         async fn join_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceJoinGroupRequest>,
@@ -3393,7 +3410,8 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Takes a local process out of a group.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// and those of TicService.LeaveGroup.
         async fn leave_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceLeaveGroupRequest>,
@@ -3402,7 +3420,8 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Answers a group as its agent knows it (process to OA to GA and back).
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of GroupAgentService.QueryGroup.
         async fn query_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceQueryGroupRequest>,
@@ -3411,7 +3430,7 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Lists the memberships of a node, or of all nodes of this server.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         async fn list_memberships(
             &self,
             request: tonic::Request<super::ListMembershipsRequest>,
@@ -3420,7 +3439,8 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Sends one multicast packet from a local member through the fabric.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn send_packet(
             &self,
             request: tonic::Request<super::SendPacketRequest>,
@@ -3435,7 +3455,7 @@ pub mod operating_agent_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the packets that arrive for local members.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn receive_packets(
             &self,
             request: tonic::Request<super::ReceivePacketsRequest>,
@@ -3444,7 +3464,7 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Is the node alive? Asked before a node is expelled.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID.
         async fn probe_node(
             &self,
             request: tonic::Request<super::ProbeNodeRequest>,
@@ -3453,7 +3473,7 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// A group agent pushes new positions; older epochs and versions are ignored.
-        /// Errors: none of its own.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         async fn update_positions(
             &self,
             request: tonic::Request<super::UpdatePositionsRequest>,
@@ -3471,7 +3491,7 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Stops a hosted node as if it had lost power: it neither reports nor answers nor receives.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         async fn stop_node(
             &self,
             request: tonic::Request<super::StopNodeRequest>,
@@ -3480,7 +3500,7 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Starts a stopped node again, with no memberships and a new incarnation.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         async fn start_node(
             &self,
             request: tonic::Request<super::StartNodeRequest>,
@@ -3490,6 +3510,8 @@ pub mod operating_agent_service_server {
         >;
     }
     /// Operating agents: what the processes of a node talk to. One server hosts the agents of many nodes.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait for others with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
     #[derive(Debug)]
     pub struct OperatingAgentServiceServer<T> {
         inner: Arc<T>,
@@ -4156,7 +4178,7 @@ pub struct GetRouteStatusResponse {
     /// Groups with a hardware route.
     #[prost(uint32, tag = "5")]
     pub routed_groups: u32,
-    /// Groups on the unicast tree only.
+    /// Groups without a hardware route; nothing can be sent in them.
     #[prost(uint32, tag = "6")]
     pub unicast_only_groups: u32,
     /// Virtual groups.
@@ -4278,6 +4300,7 @@ pub mod route_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Route service: computes trees, programs switches.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -4445,6 +4468,7 @@ pub mod route_service_server {
         >;
     }
     /// Route service: computes trees, programs switches.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -4858,7 +4882,8 @@ pub mod switch_agent_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         pub async fn write_tables(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteTablesRequest>,
@@ -4886,7 +4911,7 @@ pub mod switch_agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Lists the ports of one switch with state and counters.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE.
         pub async fn list_ports(
             &mut self,
             request: impl tonic::IntoRequest<super::ListPortsRequest>,
@@ -4948,7 +4973,8 @@ pub mod switch_agent_service_server {
             request: tonic::Request<super::ReadTablesRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadTablesStream>, tonic::Status>;
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         async fn write_tables(
             &self,
             request: tonic::Request<super::WriteTablesRequest>,
@@ -4957,7 +4983,7 @@ pub mod switch_agent_service_server {
             tonic::Status,
         >;
         /// Lists the ports of one switch with state and counters.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE.
         async fn list_ports(
             &self,
             request: tonic::Request<super::ListPortsRequest>,
@@ -5308,10 +5334,10 @@ pub struct JoinGroupRequest {
     /// Optional. MGID for a new group; left out, the TIC chooses. Must match if the group exists.
     #[prost(uint32, optional, tag = "7")]
     pub mgid: ::core::option::Option<u32>,
-    /// Optional. Keep a new group when its last member leaves.
+    /// Optional. Keep a new group when its last member leaves; not looked at if the group exists.
     #[prost(bool, tag = "8")]
     pub persistent: bool,
-    /// Optional. Never merge a new group with others.
+    /// Optional. Never merge a new group with others; not looked at if the group exists.
     #[prost(bool, tag = "9")]
     pub exclusive: bool,
 }
@@ -5676,6 +5702,9 @@ pub mod tic_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Topology information center: owns the groups, their members, the nodes and the topology.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -5757,7 +5786,7 @@ pub mod tic_service_client {
             self
         }
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
         pub async fn register_node(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterNodeRequest>,
@@ -5783,7 +5812,9 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / MGID_IN_USE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn join_group(
             &mut self,
             request: impl tonic::IntoRequest<super::JoinGroupRequest>,
@@ -5809,7 +5840,8 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn leave_group(
             &mut self,
             request: impl tonic::IntoRequest<super::LeaveGroupRequest>,
@@ -5835,7 +5867,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn delete_group(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteGroupRequest>,
@@ -5861,7 +5893,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Answers one group with its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn get_group(
             &mut self,
             request: impl tonic::IntoRequest<super::GetGroupRequest>,
@@ -5939,7 +5971,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Network management says that a node has failed: it is expelled at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn report_node_failure(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportNodeFailureRequest>,
@@ -5965,7 +5997,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn report_group_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportGroupAgentsRequest>,
@@ -5991,7 +6023,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn report_failed_elements(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportFailedElementsRequest>,
@@ -6019,7 +6051,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Streams the current records, then every change.
-        /// Errors: none of its own; the stream ends with UNAVAILABLE when the reader is too slow: start again.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
         pub async fn watch_directory(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchDirectoryRequest>,
@@ -6097,7 +6129,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         pub async fn report_routes(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportRoutesRequest>,
@@ -6138,7 +6170,7 @@ pub mod tic_service_server {
     #[async_trait]
     pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
         async fn register_node(
             &self,
             request: tonic::Request<super::RegisterNodeRequest>,
@@ -6147,7 +6179,9 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / MGID_IN_USE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn join_group(
             &self,
             request: tonic::Request<super::JoinGroupRequest>,
@@ -6156,7 +6190,8 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn leave_group(
             &self,
             request: tonic::Request<super::LeaveGroupRequest>,
@@ -6165,7 +6200,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn delete_group(
             &self,
             request: tonic::Request<super::DeleteGroupRequest>,
@@ -6174,7 +6209,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Answers one group with its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
         async fn get_group(
             &self,
             request: tonic::Request<super::GetGroupRequest>,
@@ -6201,7 +6236,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Network management says that a node has failed: it is expelled at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
         async fn report_node_failure(
             &self,
             request: tonic::Request<super::ReportNodeFailureRequest>,
@@ -6210,7 +6245,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn report_group_agents(
             &self,
             request: tonic::Request<super::ReportGroupAgentsRequest>,
@@ -6219,7 +6254,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn report_failed_elements(
             &self,
             request: tonic::Request<super::ReportFailedElementsRequest>,
@@ -6234,7 +6269,7 @@ pub mod tic_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the current records, then every change.
-        /// Errors: none of its own; the stream ends with UNAVAILABLE when the reader is too slow: start again.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
         async fn watch_directory(
             &self,
             request: tonic::Request<super::WatchDirectoryRequest>,
@@ -6270,7 +6305,7 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
         async fn report_routes(
             &self,
             request: tonic::Request<super::ReportRoutesRequest>,
@@ -6280,6 +6315,9 @@ pub mod tic_service_server {
         >;
     }
     /// Topology information center: owns the groups, their members, the nodes and the topology.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,

@@ -184,3 +184,14 @@ async fn the_services_may_be_served_at_one_more_address() {
     serving.await.unwrap().unwrap();
     running.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn flags_are_for_a_new_group_and_not_looked_at_later() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    tic.join("g", 0, "p").await;
+    let mut other = join("g", 0, "q");
+    (other.persistent, other.exclusive) = (true, true);
+    let group = tic.client.clone().join_group(other).await.unwrap().into_inner().group.unwrap();
+    assert_eq!((group.persistent, group.exclusive, group.member_count), (false, false, 2));
+}
