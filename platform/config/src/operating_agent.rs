@@ -26,7 +26,7 @@ pub struct OperatingAgentConfig {
     pub report_interval: Duration,
     /// A group agent hosted here probes a node that has not reported for this time.
     pub report_timeout: Duration,
-    /// A probed node that has not answered for this time is reported failed.
+    /// How long to wait for the answer to one probe; two without an answer are a verdict.
     pub probe_timeout: Duration,
 }
 
@@ -62,7 +62,8 @@ pub struct RawOperatingAgentConfig {
     /// Default 2s: four intervals, so that one lost report or a pause of a second expels nobody.
     #[serde(with = "humantime_serde")]
     pub report_timeout: Duration,
-    /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
+    /// Default 500ms, for each of two probes, as the TIC's: a thousand times a round trip in a
+    /// cluster, so only the dead miss it, and one lost message expels nobody.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
 }

@@ -26,7 +26,8 @@ pub struct RouterConfig {
     pub colors: u16,
     /// How the switches key their tables.
     pub tables: TableKind,
-    /// How long new and old entries stand side by side.
+    /// How long new and old entries stand side by side; longer than the report interval of the
+    /// operating agents.
     pub drain: Duration,
     /// Interval at which all tables are read back and compared.
     pub read_back: Duration,
@@ -51,8 +52,10 @@ pub struct RawRouterConfig {
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
-    /// Packets that are under way when a route moves have this long to arrive before old entries
-    /// go. Default 50ms: far longer than a packet lives, far shorter than a join waits.
+    /// When a group changes its color, its old entries stay this long for senders that have not
+    /// heard of it; what they send later is lost. Default 1s: hints reach them within the TIC's
+    /// pause of 20ms, and who missed one learns it with a report, every 500ms by default; as much
+    /// again is in reserve. With a longer report interval, lengthen this too.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
     /// Interval at which all tables are read back from the switches and compared. Default 1m:
@@ -80,7 +83,7 @@ impl Default for RawRouterConfig {
             engine: Engine::default(),
             colors: 32,
             tables: TableKind::PerPort,
-            drain: Duration::from_millis(50),
+            drain: Duration::from_secs(1),
             read_back: Duration::from_secs(60),
         }
     }

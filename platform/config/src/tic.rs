@@ -60,7 +60,7 @@ pub struct RawTicConfig {
     /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
-    /// Default 2: one lost message expels nobody.
+    /// Default 2, as group agents always send: one lost message expels nobody.
     pub probe_attempts: u32,
 }
 

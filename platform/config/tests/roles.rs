@@ -83,6 +83,13 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     assert_eq!(operating_agent.fabric.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.nodes[0].endpoints, ["h0"]);
     assert!(tic.report_timeout > operating_agent.report_interval);
+    // Group agents and the TIC judge a silent node alike.
+    assert_eq!(tic.report_timeout, operating_agent.report_timeout);
+    assert_eq!(tic.probe_timeout, operating_agent.probe_timeout);
+    assert_eq!(tic.probe_attempts, 2, "what group agents send");
+    // A sender that missed the hint hears of its new color before the old entries go.
+    let hint_pause = Duration::from_millis(20);
+    assert!(router.drain > operating_agent.report_interval + hint_pause);
     assert_eq!((router.colors, router.tables), (fabric.colors, fabric.tables));
     assert_eq!(router.engine, Engine::CMr4lmsFixed);
     assert_eq!(fabric.management_key, switch_agent.management_key);
@@ -94,7 +101,7 @@ fn flag_beats_variable_beats_file_beats_default() {
     let path = folder.path().join("f.toml");
     fs::write(
         &path,
-        "[router]\nread_back = '3s'\ntic = 'file:1'\ncolors = 8\ndrain = '1s'\n[tic]\nstore = 'x'",
+        "[router]\nread_back = '3s'\ntic = 'file:1'\ncolors = 8\ndrain = '2s'\n[tic]\nstore = 'x'",
     )
     .unwrap();
     let mut sources = Sources { file: Some(path), ..Sources::default() };
@@ -115,7 +122,7 @@ fn flag_beats_variable_beats_file_beats_default() {
     assert_eq!(router.switch_agents.len(), 2);
     assert_eq!(router.switch_agents[1].as_str(), "b:2");
     assert_eq!(router.read_back, Duration::from_secs(3));
-    assert_eq!(router.drain, Duration::from_secs(1));
+    assert_eq!(router.drain, Duration::from_secs(2));
     assert_eq!(router.listen.port(), 7402);
 }
 
