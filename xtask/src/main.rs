@@ -6,6 +6,7 @@
 
 mod bench;
 mod proto;
+mod python;
 mod steps;
 mod tidy;
 
@@ -18,6 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask <verb>
 
   test              run every test: with nextest if it is installed, else with cargo test
+  python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions, lower the length ratchet
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
@@ -32,6 +34,13 @@ fn main() -> Result<ExitCode> {
     let root = repository_root()?;
     let passed = match words.as_slice() {
         ["test"] => steps::test(&root)?,
+        ["python"] => match python::set_up(&root) {
+            Ok(()) => true,
+            Err(why) => {
+                println!("{why}");
+                false
+            }
+        },
         ["check"] => steps::check(&root)?,
         ["fix"] => steps::fix(&root)?,
         ["tidy"] => print_findings(&tidy::run(&root)?),

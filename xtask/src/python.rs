@@ -1,0 +1,57 @@
+//! The Python that one test needs: a client that knows a server by reflection only.
+//!
+//! It lives below `target`, so that nothing is installed into the system and `cargo clean` takes it
+//! away.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Where the environment is, seen from the root of the repository.
+const FOLDER: &str = "target/python";
+/// What the client imports.
+const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
+
+/// Makes the environment, unless it is there already.
+///
+/// # Errors
+///
+/// The command that failed, and what it said.
+pub(crate) fn set_up(root: &Path) -> Result<(), String> {
+    let folder = root.join(FOLDER);
+    let python = folder.join("bin/python");
+    let check = Command::new(&python).args(["-c", "import grpc, grpc_reflection"]).output();
+    if check.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let text = format!("{command:?}").replace('"', "");
+    match command.output() {
+        Err(error) => Err(format!("{text}: {error}")),
+        Ok(output) if !output.status.success() => Err(format!("{text}: {}", last_line(&output))),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn last_line(output: &Output) -> String {
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let last = said.iter().flat_map(|text| text.lines()).rfind(|line| !line.trim().is_empty());
+    last.unwrap_or("it failed without a word").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_is_named_with_its_last_word() {
+        let told = run(Command::new("sh").args(["-c", "echo first; echo last >&2; exit 1"]));
+        assert_eq!(told.unwrap_err(), "sh -c echo first; echo last >&2; exit 1: last");
+        assert!(
+            run(&mut Command::new("no-such-program")).unwrap_err().starts_with("no-such-program: ")
+        );
+    }
+}
