@@ -17,12 +17,14 @@ mod fabric;
 mod footprint;
 mod placement;
 mod registry;
+mod staging;
+mod tree;
 mod weave;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
 
 use crate::mgid::Mgid;
 use crate::plan::{Plan, TreePlan};
@@ -30,9 +32,10 @@ use crate::spt::{Layout, LayoutError, MgidSpace};
 use crate::verify;
 pub use change::{Change, ChangeError, ChangeProblem};
 use fabric::Fabric;
-use footprint::Footprint;
 use placement::{Pending, Placement};
 use registry::{Memberships, Registry};
+use staging::Staged;
+pub use tree::GroupTree;
 use weave::Loom;
 
 /// From this many groups in one batch on, whole rounds are settled instead of group by group.
@@ -59,24 +62,6 @@ pub struct EngineOptions {
     pub colors: u16,
     /// How switches key their tables.
     pub tables: TableKind,
-}
-
-/// The tree of one group alone, as it lies in the tree of its virtual group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupTree {
-    /// The topmost switch.
-    pub root: SwitchId,
-    /// Its links between switches, lower port first, rising.
-    pub links: Vec<(PortId, PortId)>,
-    /// The leaf ports of the live members, rising.
-    pub member_ports: Vec<PortId>,
-}
-
-/// What happens to a group in a batch.
-struct Staged {
-    slot: Option<u32>,
-    members: Option<Vec<u32>>,
-    put: bool,
 }
 
 /// Gives what is in one rising list and not in another.
@@ -245,99 +230,6 @@ impl Engine {
         fresh.trees.add_all();
         fresh.settle();
         fresh.plan
-    }
-
-    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
-    #[must_use]
-    pub fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
-        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
-        let members = &self.registry.get(self.registry.find(mgid)?).members;
-        let mut footprint = Footprint::default();
-        footprint.trace(&self.fabric, members);
-        let tree = self.fabric.tree(planned.spt);
-        let (mut links, mut top, mut root_at) = (Vec::new(), 0, footprint.leaves[0]);
-        let rows = self.fabric.rows(tree);
-        for (level, places) in footprint.places().into_iter().enumerate() {
-            if places.len() > 1 {
-                let (lower, upper) = self.fabric.tiers[level].row(rows[level]);
-                let link = |at: &u32| (PortId(lower[*at as usize]), PortId(upper[*at as usize]));
-                links.extend(places.iter().map(link));
-                let above = [footprint.cns.first(), footprint.blocks.first(), None];
-                (top, root_at) = (level + 1, above[level].copied().unwrap_or(0));
-            }
-        }
-        links.sort_unstable();
-        let seats = footprint.live(members).iter();
-        Some(GroupTree {
-            root: self.fabric.switch(tree, top, root_at)?,
-            links,
-            member_ports: seats.map(|seat| PortId(self.fabric.seat_port[*seat as usize])).collect(),
-        })
-    }
-
-    fn seat(&self, endpoint: EndpointId) -> Result<u32, ChangeProblem> {
-        self.fabric.seat_of(endpoint).ok_or(ChangeProblem::UnknownEndpoint { endpoint })
-    }
-
-    /// Checks a change against the groups as the changes before it leave them.
-    fn stage(
-        &self,
-        staged: &mut BTreeMap<Mgid, Staged>,
-        change: &Change,
-    ) -> Result<(), ChangeProblem> {
-        let entry = staged.entry(change.mgid()).or_insert_with(|| {
-            let slot = self.registry.find(change.mgid());
-            let is_put = matches!(change, Change::Put { .. });
-            let current = slot.filter(|_| !is_put);
-            let members = current.map(|slot| self.registry.get(slot).members.clone());
-            Staged { slot, members, put: false }
-        });
-        match change {
-            Change::Put { members, .. } => {
-                if std::mem::replace(&mut entry.put, true) {
-                    return Err(ChangeProblem::PutTwice);
-                }
-                entry.members = Some(self.seats_of(members)?);
-            }
-            Change::Join { endpoint, .. } => {
-                let seat = self.seat(*endpoint)?;
-                let members = entry.members.as_mut().ok_or(ChangeProblem::UnknownGroup)?;
-                match members.binary_search(&seat) {
-                    Ok(_) => return Err(ChangeProblem::AlreadyMember { endpoint: *endpoint }),
-                    Err(at) => members.insert(at, seat),
-                }
-            }
-            Change::Leave { endpoint, .. } => {
-                let seat = self.seat(*endpoint)?;
-                let members = entry.members.as_mut().ok_or(ChangeProblem::UnknownGroup)?;
-                let at = members
-                    .binary_search(&seat)
-                    .map_err(|_| ChangeProblem::NotMember { endpoint: *endpoint })?;
-                members.remove(at);
-            }
-            Change::Delete { .. } => {
-                entry.members.take().ok_or(ChangeProblem::UnknownGroup)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn seats_of(&self, members: &[EndpointId]) -> Result<Vec<u32>, ChangeProblem> {
-        let mut seats = Vec::with_capacity(members.len());
-        let mut rising = true;
-        for endpoint in members {
-            let seat = self.seat(*endpoint)?;
-            rising &= seats.last().is_none_or(|last| *last < seat);
-            seats.push(seat);
-        }
-        if !rising {
-            seats.sort_unstable();
-            if let Some(pair) = seats.windows(2).find(|pair| pair[0] == pair[1]) {
-                let endpoint = self.fabric.endpoint_at(pair[0]);
-                return Err(ChangeProblem::DuplicateMember { endpoint });
-            }
-        }
-        Ok(seats)
     }
 
     /// Takes over a checked change and notes what has to be computed again.
