@@ -204,7 +204,7 @@ impl fmt::Display for BrokenLink {
     }
 }
 
-/// A group without a tree; it is served over unicast.
+/// A group without a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrouted {
     /// The group.

@@ -148,7 +148,7 @@ impl Planner {
         Change::Put { mgid: Mgid(group.mgid), members }
     }
 
-    /// Groups that asked not to share a tree are served over unicast instead of being merged.
+    /// Groups that asked not to share a tree have no route where they would be merged.
     fn take_out_merged_exclusive(&mut self, mirror: &Mirror) {
         let exclusive: Vec<(u64, Mgid)> = self
             .planned

@@ -28,6 +28,7 @@ type Process = (String, String);
 #[derive(Debug)]
 struct Sent {
     group: String,
+    sender: String,
     expected: BTreeSet<Process>,
 }
 
@@ -48,16 +49,17 @@ impl Ledger {
         let none = BTreeMap::new();
         if let Some(sent) = self.sent.get(&number) {
             let copies = self.copies.get(&number).unwrap_or(&none);
+            let what = format!("{} #{number} from {}", sent.group, sent.sender);
             for process in &sent.expected {
                 let count = copies.get(process).copied().unwrap_or(0);
                 if count != 1 {
                     let who = format!("{}/{}", process.0, process.1);
-                    complaints.push(format!("{} #{number}: {who} got {count}", sent.group));
+                    complaints.push(format!("{what}: {who} got {count}"));
                 }
             }
             for (process, _) in copies.iter().filter(|(who, _)| !sent.expected.contains(*who)) {
                 let who = format!("{}/{}", process.0, process.1);
-                complaints.push(format!("{} #{number}: {who} got a stray copy", sent.group));
+                complaints.push(format!("{what}: {who} got a stray copy"));
             }
         }
         complaints
@@ -121,7 +123,10 @@ impl Traffic {
             let mut ledger = self.ledger();
             ledger.next += 1;
             let number = ledger.next;
-            ledger.sent.insert(number, Sent { group: group.name.clone(), expected });
+            ledger.sent.insert(
+                number,
+                Sent { group: group.name.clone(), sender: sender.node.clone(), expected },
+            );
             number
         };
         let request = v1::SendPacketRequest {

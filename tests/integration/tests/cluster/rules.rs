@@ -1,67 +1,12 @@
 //! Rules R1 to R4 and G2 on what is read back after random histories.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use fabricast_integration::{Cluster, Layout, Traffic, copied};
-use fabricast_proto::v1;
-use fabricast_rpc::reason_of;
 use fabricast_topology::{Faults, TableKind};
+
+use crate::history::{Chance, Model, recorded, step};
 
 const BATCHES: usize = 4;
 const STEPS: usize = 30;
-const GROUPS: u64 = 8;
-
-/// Numbers that look random and are the same in every run (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
-/// Members of each group, as (node, process).
-type Model = BTreeMap<String, BTreeSet<(String, String)>>;
-
-/// One random join or leave; refusals that may happen leave the model as it is.
-async fn step(cluster: &Cluster, chance: &mut Chance, model: &mut Model) {
-    let group = format!("g{}", chance.below(GROUPS));
-    let who = (format!("n{}", chance.below(16)), format!("p{}", chance.below(2)));
-    let members = model.entry(group.clone()).or_default();
-    if members.contains(&who) && chance.below(3) > 0 {
-        cluster.client.leave_as(&group, &who.0, &who.1).await.unwrap();
-        members.remove(&who);
-        return;
-    }
-    let new = members.is_empty();
-    let request = v1::OperatingAgentServiceJoinGroupRequest {
-        node: who.0.clone(),
-        process: who.1.clone(),
-        // Few enough to meet on trees, and to be refused now and then.
-        mgid: (new && chance.below(3) == 0).then(|| u32::try_from(chance.below(40)).unwrap()),
-        exclusive: group == "g0",
-        group,
-        ..Default::default()
-    };
-    match cluster.client.join_with(request).await {
-        Ok(_) => drop(members.insert(who)),
-        Err(status) => {
-            let reason = reason_of(&status).unwrap_or_else(|| status.to_string());
-            assert_eq!(reason, "MGID_IN_USE");
-        }
-    }
-}
-
-fn recorded(groups: &[v1::Group]) -> Model {
-    let members = |group: &v1::Group| {
-        let names = group.members.iter().map(|one| (one.node.clone(), one.process.clone()));
-        (group.name.clone(), names.collect())
-    };
-    groups.iter().map(members).collect()
-}
 
 async fn random_history(layout: Layout, seed: u64) {
     let mut cluster = Cluster::start(layout).await;
@@ -70,7 +15,12 @@ async fn random_history(layout: Layout, seed: u64) {
     let (mut merged, mut displaced) = (0, 0);
     for _ in 0..BATCHES {
         for _ in 0..STEPS {
-            step(&cluster, &mut chance, &mut model).await;
+            // Few enough to meet on trees, and to be refused now and then.
+            let mgid = |chance: &mut Chance| match chance.below(3) {
+                0 => u32::try_from(chance.below(40)).ok(),
+                _ => None,
+            };
+            step(&cluster.client, &mut chance, &mut model, mgid).await;
         }
         model.retain(|_, members| !members.is_empty());
         assert_eq!(recorded(&cluster.client.groups().await), model);
