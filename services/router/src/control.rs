@@ -41,6 +41,8 @@ pub(crate) enum News {
     Snapshot(Box<Mirror>),
     /// What changed since.
     Delta(v1::WatchDirectoryResponse),
+    /// The stream broke; a snapshot will start the next one.
+    Lost,
 }
 
 /// State of the loop.
@@ -62,6 +64,8 @@ pub(crate) struct Control {
     backoff: Backoff,
     read_back_at: Instant,
     has_snapshot: bool,
+    /// Whether the TIC is there, through which senders hear of new colors.
+    connected: bool,
     figures: v1::GetRouteStatusResponse,
 }
 
@@ -92,6 +96,7 @@ impl Control {
             backoff: Backoff::default(),
             read_back_at,
             has_snapshot: false,
+            connected: false,
             figures: v1::GetRouteStatusResponse::default(),
         })
     }
@@ -128,7 +133,7 @@ impl Control {
 
     fn due(&self) -> Instant {
         // While a turn is to be repeated, nothing else can be brought to its end.
-        let next = self.retry_at.or(self.keep_until);
+        let next = self.retry_at.or(self.keep_until.filter(|_| self.connected));
         next.map_or(self.read_back_at, |next| next.min(self.read_back_at))
     }
 
@@ -136,7 +141,7 @@ impl Control {
         match news {
             News::Snapshot(snapshot) => {
                 self.mirror.replace_with(*snapshot);
-                self.has_snapshot = true;
+                (self.has_snapshot, self.connected) = (true, true);
                 // Senders use what was reported last, perhaps by another route service, perhaps
                 // only a moment ago.
                 let routes = self.mirror.groups.iter();
@@ -147,6 +152,7 @@ impl Control {
                 self.programmer.doubt_all();
             }
             News::Delta(message) => self.mirror.apply(message),
+            News::Lost => self.connected = false,
         }
     }
 
@@ -241,9 +247,10 @@ impl Control {
         self.programmer.write(fence, writes, &self.dead).await
     }
 
-    /// Whether every sender has had the time to hear of its newest color.
+    /// Whether every sender has had the time to hear of its newest color. Without the TIC nobody
+    /// hears anything, however long it takes.
     fn senders_know(&self) -> bool {
-        self.keep_until.is_none_or(|until| Instant::now() >= until)
+        self.connected && self.keep_until.is_none_or(|until| Instant::now() >= until)
     }
 
     /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.

@@ -25,6 +25,9 @@ pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
                 warn!(peer = tic.address(), error = %status.message(), "watch broken");
             }
         }
+        if news.send(News::Lost).await.is_err() {
+            return;
+        }
         tokio::time::sleep(backoff.next_delay()).await;
     }
 }
