@@ -29,7 +29,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer than a busy machine makes a process wait, as a wrong verdict would spoil a test.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(1_500);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1_000);
-const DRAIN: Duration = Duration::from_millis(250);
+/// Long enough for a new color to reach every sender: some reports and the calls they lead to.
+const DRAIN: Duration = Duration::from_millis(400);
 const READ_BACK: Duration = Duration::from_millis(1_000);
 
 /// What a cluster is made of.

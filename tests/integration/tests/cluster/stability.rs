@@ -1,7 +1,7 @@
 //! Rule R5: while anything changes, packets of groups whose members do not change arrive exactly
 //! once.
 
-use fabricast_integration::{Cluster, Layout, Traffic};
+use fabricast_integration::{Cluster, Layout, Traffic, color_of, eventually};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_topology::{Faults, TableKind};
@@ -130,6 +130,36 @@ async fn a_group_that_a_newcomer_pushes_to_another_color_loses_nothing_and_comes
     client.leave("newcomer", "n1").await.unwrap();
     client.leave("newcomer", "n14").await.unwrap();
     client.moved("steady", false).await;
+    client.settled().await;
+    flow.stop().await;
+    traffic.all_arrived(&steady).await;
+    cluster.is_whole(&traffic, &Faults::new()).await;
+}
+
+#[tokio::test]
+async fn a_new_color_that_only_a_dead_tic_knows_costs_nothing() {
+    let layout = Layout::leaf_spine();
+    let newcomer = mgid_of_same_color(&layout, 200, 0, false);
+    let (mut cluster, traffic, steady) = with_steady(layout, 200).await;
+    let client = cluster.client.clone();
+    let flow = traffic.flow(&steady);
+    client.join_fixed("newcomer", newcomer, &["n1"]).await;
+    client.settled().await;
+    let before = color_of(client.group("steady").await.route.as_ref());
+    client.join_fixed("newcomer", newcomer, &["n14"]).await;
+    eventually("the new color is recorded", async || {
+        let now = color_of(client.group("steady").await.route.as_ref());
+        if now == before { Err("it is not") } else { Ok(()) }.map_err(str::to_owned)
+    })
+    .await;
+    cluster.tic.kill();
+    // Far longer than old entries are kept for senders to hear of it.
+    let sent = flow.sent();
+    eventually("many packets are sent", async || {
+        if flow.sent() > sent + 400 { Ok(()) } else { Err(format!("{}", flow.sent())) }
+    })
+    .await;
+    cluster.tic.restart().await;
     client.settled().await;
     flow.stop().await;
     traffic.all_arrived(&steady).await;
