@@ -58,8 +58,9 @@ pub struct RawRouterConfig {
     /// again is in reserve. With a longer report interval, lengthen this too.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
-    /// Interval at which all tables are read back from the switches and compared. Default 1m:
-    /// what changes a table behind our back is rare, and reading 40 000 tables is work.
+    /// Interval at which all tables are read back from the switches and compared. Default 10s:
+    /// a switch that lost its tables without anybody seeing it go down serves nobody until then,
+    /// and reading the tables of a large fabric takes about a second.
     #[serde(with = "humantime_serde")]
     pub read_back: Duration,
 }
@@ -84,7 +85,7 @@ impl Default for RawRouterConfig {
             colors: 32,
             tables: TableKind::PerPort,
             drain: Duration::from_secs(1),
-            read_back: Duration::from_secs(60),
+            read_back: Duration::from_secs(10),
         }
     }
 }
