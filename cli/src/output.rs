@@ -70,7 +70,7 @@ pub fn print<T: Serialize>(
 ///
 /// # Errors
 ///
-/// As [`print`].
+/// As [`print()`].
 pub fn message<T: Message>(
     format: Format,
     message: &T,
@@ -112,7 +112,7 @@ fn dynamic<T: Message>(message: &T) -> Result<DynamicMessage, Failure> {
 ///
 /// # Errors
 ///
-/// As [`print`].
+/// As [`print()`].
 pub fn raw(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -29,7 +29,7 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
                 let answer = remote.fabric().fail_element(request).await;
                 let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
                 output::message(format, &answer, |answer| {
-                    if answer.changed { "failed" } else { "was down already" }.to_owned()
+                    if answer.changed { "is down now" } else { "was down already" }.to_owned()
                 })
             }
             FabricCommand::Heal(args) => {
@@ -38,7 +38,7 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
                 let answer = remote.fabric().heal_element(request).await;
                 let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
                 output::message(format, &answer, |answer| {
-                    if answer.changed { "healed" } else { "was up already" }.to_owned()
+                    if answer.changed { "is up again" } else { "was up already" }.to_owned()
                 })
             }
             FabricCommand::Send { endpoint, mgid, color, payload, server } => {

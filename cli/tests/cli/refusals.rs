@@ -367,3 +367,17 @@ fn a_store_that_is_none_is_refused_and_left_alone() {
         ],
     );
 }
+
+#[test]
+fn the_example_settings_are_right_for_every_part() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    for part in ["fabric", "tic", "switch-agent", "router", "operating-agent"] {
+        let check = std::process::Command::new(env!("CARGO_BIN_EXE_fabricast"))
+            .args([part, "--config", "data/fabricast.toml", "--check-config"])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&check.stderr);
+        assert!(check.status.success() && said.is_empty(), "{part}: {said}");
+    }
+}

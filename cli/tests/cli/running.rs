@@ -220,7 +220,7 @@ fn the_fabric_breaks_and_heals(up: &Up) {
     );
     assert_eq!(up.json(&explain), before, "a dry run changes nothing");
 
-    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "failed\n");
+    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "is down now\n");
     assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "was down already\n");
     let moved = up.wait(&explain, |route| route["spanningTree"] != before["spanningTree"]);
     let plan = up.json(&["fabric", "heal", "--link", &link, "--dry-run"]);

@@ -29,7 +29,11 @@ pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
 pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard, InitError> {
     let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = parse_filter(from_environment.as_deref().unwrap_or(filter))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        // Who reads standard error may go away; that must not end a service.
+        .log_internal_errors(false);
     match format {
         Format::Text => builder.with_ansi(wants_color()).try_init(),
         Format::Json => builder.json().flatten_event(true).try_init(),

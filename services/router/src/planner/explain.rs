@@ -29,6 +29,9 @@ impl Planner {
             return Some(explanation);
         };
         explanation.color = routed.has_tree().then_some(u32::from(routed.color));
+        if !routed.has_tree() {
+            explanation.reason = self.route(gn, group).reason;
+        }
         explanation.spanning_tree = Some(routed.spt);
         explanation.virtual_group = Some(routed.virtual_group.0);
         explanation.cut_off_endpoints = self.cut_off(&routed);
