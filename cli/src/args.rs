@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::MAX_COLORS;
 
 pub use offline::{
-    EngineName, Layers, PlanArgs, RouteCommand, Tables, TopologyCommand, VerifyArgs,
+    EngineName, EvalArgs, Layers, PlanArgs, RouteCommand, Tables, TopologyCommand, VerifyArgs,
 };
 pub use running::{
     ElementArgs, FabricCommand, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs, NodeCommand,
@@ -74,6 +74,8 @@ pub enum Command {
     /// Plan, verify and explain routes.
     #[command(subcommand)]
     Route(RouteCommand),
+    /// Run the papers' experiments: CSV, SVG, and published numbers beside ours.
+    Eval(EvalArgs),
     /// Create, join, leave and show groups of a running control plane.
     #[command(subcommand)]
     Group(GroupCommand),

@@ -1,6 +1,7 @@
 //! The verbs, one file per noun.
 
 mod dry_run;
+pub(crate) mod eval;
 pub(crate) mod fabric;
 pub(crate) mod group;
 pub(crate) mod node;

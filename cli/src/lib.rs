@@ -39,6 +39,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::OperatingAgent(args) => commands::serve::operating_agent(args),
         Command::SwitchAgent(args) => commands::serve::switch_agent(args),
         Command::Topology(command) => commands::topology::run(command, format),
+        Command::Eval(args) => commands::eval::run(&args, format),
         Command::Route(command) => commands::route::run(command, format),
         Command::Group(command) => commands::group::run(command, format),
         Command::Node(command) => commands::node::run(command, format),

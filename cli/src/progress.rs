@@ -34,6 +34,12 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// Shows how many steps are done and what comes next.
+    pub(crate) fn at(&self, done: usize, what: &str) {
+        self.bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+        self.bar.set_message(what.to_owned());
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();

@@ -135,6 +135,23 @@ pub struct PlanArgs {
     pub groups_out: Option<PathBuf>,
 }
 
+/// Options of `eval`.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// Experiments to run, `all` of them, or `list` to see which there are.
+    #[arg(required = true, value_name = "list|all|NAME")]
+    pub names: Vec<String>,
+    /// Folder for the files, one folder in it for each experiment.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Run smaller forms that end in seconds.
+    #[arg(long)]
+    pub quick: bool,
+    /// The same seed gives the same files, but for measured times.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// MGID layers of a process grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Layers {

@@ -1,0 +1,21 @@
+//! The papers' experiments: what to run, and the figures as tables, plots and published numbers
+//! beside ours.
+//!
+//! Read [`Experiment`] first: a name, where it comes from, and a pure function that makes a
+//! [`Report`]. [`Report::files`] turns a report into the text of CSV, SVG and Markdown files; writing
+//! them is the shell's work, and so is the clock ([`Run::clock`]).
+//!
+//! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod c_mr4lms;
+mod experiment;
+mod markdown;
+mod pattern;
+mod plot;
+mod report;
+mod svg;
+
+pub use experiment::{Experiment, ExperimentError, Run, Step, experiments, find};
+pub use plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Scale, Series, Style};
+pub use report::{Cell, Claim, Report, ReportFile, Table, Verdict};

@@ -1,0 +1,221 @@
+//! What an experiment found: tables, plots, and the published numbers beside ours.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::markdown;
+use crate::plot::Plot;
+use crate::svg;
+
+/// The outcome of one experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Each becomes one CSV file.
+    pub tables: Vec<Table>,
+    /// Each becomes one SVG file.
+    pub plots: Vec<Plot>,
+    /// The published numbers beside ours; they become `comparison.md`.
+    pub claims: Vec<Claim>,
+    /// What a reader must know to judge the figures: choices, fitted constants, departures.
+    pub notes: Vec<String>,
+}
+
+/// A table of figures.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// File name without its ending, unique in the report.
+    pub name: String,
+    /// What the rows are, with the source (paper, figure or table).
+    pub title: String,
+    /// Column titles, with units where the numbers have one.
+    pub columns: Vec<String>,
+    /// Rows of as many cells as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+    /// Holds times measured on this machine, so two runs differ.
+    pub measured: bool,
+}
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A word.
+    Text(String),
+    /// A count.
+    Count(u64),
+    /// A figure; written with the decimals given.
+    Number(f64, usize),
+    /// Nothing known, an empty field.
+    Empty,
+}
+
+/// A published number and ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// What is compared.
+    pub what: String,
+    /// Paper and section, figure or table.
+    pub source: String,
+    /// What was published.
+    pub published: String,
+    /// What we found.
+    pub ours: String,
+    /// How the two stand to each other.
+    pub verdict: Verdict,
+    /// Why they differ, or how the constant was fitted; empty where there is nothing to say.
+    pub why: String,
+}
+
+/// How our number stands to the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The same number, or inside the published range.
+    Agrees,
+    /// Better in the claim's own sense.
+    Better,
+    /// Worse in the claim's own sense; [`Claim::why`] says why.
+    Worse,
+    /// Neither better nor worse; [`Claim::why`] says why.
+    Differs,
+}
+
+/// The text of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportFile {
+    /// File name with its ending, inside the folder of the experiment.
+    pub name: String,
+    /// Its whole text.
+    pub text: String,
+}
+
+impl Report {
+    /// Writes the report out as files: a CSV per table, an SVG per plot, and `comparison.md`.
+    #[must_use]
+    pub fn files(&self, title: &str) -> Vec<ReportFile> {
+        let tables = self
+            .tables
+            .iter()
+            .map(|table| ReportFile { name: format!("{}.csv", table.name), text: table.csv() });
+        let plots = self
+            .plots
+            .iter()
+            .map(|plot| ReportFile { name: format!("{}.svg", plot.name), text: svg::render(plot) });
+        let comparison = ReportFile {
+            name: "comparison.md".to_owned(),
+            text: markdown::comparison(title, self),
+        };
+        tables.chain(plots).chain([comparison]).collect()
+    }
+}
+
+impl Table {
+    /// Starts a table without rows.
+    #[must_use]
+    pub fn new(name: &str, title: &str, columns: &[&str]) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            rows: Vec::new(),
+            measured: false,
+        }
+    }
+
+    /// Marks the table as one that holds measured times.
+    #[must_use]
+    pub fn measured(mut self) -> Self {
+        self.measured = true;
+        self
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    ///
+    /// If it has not one cell for each column.
+    pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.columns.len(), "one cell for each column of {}", self.name);
+        self.rows.push(cells);
+    }
+
+    fn csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let in_memory = "a vector takes every record, and all have one length";
+        writer.write_record(&self.columns).expect(in_memory);
+        for row in &self.rows {
+            writer.write_record(row.iter().map(Cell::to_string)).expect(in_memory);
+        }
+        let bytes = writer.into_inner().expect(in_memory);
+        String::from_utf8(bytes).expect("it was written from strings")
+    }
+}
+
+impl Cell {
+    /// Makes a word.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Makes a count.
+    #[must_use]
+    pub fn count(count: impl Into<u64>) -> Self {
+        Self::Count(count.into())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Count(count) => count.fmt(f),
+            Self::Number(number, decimals) => write!(f, "{number:.decimals$}"),
+            Self::Empty => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agrees => "agrees",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Differs => "differs",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_quotes_what_needs_it_and_writes_numbers_as_told() {
+        let mut table = Table::new("t", "A table.", &["pattern", "max TFI", "time in ms", "note"]);
+        table.push([
+            Cell::text("64x32x16, \"compact\""),
+            Cell::count(7u32),
+            Cell::Number(1.25, 1),
+            Cell::Empty,
+        ]);
+        let lines = "pattern,max TFI,time in ms,note\n\"64x32x16, \"\"compact\"\"\",7,1.2,\n";
+        assert_eq!(table.csv(), lines);
+    }
+
+    #[test]
+    #[should_panic(expected = "one cell for each column")]
+    fn a_row_that_is_too_short_is_refused() {
+        Table::new("t", "A table.", &["a", "b"]).push([Cell::Empty]);
+    }
+
+    #[test]
+    fn a_report_becomes_one_file_per_table_and_plot_and_the_comparison() {
+        let report =
+            Report { tables: vec![Table::new("t", "A table.", &["a"])], ..Report::default() };
+        let names: Vec<String> = report.files("x").into_iter().map(|file| file.name).collect();
+        assert_eq!(names, ["t.csv", "comparison.md"]);
+    }
+}
