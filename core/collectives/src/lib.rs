@@ -1,0 +1,27 @@
+//! Collective operations in the network: what they cost, and the trees they run on.
+//!
+//! Source: Chen et al., "aggregation trees for hardware-supported collectives", Journal of Computer
+//! Research and Development 61(2), 2024. A collective's data is reduced from the processes to the
+//! root of a tree, and the result is sent back. The paper's type I is an *adapter tree* here: only
+//! the processes' own adapters reduce. Its type II is a *switch tree*: switches reduce.
+//!
+//! Read [`CostParameters`] first: it says what a tree of some shape costs. [`Trade`] finds the width
+//! that costs least, [`fit()`] the parameters from measurements, [`ChoiceTable`] which kind of tree
+//! an operation of some size should run on.
+//!
+//! Nothing here reads a file, a clock or a random number: values in, values out.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod choice;
+mod cost;
+mod fit;
+mod measurement;
+mod operation;
+mod width;
+
+pub use choice::{Choice, ChoiceTable, Comparison, Limits};
+pub use cost::{CostParameters, ParametersError, Shape, Term};
+pub use fit::{Fit, FitError, fit};
+pub use measurement::{Measurement, MeasurementError, read_measurements};
+pub use operation::{Operation, TreeKind};
+pub use width::{Trade, WidthRange};
