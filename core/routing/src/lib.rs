@@ -10,8 +10,10 @@ mod allocator;
 mod engine;
 pub mod formats;
 mod layers;
+mod links;
 mod metrics;
 mod mgid;
+mod min_hop;
 mod patterns;
 mod plan;
 mod spt;
@@ -23,8 +25,10 @@ pub use engine::{Change, ChangeError, ChangeProblem, Engine, EngineOptions, Grou
 pub use layers::{
     Grid, GridError, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids, divide_colors,
 };
+pub use links::{Link, SwitchLinks};
 pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
 pub use mgid::Mgid;
+pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
 pub use patterns::{PatternError, PatternGroup, global_group, grid_groups, random_groups};
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, Plan, Unrouted, VirtualGroup,

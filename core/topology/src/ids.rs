@@ -14,6 +14,7 @@ macro_rules! dense_id {
         impl $name {
             /// Gives the number as an index into a column.
             #[must_use]
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
