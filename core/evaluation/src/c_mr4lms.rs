@@ -117,7 +117,7 @@ fn route(
     pattern: Pattern,
     variant: Variant,
 ) -> Result<Outcome, Box<dyn std::error::Error + Send + Sync>> {
-    let options = EngineOptions { colors: COLORS, tables: TableKind::PerPort };
+    let options = EngineOptions::new(COLORS, TableKind::PerPort);
     let mut engine = Engine::new(graph.clone(), fat_tree.clone(), options)?;
     let space = *engine.layout().space();
     let groups =

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use divan::Bencher;
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, grid_groups, metrics, table_entries,
+    Change, Engine, EngineOptions, Grid, LayerPlan, RoutingEngine, grid_groups, metrics,
+    table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
@@ -18,7 +19,7 @@ fn main() {
 fn paper() -> (Arc<Graph>, Engine, Vec<Change>) {
     let graph = Arc::new(TopologySpec::paper().generate().expect("a valid description"));
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
-    let options = EngineOptions { colors: 32, tables: TableKind::PerPort };
+    let options = EngineOptions::new(32, TableKind::PerPort);
     let engine = Engine::new(graph.clone(), fat_tree, options).expect("32 colors are fine");
     let grid = Grid::cube(100, 50, 26, 4).expect("a valid grid");
     let space = engine.layout().space();

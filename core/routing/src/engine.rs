@@ -24,18 +24,18 @@ mod weave;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
 
+use crate::engines::{EngineKind, EngineOptions, RoutingEngine};
+use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
-use crate::plan::{Plan, TreePlan};
+use crate::plan::{Part, Plan};
 use crate::spt::{Layout, LayoutError, MgidSpace};
-use crate::verify;
 pub use change::{Change, ChangeError, ChangeProblem};
 use fabric::Fabric;
 use placement::{Pending, Placement};
 use registry::{Memberships, Registry};
 use staging::Staged;
-pub use tree::GroupTree;
 use weave::Loom;
 
 /// From this many groups in one batch on, whole rounds are settled instead of group by group.
@@ -53,15 +53,6 @@ pub struct Engine {
     rounds: Pending, // to settle again
     trees: Pending,  // to weave again
     plan: Plan,
-}
-
-/// What an engine is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EngineOptions {
-    /// Entries of a multicast table, 1 to [`crate::MAX_COLORS`].
-    pub colors: u16,
-    /// How switches key their tables.
-    pub tables: TableKind,
 }
 
 /// Gives what is in one rising list and not in another.
@@ -95,7 +86,7 @@ impl Engine {
             loom: Loom::new(&fabric, options.tables),
             rounds: Pending::new(space.rounds()),
             trees: Pending::new(space.total()),
-            plan: Plan::empty(space),
+            plan: Plan::numbered(space),
             layout,
             fabric,
         })
@@ -130,28 +121,6 @@ impl Engine {
     pub fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
         let group = self.registry.get(self.registry.find(mgid)?);
         Some(group.members.iter().map(|seat| self.fabric.endpoint_at(*seat)).collect())
-    }
-
-    /// Gives the members of a group that its tree reaches; none if it does not exist or is not routed.
-    #[must_use]
-    pub fn live_members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
-        let cut_off = self.plan.group(mgid)?.cut_off;
-        let mut members = self.members(mgid)?;
-        members.retain(|member| !cut_off.iter().any(|cut| cut.endpoint == *member));
-        Some(members)
-    }
-
-    /// Lists the routed groups with the members their trees reach, as the verifier wants them.
-    #[must_use]
-    pub fn delivery_groups(&self) -> Vec<verify::Group> {
-        let groups = self.plan.groups();
-        let served = groups.map(|group| verify::Group {
-            mgid: group.mgid,
-            color: group.color,
-            virtual_group: group.virtual_group.0,
-            members: self.live_members(group.mgid).expect("the plan's groups exist"),
-        });
-        served.collect()
     }
 
     /// Lists all groups, spanning tree by spanning tree.
@@ -220,7 +189,7 @@ impl Engine {
             registry: Registry::new(space),
             memberships: None,
             placement: Placement::new(space),
-            plan: Plan::empty(space),
+            plan: Plan::numbered(space),
             ..self.clone()
         };
         for (_, group) in self.registry.iter() {
@@ -316,11 +285,11 @@ impl Engine {
             self.plan.unrouted = Arc::new(outcome.unrouted);
         }
         while let Some(spt) = self.trees.pop() {
-            self.plan.trees[spt as usize] = self.weave(spt).map(Arc::new);
+            self.plan.parts[spt as usize] = self.weave(spt).map(Arc::new);
         }
     }
 
-    fn weave(&mut self, spt: u32) -> Option<TreePlan> {
+    fn weave(&mut self, spt: u32) -> Option<Part> {
         let registry = &self.registry;
         let at_home = registry.at_home(spt);
         let mut groups: Vec<(Mgid, &[u32])> = Vec::with_capacity(at_home.len());
@@ -339,5 +308,51 @@ impl Engine {
         }
         let tree = self.fabric.tree(spt);
         (!groups.is_empty()).then(|| self.loom.weave(&self.fabric, tree, &groups))
+    }
+}
+
+impl RoutingEngine for Engine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::CMr4lmsFixed
+    }
+
+    fn graph(&self) -> &Arc<Graph> {
+        &self.fabric.graph
+    }
+
+    fn space(&self) -> &MgidSpace {
+        self.layout.space()
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        Self::apply(self, changes)
+    }
+
+    fn set_faults(&mut self, faults: Faults) {
+        Self::set_faults(self, faults);
+    }
+
+    fn faults(&self) -> &Faults {
+        Self::faults(self)
+    }
+
+    fn plan(&self) -> &Plan {
+        Self::plan(self)
+    }
+
+    fn groups(&self) -> Vec<Mgid> {
+        Self::groups(self).collect()
+    }
+
+    fn group_count(&self) -> usize {
+        Self::group_count(self)
+    }
+
+    fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        Self::members(self, mgid)
+    }
+
+    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        Self::group_tree(self, mgid)
     }
 }

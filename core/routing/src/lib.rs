@@ -1,6 +1,6 @@
 //! Multicast routing on fat trees: which tree every group uses, so that the table entries suffice.
 //!
-//! Read [`Engine`] first: groups and faults in, a [`Plan`] out. [`Layout`] numbers the conflict-free
+//! Read [`RoutingEngine`] first: groups and faults in, a [`Plan`] out; [`Engine`] is C-MR4LMS. [`Layout`] numbers the conflict-free
 //! spanning trees everything rests on; [`Plan`] is what the engine decided and
 //! [`table_entries`] what switches have to hold for it; [`verify`](verify::verify) checks tables by sending
 //! packets through them and knows nothing of engines.
@@ -8,7 +8,9 @@
 
 mod allocator;
 mod engine;
+mod engines;
 pub mod formats;
+mod group_tree;
 mod layers;
 mod links;
 mod metrics;
@@ -21,7 +23,12 @@ mod tables;
 pub mod verify;
 
 pub use allocator::{AllocatorError, Choice, MgidAllocator};
-pub use engine::{Change, ChangeError, ChangeProblem, Engine, EngineOptions, GroupTree};
+pub use engine::{Change, ChangeError, ChangeProblem, Engine};
+pub use engines::{
+    BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
+    RoutingEngine, UnknownEngine, build_engine,
+};
+pub use group_tree::GroupTree;
 pub use layers::{
     Grid, GridError, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids, divide_colors,
 };
@@ -31,8 +38,8 @@ pub use mgid::Mgid;
 pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
 pub use patterns::{PatternError, PatternGroup, global_group, grid_groups, random_groups};
 pub use plan::{
-    BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, Plan, Unrouted, VirtualGroup,
-    VirtualGroupId,
+    BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
+    PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,
 };
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
 pub use tables::{SwitchDiff, table_diff, table_entries, virtual_group_entries};

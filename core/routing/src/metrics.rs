@@ -97,7 +97,7 @@ pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
 }
 
 fn max_entries(graph: &Graph, plan: &Plan) -> u32 {
-    let per_switch = plan.space().tables() == TableKind::PerSwitch;
+    let per_switch = plan.tables() == TableKind::PerSwitch;
     let tables = if per_switch { graph.switch_count() } else { graph.port_count() };
     let mut entries = vec![0u32; tables];
     for group in plan.virtual_groups() {

@@ -10,7 +10,7 @@ use crate::plan::{Plan, VirtualGroup};
 /// per-switch tables a switch gets all of them in one row, and never sends back where a packet came from.
 #[must_use]
 pub fn table_entries(graph: &Graph, plan: &Plan) -> Vec<TableEntry> {
-    let tables = plan.space().tables();
+    let tables = plan.tables();
     // Colors rise from virtual group to virtual group, so that a place per table sorts the rows.
     let mut places = vec![0u32; graph.port_count() + 1];
     for group in plan.virtual_groups() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabricast_routing::verify::{Group, Options, Senders, Violation, verify};
 use fabricast_routing::{
     Change, ChangeError, ChangeProblem, CutOffReason, Displacement, Engine, EngineOptions,
-    LayoutError, Mgid, metrics, table_entries,
+    LayoutError, Mgid, RoutingEngine, metrics, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
@@ -22,7 +22,7 @@ fn fabric(text: &str) -> (Arc<Graph>, Arc<FatTree>) {
 fn small(tables: TableKind) -> (Arc<Graph>, Engine) {
     let (graph, fat_tree) =
         fabric("kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nendpoints_per_leaf = 2");
-    let options = EngineOptions { colors: 2, tables };
+    let options = EngineOptions::new(2, tables);
     let engine = Engine::new(graph.clone(), fat_tree, options).expect("colors in range");
     (graph, engine)
 }
@@ -45,7 +45,7 @@ fn colors_out_of_range_are_refused() {
     let (graph, fat_tree) =
         fabric("kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nendpoints_per_leaf = 1");
     for colors in [0, 16_385] {
-        let options = EngineOptions { colors, tables: TableKind::PerPort };
+        let options = EngineOptions::new(colors, TableKind::PerPort);
         let refused = Engine::new(graph.clone(), fat_tree.clone(), options).err();
         assert_eq!(refused, Some(LayoutError::Colors { colors: u32::from(colors) }));
     }
@@ -139,7 +139,7 @@ fn a_color_in_use_moves_the_group_with_the_larger_mgid() {
     assert_eq!(moved[0].why, Displacement::ColorHeld { endpoint: EndpointId(0), by: 0 });
     engine.apply(&[put(2, &[0, 3])]).unwrap();
     let places: Vec<u32> =
-        [0, 1, 2].map(|mgid| engine.plan().group(Mgid(mgid)).unwrap().spt).into();
+        [0, 1, 2].map(|mgid| engine.plan().group(Mgid(mgid)).unwrap().part).into();
     assert_eq!(
         places,
         [0, 2, 2],
@@ -168,7 +168,7 @@ fn the_real_cluster_uses_its_parallel_links() {
     let graph = Arc::new(ibnetdiscover::read(text).unwrap());
     let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
     let params = *fat_tree.params();
-    let options = EngineOptions { colors: 4, tables: TableKind::PerPort };
+    let options = EngineOptions::new(4, TableKind::PerPort);
     let mut engine = Engine::new(graph.clone(), fat_tree, options).unwrap();
     assert_eq!(engine.layout().space().trees_per_color(), params.spines * params.lanes0);
     let endpoints = u32::try_from(graph.endpoint_count()).unwrap();

@@ -18,7 +18,7 @@ fn fabric() -> Arc<Graph> {
 
 fn engine(graph: &Arc<Graph>, tables: TableKind) -> Engine {
     let fat_tree = Arc::new(FatTree::detect(graph).expect("a fat tree"));
-    let mut engine = Engine::new(graph.clone(), fat_tree, EngineOptions { colors: 4, tables })
+    let mut engine = Engine::new(graph.clone(), fat_tree, EngineOptions::new(4, tables))
         .expect("colors in range");
     let puts: Vec<Change> = (0..12u32)
         .map(|mgid| Change::Put {
@@ -132,7 +132,7 @@ fn routes_survive_a_round_trip_and_imply_the_tables() {
     let graph = fabric();
     for tables in [TableKind::PerPort, TableKind::PerSwitch] {
         let engine = engine(&graph, tables);
-        let file = RoutesFile::of(&engine, "c-mr4lms-fixed", "00ff");
+        let file = RoutesFile::of(&engine, "00ff");
         let text = write_routes(&file, &graph);
         assert_eq!(read_routes(&text, &graph), Ok(file.clone()));
         let members: BTreeMap<_, _> =
@@ -160,7 +160,7 @@ fn unrouted_groups_keep_their_reason_in_the_file() {
     }
     engine.set_faults(faults);
     assert!(!engine.plan().unrouted().is_empty());
-    let file = RoutesFile::of(&engine, "c-mr4lms-fixed", "00ff");
+    let file = RoutesFile::of(&engine, "00ff");
     let read = read_routes(&write_routes(&file, &graph), &graph).unwrap();
     assert_eq!(
         read.groups.iter().filter(|group| group.unrouted.is_some()).count(),
@@ -171,10 +171,7 @@ fn unrouted_groups_keep_their_reason_in_the_file() {
 #[test]
 fn a_wrong_route_is_named_by_line_and_field() {
     let graph = fabric();
-    let text = write_routes(
-        &RoutesFile::of(&engine(&graph, TableKind::PerPort), "c-mr4lms-fixed", "00ff"),
-        &graph,
-    );
+    let text = write_routes(&RoutesFile::of(&engine(&graph, TableKind::PerPort), "00ff"), &graph);
     let header = text.lines().next().unwrap();
     assert_eq!(routes_problem(""), (1, FormatProblem::NoHeader));
     assert_eq!(routes_problem(text.split_once('\n').unwrap().1), (1, FormatProblem::NoHeader));

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, Metrics, PatternGroup, grid_groups, metrics,
-    random_groups, table_entries,
+    Change, Engine, EngineOptions, Grid, LayerPlan, Metrics, PatternGroup, RoutingEngine,
+    grid_groups, metrics, random_groups, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{FatTree, Graph, TableKind};
@@ -26,7 +26,7 @@ fn fabric() -> &'static (Arc<Graph>, Arc<FatTree>) {
 
 fn engine(tables: TableKind, colors: u16) -> Engine {
     let (graph, fat_tree) = fabric();
-    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions { colors, tables })
+    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions::new(colors, tables))
         .expect("colors in range")
 }
 

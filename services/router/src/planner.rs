@@ -12,8 +12,8 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BrokenLink, Change, Displacement, Engine, EngineOptions, GroupPlan, LayoutError, Mgid, metrics,
-    table_entries,
+    BrokenLink, Change, Displacement, Engine, EngineOptions, GroupPlan, LayoutError, Mgid,
+    RoutingEngine, metrics, table_entries,
 };
 use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, NotFatTree, PortId, SwitchId, TableKind,
@@ -56,7 +56,7 @@ impl Planner {
         table_kind: TableKind,
     ) -> Result<Self, PlanError> {
         let fat_tree = Arc::new(FatTree::detect(graph)?);
-        let options = EngineOptions { colors, tables: table_kind };
+        let options = EngineOptions::new(colors, table_kind);
         let engine = Engine::new(Arc::clone(graph), Arc::clone(&fat_tree), options)?;
         Ok(Self {
             graph: Arc::clone(graph),
@@ -267,7 +267,7 @@ impl Planner {
         let plan = self.engine.plan();
         let figures = metrics(&self.graph, plan);
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        status.engine = "c-mr4lms-fixed".to_owned();
+        status.engine = self.engine.kind().name().to_owned();
         status.colors = u32::from(self.colors);
         status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
         status.unicast_only_groups = count(mirror.groups.len()) - status.routed_groups;

@@ -9,7 +9,8 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan, metrics, table_entries,
+    Change, EngineKind, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
+    build_engine, metrics, table_entries,
 };
 use fabricast_topology::{Graph, TableEntry, TableKind};
 use serde::Serialize;
@@ -21,8 +22,6 @@ use crate::group_file;
 use crate::output::{self, Rows};
 use crate::source::Topology;
 
-/// What the engine is called in files.
-const ENGINE: &str = "c-mr4lms-fixed";
 /// Groups and members without a tree that are listed.
 const LISTED: usize = 20;
 
@@ -54,13 +53,14 @@ struct Figures {
 ///
 /// See [`Failure`]; no file has changed then.
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
-    let EngineName::CMr4lmsFixed = args.engine;
     let topology = Topology::read(&args.topology)?;
     let graph = &topology.graph;
     let fat_tree = Arc::new(topology.fat_tree()?);
-    let options = EngineOptions { colors: args.colors, tables: table_kind(args.tables) };
-    let mut engine = Engine::new(graph.clone(), fat_tree, options).context("--colors")?;
-    let space = *engine.layout().space();
+    let options = EngineOptions::new(args.colors, table_kind(args.tables));
+    let kind = engine_kind(args.engine);
+    let mut engine =
+        build_engine(kind, graph.clone(), Some(fat_tree), options).context("--colors")?;
+    let space = *engine.space();
     let records = groups(args, graph, space)?;
     let mgids = allot_mgids(&records, space);
     let changes: Vec<Change> = mgids
@@ -77,11 +77,11 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let numbered = mgids.iter().zip(records);
     let numbered: Vec<GroupRecord> =
         numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
-    write(args, &topology, &engine, &entries, &numbered)?;
+    write(args, &topology, &*engine, &entries, &numbered)?;
     let figures = Figures {
         trees_ms: (planned - started).as_secs_f64() * 1e3,
         tables_ms: (expanded - planned).as_secs_f64() * 1e3,
-        ..figures(&engine, graph, args.colors, entries.len())
+        ..figures(&*engine, graph, entries.len())
     };
     output::print(format, &figures, figures_text)
 }
@@ -90,7 +90,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
 fn write(
     args: &PlanArgs,
     topology: &Topology,
-    engine: &Engine,
+    engine: &dyn RoutingEngine,
     entries: &[TableEntry],
     groups: &[GroupRecord],
 ) -> Result<(), Failure> {
@@ -98,7 +98,7 @@ fn write(
     let tables = table_kind(args.tables);
     let mut texts: Vec<(&Path, String)> = Vec::new();
     if let Some(out) = &args.out {
-        let file = RoutesFile::of(engine, ENGINE, &topology.digest());
+        let file = RoutesFile::of(engine, &topology.digest());
         texts.push((out, write_routes(&file, graph)));
     }
     if let Some(out) = &args.tables_out {
@@ -111,12 +111,12 @@ fn write(
     output::files(&files)
 }
 
-fn figures(engine: &Engine, graph: &Graph, colors: u16, table_entries: usize) -> Figures {
+fn figures(engine: &dyn RoutingEngine, graph: &Graph, table_entries: usize) -> Figures {
     let plan = engine.plan();
     let Metrics { groups, trees, max_tfi, mean_tfi, switch_links, all_links, max_entries } =
         metrics(graph, plan);
     Figures {
-        engine: ENGINE,
+        engine: engine.kind().name(),
         groups,
         virtual_groups: trees,
         moved: plan.moved().len(),
@@ -129,7 +129,7 @@ fn figures(engine: &Engine, graph: &Graph, colors: u16, table_entries: usize) ->
         mean_efi: switch_links.mean_efi,
         max_efi_with_endpoint_links: all_links.max_efi,
         entries_used: max_entries,
-        colors,
+        colors: plan.colors(),
         table_entries,
         trees_ms: 0.0,
         tables_ms: 0.0,
@@ -166,6 +166,12 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
         format!("group {}: {endpoint} is cut off: {}", cut.mgid.0, cut.why)
     });
     unrouted.chain(cut_off).take(LISTED).collect()
+}
+
+const fn engine_kind(engine: EngineName) -> EngineKind {
+    match engine {
+        EngineName::CMr4lmsFixed => EngineKind::CMr4lmsFixed,
+    }
 }
 
 const fn table_kind(tables: Tables) -> TableKind {

@@ -56,6 +56,20 @@ impl Footprint {
         [&self.leaves, &self.cns, &self.blocks]
     }
 
+    /// Gives the level of the nearest common ancestor of the live members, of which there is one or
+    /// more, and which leaf, CN or block it belongs to.
+    pub(super) fn top(&self) -> (usize, u32) {
+        if self.blocks.len() > 1 {
+            (3, 0)
+        } else if self.cns.len() > 1 {
+            (2, self.blocks[0])
+        } else if self.leaves.len() > 1 {
+            (1, self.cns[0])
+        } else {
+            (0, self.leaves[0])
+        }
+    }
+
     /// Finds out where members (seats, rising) are.
     pub(super) fn trace(&mut self, fabric: &Fabric, members: &[u32]) {
         self.whole = fabric.seats_whole();

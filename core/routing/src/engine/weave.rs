@@ -10,8 +10,11 @@ use fabricast_topology::{PortId, TableKind};
 use crate::engine::fabric::{Fabric, dense};
 use crate::engine::footprint::Footprint;
 use crate::mgid::Mgid;
-use crate::plan::{CutOff, PlannedGroup, PlannedVirtualGroup, TreePlan, VirtualGroupId};
+use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, VirtualGroupId};
 use crate::spt::SpanningTree;
+
+/// Level and place there of the topmost switch of a tree, if there is a tree.
+type Top = Option<(usize, u32)>;
 
 /// Scratch memory for weaving; everything is clear between two calls.
 #[derive(Clone, Debug)]
@@ -23,6 +26,7 @@ pub(super) struct Loom {
     used_switches: Vec<u32>,
     parents: Vec<u32>, // by group: union-find, the smallest is the root
     owned: Vec<u32>,   // by group: ports it marked first; later the write position of its root
+    tops: Vec<Top>,    // by group, later by root
 }
 
 impl Loom {
@@ -39,6 +43,7 @@ impl Loom {
             used_switches: Vec::new(),
             parents: Vec::new(),
             owned: Vec::new(),
+            tops: Vec::new(),
         }
     }
 
@@ -48,9 +53,10 @@ impl Loom {
         fabric: &Fabric,
         tree: &SpanningTree,
         groups: &[(Mgid, &[u32])],
-    ) -> TreePlan {
+    ) -> Part {
         self.parents.clear();
         self.owned.clear();
+        self.tops.clear();
         let (mut planned, mut cut_off) = (Vec::with_capacity(groups.len()), Vec::new());
         for (mgid, members) in groups.iter().copied() {
             self.footprint.trace(fabric, members);
@@ -64,6 +70,8 @@ impl Loom {
             let at = dense(self.parents.len());
             self.parents.push(at);
             self.owned.push(0);
+            let top = if live >= 2 { Some(self.footprint.top()) } else { None };
+            self.tops.push(top);
             if live >= 2 {
                 self.mark(fabric, tree, at, members);
             }
@@ -71,7 +79,7 @@ impl Loom {
         for used in self.used_switches.drain(..) {
             self.switches[used as usize] = 0;
         }
-        self.collect(tree, planned, cut_off)
+        self.collect(fabric, tree, planned, cut_off)
     }
 
     fn mark(&mut self, fabric: &Fabric, tree: &SpanningTree, group: u32, members: &[u32]) {
@@ -121,11 +129,12 @@ impl Loom {
 
     fn collect(
         &mut self,
+        fabric: &Fabric,
         tree: &SpanningTree,
         mut groups: Vec<PlannedGroup>,
         cut_off: Vec<CutOff>,
-    ) -> TreePlan {
-        let Self { ports: marked, parents, owned, .. } = self;
+    ) -> Part {
+        let Self { ports: marked, parents, owned, tops, .. } = self;
         let mut merged_count = vec![0u32; parents.len()];
         for at in 0..parents.len() {
             let root = parents[parents[at] as usize]; // its parent is smaller and final already
@@ -135,6 +144,7 @@ impl Loom {
             merged_count[root] += 1;
             if root != at {
                 owned[root] += std::mem::take(&mut owned[at]);
+                tops[root] = tops[root].max(tops[at]);
             }
         }
         let mut virtual_groups = Vec::with_capacity(parents.len());
@@ -145,7 +155,8 @@ impl Loom {
                 (merged_count[at], owned[at]) = (merged_end, ports_end); // where to write
                 (merged_end, ports_end) = (merged_end + merged, ports_end + ports);
                 let id = groups[at].virtual_group;
-                virtual_groups.push(PlannedVirtualGroup { id, merged_end, ports_end });
+                let root = tops[at].and_then(|(level, at)| fabric.switch(tree, level, at));
+                virtual_groups.push(PlannedVirtualGroup { id, root, merged_end, ports_end });
             }
         }
         let mut merged = vec![Mgid(0); groups.len()];
@@ -157,15 +168,7 @@ impl Loom {
             let root = parents[owner as usize];
             ports[take_place(&mut owned[root as usize])] = PortId(port);
         });
-        TreePlan {
-            spt: tree.spt,
-            color: tree.color,
-            groups,
-            virtual_groups,
-            merged,
-            ports,
-            cut_off,
-        }
+        Part { number: tree.spt, color: tree.color, groups, virtual_groups, merged, ports, cut_off }
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::groups::read_endpoint;
 use super::tables::{read_color, read_port, read_switch};
 use super::{Fields, FormatError, FormatProblem, at, list, objects, text, write_lines};
-use crate::engine::Engine;
+use crate::engines::RoutingEngine;
 use crate::mgid::Mgid;
 use crate::spt::MAX_COLORS;
 use crate::tables::{expand_ports, key};
@@ -70,15 +70,15 @@ pub struct TreeRecord {
 impl RoutesFile {
     /// Takes the routes of all groups out of an engine, by MGID.
     #[must_use]
-    pub fn of(engine: &Engine, name: &str, topology: &str) -> Self {
-        let space = engine.layout().space();
+    pub fn of(engine: &dyn RoutingEngine, topology: &str) -> Self {
+        let plan = engine.plan();
         let header = RoutesHeader {
-            engine: name.to_owned(),
-            colors: space.colors(),
-            tables: space.tables(),
+            engine: engine.kind().name().to_owned(),
+            colors: plan.colors(),
+            tables: plan.tables(),
             topology: topology.to_owned(),
         };
-        let routed = engine.plan().groups().map(|group| RouteRecord {
+        let routed = plan.groups().map(|group| RouteRecord {
             mgid: group.mgid,
             virtual_group: group.virtual_group.0,
             color: group.color,
@@ -90,10 +90,10 @@ impl RoutesFile {
             cut_off: group.cut_off.iter().map(|cut| cut.endpoint).collect(),
             unrouted: None,
         });
-        let unrouted = engine.plan().unrouted().iter().map(|group| RouteRecord {
+        let unrouted = plan.unrouted().iter().map(|group| RouteRecord {
             mgid: group.mgid,
             virtual_group: group.mgid.0,
-            color: space.color(space.spt(group.mgid)),
+            color: plan.home_color(group.mgid),
             trees: Vec::new(),
             cut_off: Vec::new(),
             unrouted: Some(group.to_string()),

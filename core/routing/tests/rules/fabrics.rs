@@ -23,7 +23,7 @@ impl Fabric {
     }
 
     pub(crate) fn engine(&self, colors: u16, tables: TableKind) -> Engine {
-        let options = EngineOptions { colors, tables };
+        let options = EngineOptions::new(colors, tables);
         Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("colors in range")
     }
 }

@@ -6,7 +6,10 @@ mod oracle;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::verify::{Options, Report, Senders, verify};
-use fabricast_routing::{Change, Engine, Mgid, metrics, table_entries};
+use fabricast_routing::{
+    Change, Engine, GroupTree, Mgid, PartBuilder, Plan, PlannedTree, RoutingEngine, VirtualGroup,
+    metrics, table_entries,
+};
 use fabricast_topology::{EndpointId, Graph, TableKind};
 use proptest::prelude::*;
 
@@ -34,6 +37,35 @@ fn changes(graph: &Graph, groups: Groups) -> Vec<Change> {
         Change::Put { mgid: Mgid(mgid), members: members.into_iter().collect() }
     };
     groups.into_iter().map(put).collect()
+}
+
+/// The same plan with one part for each color.
+fn by_color(plan: &Plan) -> Plan {
+    let mut listed = Plan::listed(plan.colors(), plan.tables());
+    for color in 0..plan.colors() {
+        let mut part = PartBuilder::new(u32::from(color), color);
+        let planned = |group: &VirtualGroup<'_>| PlannedTree {
+            root: group.root,
+            ports: group.ports.iter().rev().copied().collect(),
+            groups: group
+                .groups
+                .iter()
+                .map(|mgid| (*mgid, plan.group(*mgid).expect("it is in the plan").live_members))
+                .collect(),
+        };
+        for group in plan.virtual_groups().filter(|group| group.color == color) {
+            part.add(planned(&group));
+            for mgid in group.groups {
+                plan.group(*mgid)
+                    .expect("it is in the plan")
+                    .cut_off
+                    .iter()
+                    .for_each(|cut| part.cut_off(*cut));
+            }
+        }
+        listed.set_part(u32::from(color), part);
+    }
+    listed
 }
 
 /// Sends a packet from every live member of every routed group.
@@ -166,6 +198,30 @@ proptest! {
             }
             prop_assert_eq!(engine.plan(), slow.plan());
             prop_assert_eq!(engine.plan(), &engine.plan_from_scratch());
+        }
+    }
+
+    /// A plan put together color by color, as engines without spanning trees do it, says the same.
+    #[test]
+    fn a_plan_by_colors_implies_the_same_tables(
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(20),
+    ) {
+        let mut engine = fabric.engine(colors, tables);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let listed = by_color(engine.plan());
+        let graph = &fabric.graph;
+        prop_assert_eq!(table_entries(graph, &listed), table_entries(graph, engine.plan()));
+        prop_assert_eq!(metrics(graph, &listed), metrics(graph, engine.plan()));
+        for group in engine.plan().groups() {
+            let found = listed.group(group.mgid).unwrap();
+            prop_assert_eq!((found.color, found.virtual_group), (group.color, group.virtual_group));
+            prop_assert_eq!(found.cut_off, group.cut_off);
+            let live = engine.live_members(group.mgid).unwrap();
+            let ports = live.iter().map(|member| graph.attachment(*member).unwrap()).collect();
+            let cut = listed.virtual_group_of(group.mgid).and_then(|shared| GroupTree::cut_out(graph, &shared, ports));
+            prop_assert_eq!(cut.filter(|_| group.has_tree()), engine.group_tree(group.mgid));
         }
     }
 

@@ -204,7 +204,7 @@ pub(crate) fn answer_of(engine: &Engine) -> Answer {
     let mut answer = Answer::default();
     for group in plan.groups() {
         let cut_off = group.cut_off.iter().map(|cut| (cut.endpoint, cut.why)).collect();
-        answer.groups.insert(group.mgid.0, (group.spt, group.virtual_group.0, cut_off));
+        answer.groups.insert(group.mgid.0, (group.part, group.virtual_group.0, cut_off));
     }
     for group in plan.virtual_groups() {
         assert!(group.ports.is_sorted_by(|a, b| a < b), "ports rise");

@@ -18,7 +18,7 @@ impl Planner {
         let mut explanation = v1::RouteExplanation {
             group: name.to_owned(),
             mgid: group.mgid,
-            home_spanning_tree: plan.space().spt(mgid),
+            home_spanning_tree: plan.home(mgid).unwrap_or_default(),
             reason: self.moved_reason(mgid),
             ..Default::default()
         };
@@ -32,7 +32,7 @@ impl Planner {
         if !routed.has_tree() {
             explanation.reason = self.route(gn, group).reason;
         }
-        explanation.spanning_tree = Some(routed.spt);
+        explanation.spanning_tree = Some(routed.part);
         explanation.virtual_group = Some(routed.virtual_group.0);
         explanation.cut_off_endpoints = self.cut_off(&routed);
         let names = names_by_mgid(mirror);

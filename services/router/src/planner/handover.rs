@@ -18,7 +18,7 @@ impl Planner {
         }
         let Ok(id) = u32::try_from(route.virtual_group) else { return false };
         let shared = self.engine.plan().virtual_group_of(Mgid(id));
-        let tables = self.engine.plan().space().tables();
+        let tables = self.engine.plan().tables();
         shared.is_some_and(|shared| {
             let entries = virtual_group_entries(&self.graph, tables, &shared);
             entries.iter().all(|entry| held.covers(entry))

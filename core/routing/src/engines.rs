@@ -1,0 +1,244 @@
+//! What every engine can do, which engines there are, and the one way to make them.
+//!
+//! [`Engine`](crate::Engine) is the engine that the rest of the crate is built around; whoever
+//! plans, verifies or programs switches only needs a [`RoutingEngine`].
+
+use std::fmt::{self, Debug};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
+use thiserror::Error;
+
+use crate::engine::{Change, ChangeError, Engine};
+use crate::group_tree::GroupTree;
+use crate::mgid::Mgid;
+use crate::plan::Plan;
+use crate::spt::{LayoutError, MgidSpace};
+use crate::verify;
+
+/// Groups and faults in, a [`Plan`] out, change by change.
+///
+/// Engines are deterministic: the same calls in the same order give the same plan. Where the plan
+/// depends on the order, [`RoutingEngine::choices`] holds what cannot be computed again.
+pub trait RoutingEngine: Debug + Send + Sync {
+    /// Tells which engine it is.
+    fn kind(&self) -> EngineKind;
+
+    /// Gives the fabric it plans for.
+    fn graph(&self) -> &Arc<Graph>;
+
+    /// Gives the numbers from which to choose MGIDs that this engine can keep apart.
+    fn space(&self) -> &MgidSpace;
+
+    /// Makes a batch of changes, in order, and brings the plan up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] names the first change that cannot be made; then nothing has changed.
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError>;
+
+    /// Takes over the faults as they are now and reroutes what they touch.
+    fn set_faults(&mut self, faults: Faults);
+
+    /// Gives the faults the plan goes round.
+    fn faults(&self) -> &Faults;
+
+    /// Gives the current plan; a copy of it is cheap.
+    fn plan(&self) -> &Plan;
+
+    /// Lists all groups, routed or not, in the engine's own order.
+    fn groups(&self) -> Vec<Mgid>;
+
+    /// Counts the groups.
+    fn group_count(&self) -> usize {
+        self.groups().len()
+    }
+
+    /// Gives the members of a group, cut off or not, in the engine's own order.
+    fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>>;
+
+    /// Gives the members of a group that its tree reaches; none if it does not exist or is not routed.
+    fn live_members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        let cut_off = self.plan().group(mgid)?.cut_off;
+        let mut members = self.members(mgid)?;
+        members.retain(|member| !cut_off.iter().any(|cut| cut.endpoint == *member));
+        Some(members)
+    }
+
+    /// Lists the routed groups with the members their trees reach, as the verifier wants them.
+    fn delivery_groups(&self) -> Vec<verify::Group> {
+        let groups = self.plan().groups();
+        let served = groups.map(|group| verify::Group {
+            mgid: group.mgid,
+            color: group.color,
+            virtual_group: group.virtual_group.0,
+            members: self.live_members(group.mgid).expect("the plan's groups exist"),
+        });
+        served.collect()
+    }
+
+    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
+    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        let plan = self.plan();
+        plan.group(mgid).filter(|group| group.has_tree())?;
+        let live = self.live_members(mgid)?;
+        let ports = live.iter().filter_map(|member| self.graph().attachment(*member)).collect();
+        GroupTree::cut_out(self.graph(), &plan.virtual_group_of(mgid)?, ports)
+    }
+
+    /// Gives what the engine chose and could not choose again from groups and faults alone; empty for
+    /// engines whose plan is a pure function of those.
+    fn choices(&self) -> Vec<RecordedChoice> {
+        Vec::new()
+    }
+
+    /// Makes recorded choices again. With the groups and faults of the time when they were
+    /// recorded, applied before, the plan is then the same.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`] names the first choice that does not fit; then nothing has changed.
+    fn restore(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
+        match choices.first() {
+            None => Ok(()),
+            Some(choice) => {
+                let problem = RestoreProblem::NothingToChoose { engine: self.kind() };
+                Err(RestoreError { index: 0, mgid: choice.mgid, problem })
+            }
+        }
+    }
+}
+
+/// One thing that an engine chose. What the numbers mean is the engine's own affair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedChoice {
+    /// The group it is about, or the virtual group by its name.
+    pub mgid: Mgid,
+    /// Which tree of the group, from 0.
+    pub tree: u8,
+    /// The part of the plan that the tree is in.
+    pub part: u32,
+    /// The root that was chosen, as the engine numbers roots.
+    pub root: u32,
+    /// The ports of the tree, rising, where they do not follow from the rest.
+    pub ports: Vec<fabricast_topology::PortId>,
+}
+
+/// Why recorded choices are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("choice {index}, group {mgid}: {problem}", mgid = .mgid.0)]
+pub struct RestoreError {
+    /// Position of the choice in the list, from 0.
+    pub index: usize,
+    /// Its group.
+    pub mgid: Mgid,
+    /// What is wrong with it.
+    pub problem: RestoreProblem,
+}
+
+/// What is wrong with a recorded choice.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RestoreProblem {
+    /// The engine computes everything.
+    #[error("{engine} has nothing to choose")]
+    NothingToChoose {
+        /// The engine.
+        engine: EngineKind,
+    },
+}
+
+/// The engines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EngineKind {
+    /// C-MR4LMS with the fixed root.
+    CMr4lmsFixed,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [Self; 1] = [Self::CMr4lmsFixed];
+
+    /// Gives the name in files and on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CMr4lmsFixed => "c-mr4lms-fixed",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(name: &str) -> Result<Self, UnknownEngine> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownEngine { name: name.to_owned() })
+    }
+}
+
+/// No engine has the name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no engine {name:?}")]
+pub struct UnknownEngine {
+    /// The name.
+    pub name: String,
+}
+
+/// What an engine is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Entries of a multicast table, 1 to [`crate::MAX_COLORS`].
+    pub colors: u16,
+    /// How switches key their tables.
+    pub tables: TableKind,
+}
+
+impl EngineOptions {
+    /// Gives the options of an engine for tables of this size and kind, everything else as usual.
+    #[must_use]
+    pub const fn new(colors: u16, tables: TableKind) -> Self {
+        Self { colors, tables }
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    /// Spanning trees cannot be numbered.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The engine works on fat trees only.
+    #[error("{kind} needs a fat tree, and the fabric is none")]
+    NeedsFatTree {
+        /// The engine.
+        kind: EngineKind,
+    },
+}
+
+/// Makes an engine without groups or faults.
+///
+/// `fat_tree` is the fat-tree view of `graph`, if it has one; not every engine needs it.
+///
+/// # Errors
+///
+/// [`BuildError`] if the engine cannot do what the options ask for on this fabric.
+pub fn build_engine(
+    kind: EngineKind,
+    graph: Arc<Graph>,
+    fat_tree: Option<Arc<FatTree>>,
+    options: EngineOptions,
+) -> Result<Box<dyn RoutingEngine>, BuildError> {
+    match kind {
+        EngineKind::CMr4lmsFixed => {
+            let fat_tree = fat_tree.ok_or(BuildError::NeedsFatTree { kind })?;
+            Ok(Box::new(Engine::new(graph, fat_tree, options)?))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a plan says about members left out and groups that are elsewhere or nowhere.
+
+use std::fmt;
+
+use fabricast_topology::{EndpointId, PortId};
+
+use crate::mgid::Mgid;
+
+/// A member that the tree of its group does not reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CutOff {
+    /// The group.
+    pub mgid: Mgid,
+    /// The member.
+    pub endpoint: EndpointId,
+    /// Why.
+    pub why: CutOffReason,
+}
+
+/// Why a member is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutOffReason {
+    /// It is not connected to a leaf switch.
+    NotOnLeaf,
+    /// It, its link or its leaf switch is dead.
+    LinkDown,
+    /// Its leaf has no live link upwards and the group spans several leaves.
+    LeafCutOff,
+}
+
+impl fmt::Display for CutOffReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOnLeaf => "it is not connected to a leaf switch",
+            Self::LinkDown => "it, its link or its leaf switch is down",
+            Self::LeafCutOff => "its leaf switch has no live link upwards",
+        })
+    }
+}
+
+/// A group that does not use the spanning tree its MGID stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The group.
+    pub mgid: Mgid,
+    /// The spanning tree of its MGID.
+    pub from: u32,
+    /// The spanning tree it uses.
+    pub to: u32,
+    /// Why.
+    pub why: Displacement,
+}
+
+/// Why a group cannot use the spanning tree of its MGID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Displacement {
+    /// A link it needs is dead or missing.
+    TreeBroken {
+        /// The first such link.
+        link: BrokenLink,
+    },
+    /// A member uses the color already, on another spanning tree (a breach of rule R3's condition).
+    ColorHeld {
+        /// The member.
+        endpoint: EndpointId,
+        /// The spanning tree that has the color there.
+        by: u32,
+    },
+}
+
+impl fmt::Display for Displacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TreeBroken { link } => write!(f, "its tree needs {link}"),
+            Self::ColorHeld { endpoint, by } => {
+                write!(f, "member {} has this color on spanning tree {by}", endpoint.0)
+            }
+        }
+    }
+}
+
+/// A link that a tree needs and does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokenLink {
+    /// The link upwards from this port is dead.
+    Dead {
+        /// Its lower end.
+        port: PortId,
+    },
+    /// This fabric has no such link.
+    Missing {
+        /// The level it would start from: 0 leaf, 1, 2.
+        level: u8,
+        /// Which leaf, CN or block.
+        index: u32,
+    },
+}
+
+impl fmt::Display for BrokenLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dead { port } => write!(f, "the dead link at port {}", port.0),
+            Self::Missing { level, index } => {
+                let place = ["leaf", "midplane", "block"][usize::from((*level).min(2))];
+                write!(f, "a link upwards from {place} {index} that does not exist")
+            }
+        }
+    }
+}
+
+/// A group without a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unrouted {
+    /// The group.
+    pub mgid: Mgid,
+    /// Why it cannot stay at home.
+    pub why: Displacement,
+    /// Spanning trees whose color no member uses otherwise, but that lack a link.
+    pub broken: u32,
+    /// Spanning trees whose color some member uses already.
+    pub held: u32,
+}
+
+impl fmt::Display for Unrouted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; of all spanning trees {} lack a link and {} have a color in use by a member",
+            self.why, self.broken, self.held
+        )
+    }
+}
