@@ -11,6 +11,7 @@ mod engine;
 mod engines;
 pub mod formats;
 mod group_tree;
+pub mod jobs;
 mod layers;
 mod links;
 mod metrics;

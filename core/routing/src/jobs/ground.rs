@@ -1,0 +1,307 @@
+//! Where the nodes are: on which leaf, in which midplane and block, and how far each leaf reaches.
+
+use std::collections::BTreeSet;
+
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId};
+
+use super::JobClass;
+
+/// "Nothing" in a packed column.
+const NONE: u32 = u32::MAX;
+
+/// The nodes of a fabric by the unit they lie in. Nodes have dense numbers, which the caller gives out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobGround {
+    levels: usize,
+    node_leaf: Vec<u32>,            // by node; NONE if on no leaf or on several
+    left_out: Vec<Option<LeftOut>>, // by node
+    leaf_cn: Vec<u32>,
+    rises: Vec<u8>,            // by leaf: the highest class whose links are live
+    leaf_nodes: Vec<Vec<u32>>, // by leaf: live nodes, rising
+    cn_block: Vec<u32>,
+    cn_leaves: Vec<Vec<u32>>,
+    block_cns: Vec<Vec<u32>>,
+    largest: [u32; 4], // by class: the most nodes a job of it can have with nobody else there
+}
+
+/// Why no job gets a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It, its link or its leaf switch is down.
+    Down,
+    /// It is not connected to a leaf switch.
+    NotOnLeaf,
+    /// Its endpoints are on several leaf switches, so that no unit holds it alone.
+    SeveralLeaves,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Down => "it, its link or its leaf switch is down",
+            Self::NotOnLeaf => "it is not connected to a leaf switch",
+            Self::SeveralLeaves => "its endpoints are on several leaf switches",
+        })
+    }
+}
+
+/// One leaf switch of a fabric described by a tree only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeafSite {
+    pub(super) cn: u32,
+    pub(super) rises: u8,
+}
+
+impl JobGround {
+    /// Looks where nodes are.
+    ///
+    /// - `nodes`: the endpoints of each node, those without a cable included. A node is down if one of the others is.
+    #[must_use]
+    pub fn new(
+        graph: &Graph,
+        fat_tree: &FatTree,
+        faults: &Faults,
+        nodes: &[Vec<EndpointId>],
+    ) -> Self {
+        let leaves: Vec<LeafSite> = (0u32..)
+            .take(fat_tree.leaf_count())
+            .map(|leaf| LeafSite {
+                cn: fat_tree.cn_of_leaf(leaf),
+                rises: rises(graph, fat_tree, faults, leaf),
+            })
+            .collect();
+        let cns = leaves.iter().map(|leaf| leaf.cn + 1).max().unwrap_or(0);
+        let blocks: Vec<u32> = (0..cns).map(|cn| fat_tree.block_of_cn(cn)).collect();
+        let places: Vec<_> =
+            nodes.iter().map(|endpoints| place(graph, fat_tree, faults, endpoints)).collect();
+        let levels = fat_tree.params().levels.clamp(1, 4) as usize;
+        Self::assemble(levels, &leaves, blocks, &places)
+    }
+
+    /// Puts a ground together; `places` gives the leaf of each node and why it is left out.
+    pub(super) fn assemble(
+        levels: usize,
+        leaves: &[LeafSite],
+        cn_block: Vec<u32>,
+        places: &[(Option<u32>, Option<LeftOut>)],
+    ) -> Self {
+        let mut leaf_nodes = vec![Vec::new(); leaves.len()];
+        for (node, (leaf, left_out)) in (0u32..).zip(places) {
+            if let (Some(leaf), None) = (leaf, left_out) {
+                leaf_nodes[*leaf as usize].push(node);
+            }
+        }
+        let mut ground = Self {
+            levels,
+            node_leaf: places.iter().map(|(leaf, _)| leaf.unwrap_or(NONE)).collect(),
+            left_out: places.iter().map(|(_, why)| *why).collect(),
+            leaf_cn: leaves.iter().map(|leaf| leaf.cn).collect(),
+            rises: leaves.iter().map(|leaf| leaf.rises).collect(),
+            leaf_nodes,
+            cn_leaves: children(leaves.iter().map(|leaf| leaf.cn)),
+            block_cns: children(cn_block.iter().copied()),
+            cn_block,
+            largest: [0; 4],
+        };
+        ground.largest = ground.largest_by_class();
+        ground
+    }
+
+    fn largest_by_class(&self) -> [u32; 4] {
+        let mut largest = [0; 4];
+        let mut before = 0;
+        for class in self.classes() {
+            let mut rooms = vec![0u32; self.units(class.level())];
+            for (leaf, nodes) in (0u32..).zip(&self.leaf_nodes) {
+                if usize::from(self.rises[leaf as usize]) >= class.level() {
+                    rooms[self.unit_above(leaf, class.level()) as usize] += count(nodes.len());
+                }
+            }
+            before = rooms.into_iter().max().unwrap_or(0).max(before);
+            largest[class.level()] = before;
+        }
+        largest
+    }
+
+    /// Walks the classes that the fabric has, rising.
+    pub fn classes(&self) -> impl DoubleEndedIterator<Item = JobClass> + use<> {
+        JobClass::ALL.into_iter().take(self.levels)
+    }
+
+    /// Counts the nodes, those left out included.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.node_leaf.len()
+    }
+
+    /// Gives the leaf of a node; none if it is on none or on several.
+    #[must_use]
+    pub fn leaf_of(&self, node: u32) -> Option<u32> {
+        self.node_leaf.get(node as usize).copied().filter(|leaf| *leaf != NONE)
+    }
+
+    /// Says why no job gets a node; none if it can be had.
+    #[must_use]
+    pub fn left_out(&self, node: u32) -> Option<LeftOut> {
+        self.left_out.get(node as usize).copied().flatten()
+    }
+
+    /// Gives the most nodes that a job of a class can have on an empty fabric; 0 if there is no such class.
+    #[must_use]
+    pub const fn largest(&self, class: JobClass) -> u32 {
+        self.largest[class.level()]
+    }
+
+    /// Gives the class that a job of `size` nodes has by its size; none if the fabric is too small for it.
+    #[must_use]
+    pub fn class_of_size(&self, size: u32) -> Option<JobClass> {
+        self.classes().find(|class| size <= self.largest(*class))
+    }
+
+    /// Gives the class of a job with these nodes: that of the smallest unit they all lie in.
+    #[must_use]
+    pub fn class_of(&self, nodes: &[u32]) -> JobClass {
+        let within = |class: &JobClass| self.units_of(class.level(), nodes).len() <= 1;
+        self.classes().find(within).unwrap_or(JobClass::T3)
+    }
+
+    /// Names a unit for messages.
+    #[must_use]
+    pub fn unit_name(level: usize, unit: u32) -> String {
+        match level {
+            0 => format!("leaf switch {unit}"),
+            1 => format!("midplane {unit}"),
+            2 => format!("block {unit}"),
+            _ => "the fabric".to_owned(),
+        }
+    }
+
+    pub(super) fn is_live(&self, node: u32) -> bool {
+        self.left_out[node as usize].is_none()
+    }
+
+    pub(super) fn live_by_leaf(&self) -> Vec<u32> {
+        self.leaf_nodes.iter().map(|nodes| count(nodes.len())).collect()
+    }
+
+    pub(super) fn nodes_on(&self, leaf: u32) -> &[u32] {
+        &self.leaf_nodes[leaf as usize]
+    }
+
+    pub(super) fn leaf_count(&self) -> u32 {
+        count(self.leaf_cn.len())
+    }
+
+    /// Tells whether jobs of a class can use a leaf's links.
+    pub(super) fn rises_to(&self, leaf: u32, class: JobClass) -> bool {
+        usize::from(self.rises[leaf as usize]) >= class.level()
+    }
+
+    pub(super) fn units(&self, level: usize) -> usize {
+        match level {
+            0 => self.leaf_cn.len(),
+            1 => self.cn_leaves.len(),
+            2 => self.block_cns.len(),
+            _ => 1,
+        }
+    }
+
+    /// Gives the unit of a level that a leaf is in.
+    pub(super) fn unit_above(&self, leaf: u32, level: usize) -> u32 {
+        match level {
+            0 => leaf,
+            1 => self.leaf_cn[leaf as usize],
+            2 => self.cn_block[self.leaf_cn[leaf as usize] as usize],
+            _ => 0,
+        }
+    }
+
+    /// Gives the unit of the next level that a unit is in.
+    pub(super) fn parent(&self, level: usize, unit: u32) -> u32 {
+        match level {
+            0 => self.leaf_cn[unit as usize],
+            1 => self.cn_block[unit as usize],
+            _ => 0,
+        }
+    }
+
+    /// Gives the units of the level below that are in a unit of level 1 or above.
+    pub(super) fn children(&self, level: usize, unit: u32) -> Vec<u32> {
+        match level {
+            1 => self.cn_leaves[unit as usize].clone(),
+            2 => self.block_cns[unit as usize].clone(),
+            _ => (0..count(self.block_cns.len())).collect(),
+        }
+    }
+
+    /// Gives the units of a level that nodes are in, rising, each once.
+    pub(super) fn units_of(&self, level: usize, nodes: &[u32]) -> BTreeSet<u32> {
+        let leaves = nodes.iter().filter_map(|node| self.leaf_of(*node));
+        leaves.map(|leaf| self.unit_above(leaf, level)).collect()
+    }
+}
+
+/// Lists what is in each unit, given the unit of everything.
+fn children(units: impl Iterator<Item = u32>) -> Vec<Vec<u32>> {
+    let mut lists: Vec<Vec<u32>> = Vec::new();
+    for (child, unit) in (0u32..).zip(units) {
+        if unit as usize >= lists.len() {
+            lists.resize(unit as usize + 1, Vec::new());
+        }
+        lists[unit as usize].push(child);
+    }
+    lists
+}
+
+/// Finds the leaf of a node, and why it cannot be had.
+fn place(
+    graph: &Graph,
+    fat_tree: &FatTree,
+    faults: &Faults,
+    endpoints: &[EndpointId],
+) -> (Option<u32>, Option<LeftOut>) {
+    let plugged: Vec<(EndpointId, PortId)> = endpoints
+        .iter()
+        .filter_map(|endpoint| Some((*endpoint, graph.attachment(*endpoint)?)))
+        .collect();
+    let leaves: BTreeSet<Option<u32>> =
+        plugged.iter().map(|(endpoint, _)| fat_tree.leaf_of_endpoint(*endpoint)).collect();
+    let mut leaves = leaves.into_iter();
+    match (leaves.next(), leaves.next()) {
+        (Some(Some(leaf)), None) => {
+            let up = plugged.iter().all(|(_, port)| faults.port_is_live(graph, *port));
+            (Some(leaf), (!up).then_some(LeftOut::Down))
+        }
+        (Some(Some(_)), Some(_)) => (None, Some(LeftOut::SeveralLeaves)),
+        (None | Some(None), _) => (None, Some(LeftOut::NotOnLeaf)),
+    }
+}
+
+/// Finds the highest class whose links a leaf reaches over live links.
+fn rises(graph: &Graph, fat_tree: &FatTree, faults: &Faults, leaf: u32) -> u8 {
+    let params = fat_tree.params();
+    let is_live = |port: Option<PortId>| {
+        port.is_some_and(|port| {
+            matches!(graph.peer(port), Peer::Switch(_)) && faults.port_is_live(graph, port)
+        })
+    };
+    let cn = fat_tree.cn_of_leaf(leaf);
+    let block = fat_tree.block_of_cn(cn);
+    let mut highest = 0;
+    for slot in (0..params.leaf_up_ports()).filter(|slot| is_live(fat_tree.leaf_up(leaf, *slot))) {
+        highest = highest.max(1);
+        let g = slot / params.lanes0.max(1);
+        for u in (0..params.l1_up_ports()).filter(|u| is_live(fat_tree.l1_up(cn, g, *u))) {
+            highest = highest.max(2);
+            let tn = g * params.tns_per_group + u % params.tns_per_group.max(1);
+            if (0..params.l2_up_ports()).any(|v| is_live(fat_tree.l2_up(tn, block, v))) {
+                return 3;
+            }
+        }
+    }
+    highest
+}
+
+pub(super) fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("a fabric has fewer than 2^32 nodes")
+}
