@@ -9,19 +9,25 @@
 //! that costs least, [`fit()`] the parameters from measurements, [`ChoiceTable`] which kind of tree
 //! an operation of some size should run on.
 //!
+//! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
+//!
 //! Nothing here reads a file, a clock or a random number: values in, values out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod adapter_tree;
 mod choice;
 mod cost;
 mod fit;
 mod measurement;
+mod nesting;
 mod operation;
 mod width;
 
+pub use adapter_tree::{AdapterTree, Crossing, TreeError};
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fit::{Fit, FitError, fit};
 pub use measurement::{Measurement, MeasurementError, read_measurements};
+pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
 pub use width::{Trade, WidthRange};

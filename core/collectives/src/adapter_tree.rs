@@ -1,0 +1,254 @@
+//! Trees over the processes' own adapters: the paper's type I (§3).
+//!
+//! - k-ary: complete, numbered breadth first. Every node has as much to do, so upper nodes wait for
+//!   lower ones.
+//! - k-nomial: k trees of one level less, hung onto the root of the first; numbered depth first.
+//!   Nodes further up have more children, and handle the first while others are still working.
+//! - hierarchical k-nomial: the same over processes that are grouped by where they are, so that of a
+//!   group only the first process sends out of it.
+
+mod hierarchical;
+mod slots;
+mod timing;
+
+use thiserror::Error;
+
+use crate::nesting::Nesting;
+
+/// "Nobody" in a column of processes.
+const NONE: u32 = u32::MAX;
+
+/// A tree over processes, numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterTree {
+    /// By process; the root has none.
+    parents: Vec<u32>,
+    /// Processes, each after its parent.
+    order: Vec<u32>,
+    /// By process: its first place in `children`; one more at the end.
+    first_child: Vec<u32>,
+    children: Vec<u32>,
+}
+
+/// Why there is no tree.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TreeError {
+    /// There is nobody.
+    #[error("no processes")]
+    Empty,
+    /// No node may have a child.
+    #[error("adapters take no children")]
+    NoChildren,
+    /// Groups of so many levels and so wide a tree need more than 2^64 places.
+    #[error("a tree of width {width} over these groups has too many places, take a narrower one")]
+    TooWide {
+        /// The width.
+        width: u32,
+    },
+}
+
+/// How many packets go from one group to another while a tree gathers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crossing {
+    /// The senders' group.
+    pub from: u32,
+    /// The receivers' group.
+    pub to: u32,
+    /// How many.
+    pub packets: u32,
+}
+
+impl AdapterTree {
+    /// Makes the complete tree of `width` (taken as at least 1) children, numbered breadth first.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::Empty`].
+    pub fn k_ary(processes: u32, width: u32) -> Result<Self, TreeError> {
+        let width = width.max(1);
+        let parent = |process: u32| process.checked_sub(1).map_or(NONE, |below| below / width);
+        Self::new((0..processes).map(parent).collect(), (0..processes).collect())
+    }
+
+    /// Makes the k-nomial tree of `width` (taken as at least 2), numbered depth first: Algorithm 1.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::Empty`].
+    pub fn k_nomial(processes: u32, width: u32) -> Result<Self, TreeError> {
+        let parents = (0..processes).map(|process| nomial_parent(process, width)).collect();
+        Self::new(parents, (0..processes).collect())
+    }
+
+    /// Makes the hierarchical k-nomial tree of least height that we know of.
+    ///
+    /// The paper's Algorithms 2 to 4 give the fewest levels that a k-nomial tree of all places,
+    /// empty ones too, can have. The processes themselves may still stand deeper than in the plain
+    /// construction, where the first processes of the groups just form a tree of their own: then
+    /// that one is taken.
+    ///
+    /// Cost: O(P log P).
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::TooWide`].
+    pub fn hierarchical(nesting: &Nesting, width: u32) -> Result<Self, TreeError> {
+        let merged = hierarchical::merged(nesting, width)?;
+        let plain = hierarchical::plain(nesting, width)?;
+        Ok(if plain.height() < merged.height() { plain } else { merged })
+    }
+
+    /// Makes a hierarchical tree of at most `width` whose nodes have at most `most` children; if
+    /// even width 2 has more, a chain-like tree of `most` children along the groups.
+    ///
+    /// Cost: that of [`AdapterTree::hierarchical`] for each width tried, which begin at the widest
+    /// whose plain k-nomial tree keeps to the limit.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::NoChildren`] if `most` is 0 and there are several processes.
+    pub fn within(nesting: &Nesting, width: u32, most: u32) -> Result<Self, TreeError> {
+        let processes = nesting.processes();
+        let fits = |width: &u32| hierarchical::nomial_degree(processes, *width) <= most;
+        for width in (2..=width.clamp(2, processes.max(2))).rev().filter(fits) {
+            match Self::hierarchical(nesting, width) {
+                Ok(tree) if tree.degree() <= most => return Ok(tree),
+                Ok(_) | Err(TreeError::TooWide { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if most == 0 && processes > 1 {
+            return Err(TreeError::NoChildren);
+        }
+        let order = nesting.order();
+        let mut parents = vec![NONE; order.len()];
+        for (at, process) in (0_u32..).zip(order).skip(1) {
+            parents[*process as usize] = order[((at - 1) / most) as usize];
+        }
+        Self::new(parents, order.to_vec())
+    }
+
+    /// Takes the parents, and an order in which each process comes after its parent.
+    fn new(parents: Vec<u32>, order: Vec<u32>) -> Result<Self, TreeError> {
+        if parents.is_empty() {
+            return Err(TreeError::Empty);
+        }
+        let mut first_child = vec![0; parents.len() + 1];
+        for parent in parents.iter().filter(|parent| **parent != NONE) {
+            first_child[*parent as usize + 1] += 1;
+        }
+        for at in 1..first_child.len() {
+            first_child[at] += first_child[at - 1];
+        }
+        let mut next = first_child.clone();
+        let mut children = vec![0; parents.len() - 1];
+        for process in order.iter().copied().filter(|one| parents[*one as usize] != NONE) {
+            let place = &mut next[parents[process as usize] as usize];
+            children[*place as usize] = process;
+            *place += 1;
+        }
+        Ok(Self { parents, order, first_child, children })
+    }
+
+    /// Counts the processes.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        u32::try_from(self.parents.len()).expect("processes have 32-bit numbers")
+    }
+
+    /// Gives the root.
+    #[must_use]
+    pub fn root(&self) -> u32 {
+        self.order[0]
+    }
+
+    /// Gives the parent of a process; none for the root.
+    #[must_use]
+    pub fn parent(&self, process: u32) -> Option<u32> {
+        let parent = self.parents[process as usize];
+        (parent != NONE).then_some(parent)
+    }
+
+    /// Gives the children of a process.
+    #[must_use]
+    pub fn children(&self, process: u32) -> &[u32] {
+        let at = process as usize;
+        &self.children[self.first_child[at] as usize..self.first_child[at + 1] as usize]
+    }
+
+    /// Gives the processes, each after its parent.
+    #[must_use]
+    pub fn top_down(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// Gives the most children of a node.
+    #[must_use]
+    pub fn degree(&self) -> u32 {
+        let counts = self.first_child.windows(2).map(|pair| pair[1] - pair[0]);
+        counts.max().unwrap_or(0)
+    }
+
+    /// Gives the most edges from a leaf to the root (definition 3).
+    #[must_use]
+    pub fn height(&self) -> u32 {
+        self.longest(|_, _| 1)
+    }
+
+    /// Gives the most links from a leaf to the root (definition 4), with the links of an edge told
+    /// by child and parent.
+    #[must_use]
+    pub fn radius(&self, links: impl Fn(u32, u32) -> u32) -> u32 {
+        self.longest(links)
+    }
+
+    fn longest(&self, length: impl Fn(u32, u32) -> u32) -> u32 {
+        let mut depths = vec![0; self.parents.len()];
+        let mut longest = 0;
+        for process in &self.order {
+            if let Some(parent) = self.parent(*process) {
+                let depth = depths[parent as usize] + length(*process, parent);
+                depths[*process as usize] = depth;
+                longest = longest.max(depth);
+            }
+        }
+        longest
+    }
+
+    /// Counts the packets between the groups of one level, by sender's and receiver's group.
+    #[must_use]
+    pub fn crossings(&self, nesting: &Nesting, level: usize) -> Vec<Crossing> {
+        let group = |process| nesting.group_of(level, process);
+        let mut pairs: Vec<(u32, u32)> = self
+            .order
+            .iter()
+            .filter_map(|process| Some((group(*process), group(self.parent(*process)?))))
+            .filter(|(from, to)| from != to)
+            .collect();
+        pairs.sort_unstable();
+        let counted = pairs.chunk_by(|a, b| a == b).map(|same| Crossing {
+            from: same[0].0,
+            to: same[0].1,
+            packets: u32::try_from(same.len()).expect("fewer than processes"),
+        });
+        counted.collect()
+    }
+}
+
+/// Algorithm 1: the lowest digit of the number in base `width` that is not 0 becomes 0.
+fn nomial_parent(process: u32, width: u32) -> u32 {
+    if process == 0 {
+        return NONE;
+    }
+    let width = u64::from(width.max(2));
+    let process = u64::from(process);
+    let mut place = 1;
+    while (process / place).is_multiple_of(width) {
+        place *= width;
+    }
+    let parent = process - (process / place % width) * place;
+    u32::try_from(parent).expect("lower than the process")
+}
+
+#[cfg(test)]
+mod tests;
