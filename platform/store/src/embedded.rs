@@ -30,7 +30,7 @@ use crate::embedded::open::Opened;
 use crate::embedded::pump::Pump;
 use crate::embedded::writer::{Body, Command, Reply, Shared, Writer};
 use crate::error::{OpenError, StoreError};
-use crate::store::{KeyValue, LeaseId, Snapshot, Store};
+use crate::store::{KeyValue, LeaseId, Limits, Snapshot, Store};
 use crate::txn::{Txn, TxnOutcome};
 use crate::watch::Watch;
 
@@ -195,22 +195,14 @@ impl EmbeddedStore {
     fn gone(&self) -> StoreError {
         self.shared.failed.get().cloned().unwrap_or(StoreError::Closed)
     }
-
-    fn check_size(&self, txn: &Txn) -> Result<(), StoreError> {
-        let operations = txn.ops.len() + txn.compares.len();
-        let checks = [
-            ("operations", operations, self.options.max_txn_ops),
-            ("bytes", txn.bytes(), self.options.max_txn_bytes),
-        ];
-        match checks.into_iter().find(|(_, actual, limit)| actual > limit) {
-            Some((unit, actual, limit)) => Err(StoreError::TooLarge { unit, actual, limit }),
-            None => Ok(()),
-        }
-    }
 }
 
 #[async_trait]
 impl Store for EmbeddedStore {
+    fn limits(&self) -> Limits {
+        Limits { txn_ops: self.options.max_txn_ops, txn_bytes: self.options.max_txn_bytes }
+    }
+
     async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError> {
         let key = key.to_vec();
         self.read(move |db| tables::read_key(db, &key)).await
@@ -226,7 +218,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
-        self.check_size(&txn)?;
+        self.limits().check(&txn)?;
         txn.check_overlaps()?;
         self.write(|reply| Body::Txn(txn, reply)).await
     }

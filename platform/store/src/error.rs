@@ -61,6 +61,16 @@ pub enum StoreError {
         /// How many are allowed.
         limit: usize,
     },
+    /// The store's disk is full; nothing was changed.
+    #[error("store has no space left")]
+    NoSpace,
+    /// The store did not answer in time, or cannot be reached. A write may or may not have been
+    /// done; try again, with a comparison that tells.
+    #[error("store does not answer")]
+    Unavailable {
+        /// What the last attempt came to.
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// The storage failed. A write may or may not have become durable; an embedded store takes no
     /// more writes until it is opened again.
     #[error("storage failed")]
@@ -74,7 +84,7 @@ pub enum StoreError {
     Closed,
 }
 
-/// Why an embedded store could not be opened. The file is left as it was.
+/// Why a store could not be opened. What is there is left as it was.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Another process (or another part of this one) has the file open.
@@ -114,5 +124,23 @@ pub enum OpenError {
         path: PathBuf,
         /// What the system said.
         source: Arc<dyn Error + Send + Sync>,
+    },
+    /// No member of an etcd answers.
+    #[error("etcd at {endpoints} does not answer")]
+    Unreachable {
+        /// Its members, as given.
+        endpoints: String,
+        /// What the last attempt came to.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// What lies under the prefix in etcd was written by a version with another layout.
+    #[error("etcd has store layout {found} at '{prefix}', this program reads layout {expected}")]
+    EtcdLayout {
+        /// The prefix.
+        prefix: String,
+        /// The layout that was found.
+        found: String,
+        /// The layout this program reads.
+        expected: &'static str,
     },
 }

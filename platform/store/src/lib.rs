@@ -1,9 +1,9 @@
 //! Durable state behind one trait: keys and values with revisions, transactions, watches and
 //! leases.
 //!
-//! Read [`Store`] first: it is the contract, and it is small enough that a clustered etcd can keep
-//! it too. [`EmbeddedStore`] keeps it in one crash-safe file (or in memory, for tests and
-//! demonstrations). Whoever needs durable state takes an `Arc<dyn Store>`.
+//! Read [`Store`] first: it is the contract. [`EmbeddedStore`] keeps it in one crash-safe file (or
+//! in memory, for tests and demonstrations), [`EtcdStore`] in an etcd of several machines. Whoever
+//! needs durable state takes an `Arc<dyn Store>`; a [`StoreLocation`] says which, and opens it.
 //!
 //! Invariants
 //! - STORE-1: what was acknowledged survives the death of the process at any moment.
@@ -12,10 +12,13 @@
 //! - STORE-4: a watch delivers every change of its prefix once, in revision order, or ends with
 //!   [`StoreError::Compacted`].
 //! - STORE-5: every queue is bounded; a full one refuses with [`StoreError::Overloaded`].
+//! - STORE-6: a transaction happens at most once, however often it had to be sent.
 
 mod clock;
 mod embedded;
 mod error;
+mod etcd;
+mod location;
 mod store;
 mod txn;
 mod watch;
@@ -23,6 +26,8 @@ mod watch;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use embedded::{EmbeddedStore, Options};
 pub use error::{OpenError, StoreError};
-pub use store::{KeyValue, LeaseId, Snapshot, Store};
+pub use etcd::{EtcdOptions, EtcdStore};
+pub use location::{EtcdLocation, LocationError, StoreLocation};
+pub use store::{KeyValue, LeaseId, Limits, Snapshot, Store};
 pub use txn::{Compare, Expected, Op, Txn, TxnOutcome};
 pub use watch::{Change, Watch, WatchBatch};

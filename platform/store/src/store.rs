@@ -17,6 +17,9 @@ use crate::watch::Watch;
 /// Dropping a future of a write does not take the write back: it may still happen.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// How large a transaction may be.
+    fn limits(&self) -> Limits;
+
     /// Reads one key.
     ///
     /// # Errors
@@ -90,6 +93,33 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreError::FutureRevision`], and those of [`Store::get`].
     async fn compact(&self, revision: u64) -> Result<(), StoreError>;
+}
+
+/// How large a transaction may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Operations, and as many comparisons.
+    pub txn_ops: usize,
+    /// Bytes of all keys and values.
+    pub txn_bytes: usize,
+}
+
+impl Limits {
+    /// Checks the size of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::TooLarge`] naming what there is too much of.
+    pub fn check(&self, txn: &Txn) -> Result<(), StoreError> {
+        let checks = [
+            ("operations", txn.ops.len().max(txn.compares.len()), self.txn_ops),
+            ("bytes", txn.bytes(), self.txn_bytes),
+        ];
+        match checks.into_iter().find(|(_, actual, limit)| actual > limit) {
+            Some((unit, actual, limit)) => Err(StoreError::TooLarge { unit, actual, limit }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One key with its value.

@@ -280,8 +280,11 @@ enum Unwritten {
 impl From<StoreError> for Unwritten {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Storage { .. } | StoreError::Closed => Self::Failed(error),
+            StoreError::Storage { .. } | StoreError::Unavailable { .. } | StoreError::Closed => {
+                Self::Failed(error)
+            }
             StoreError::Overloaded { .. }
+            | StoreError::NoSpace
             | StoreError::TooLarge { .. }
             | StoreError::Compacted { .. }
             | StoreError::FutureRevision { .. }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fabricast_proto::v1;
 use fabricast_store::{
-    EmbeddedStore, KeyValue, LeaseId, Snapshot, Store, StoreError, Txn, TxnOutcome, Watch,
+    EmbeddedStore, KeyValue, LeaseId, Limits, Snapshot, Store, StoreError, Txn, TxnOutcome, Watch,
 };
 use fabricast_tic::RunError;
 use tokio::sync::mpsc;
@@ -108,6 +108,9 @@ impl Failing {
 
 #[async_trait]
 impl Store for Failing {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
     async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError> {
         self.inner.get(key).await
     }

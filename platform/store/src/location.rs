@@ -1,0 +1,186 @@
+//! Where a store is, as people write it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::clock::SystemClock;
+use crate::embedded::{EmbeddedStore, Options};
+use crate::error::OpenError;
+use crate::etcd::EtcdStore;
+use crate::store::Store;
+
+/// What a URL of an etcd begins with.
+const ETCD: &str = "etcd://";
+/// The prefix of the keys if the URL names none.
+const DEFAULT_PREFIX: &str = "fabricast";
+
+/// Where durable records are kept: `memory`, the path of a file, or
+/// `etcd://host:port,host:port,.../prefix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// Nowhere: they are gone with the process.
+    Memory,
+    /// In this file of the embedded store; created if there is none.
+    File(PathBuf),
+    /// In an etcd, which several processes may share.
+    Etcd(EtcdLocation),
+}
+
+/// An etcd, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdLocation {
+    /// `host:port` of each member, at least one.
+    pub endpoints: Vec<String>,
+    /// What the keys begin with, between slashes. Two clusters that share an etcd must differ in it.
+    pub prefix: String,
+}
+
+/// Why a text is no location.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LocationError {
+    /// There is nothing.
+    #[error("empty; expected 'memory', the path of a file, or etcd://host:port,.../prefix")]
+    Empty,
+    /// The URL of an etcd names no member, or one that is not `host:port`.
+    #[error(
+        "'{endpoint}' is not a member of the form host:port; expected etcd://host:port,.../prefix"
+    )]
+    Endpoint {
+        /// The member as given.
+        endpoint: String,
+    },
+    /// The prefix has other characters than letters, digits, '-', '_', '.' and inner '/'.
+    #[error("'{prefix}' is no prefix: letters, digits, '-', '_', '.', and '/' between them")]
+    Prefix {
+        /// The prefix as given.
+        prefix: String,
+    },
+    /// A URL of a kind that is not known.
+    #[error("'{scheme}://' is not known; expected 'memory', the path of a file, or etcd://...")]
+    Scheme {
+        /// What the URL begins with.
+        scheme: String,
+    },
+}
+
+impl FromStr for StoreLocation {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Self, LocationError> {
+        if text.is_empty() {
+            return Err(LocationError::Empty);
+        }
+        if text == "memory" {
+            return Ok(Self::Memory);
+        }
+        if let Some(rest) = text.strip_prefix(ETCD) {
+            return read_etcd(rest).map(Self::Etcd);
+        }
+        match text.split_once("://") {
+            Some((scheme, _)) => Err(LocationError::Scheme { scheme: scheme.to_owned() }),
+            None => Ok(Self::File(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for StoreLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Etcd(etcd) => write!(f, "{ETCD}{}/{}", etcd.endpoints.join(","), etcd.prefix),
+        }
+    }
+}
+
+impl StoreLocation {
+    /// Opens the store; blocks while a file is read.
+    ///
+    /// - `options`: bounds, should it be an embedded one.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+        let clock = Arc::new(SystemClock::new());
+        Ok(match self {
+            Self::Memory => Arc::new(EmbeddedStore::in_memory_with(options, clock)?),
+            Self::File(path) => Arc::new(EmbeddedStore::open_with(path, options, clock)?),
+            Self::Etcd(etcd) => Arc::new(EtcdStore::open(etcd).await?),
+        })
+    }
+
+    /// Whether other processes may use the store at the same time.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
+}
+
+fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
+    let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+    let prefix = if prefix.is_empty() { DEFAULT_PREFIX } else { prefix };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if prefix.split('/').any(|part| part.is_empty() || !part.chars().all(plain)) {
+        return Err(LocationError::Prefix { prefix: prefix.to_owned() });
+    }
+    let endpoints: Vec<String> = members.split(',').map(str::to_owned).collect();
+    match endpoints.iter().find(|endpoint| !is_address(endpoint)) {
+        Some(bad) => Err(LocationError::Endpoint { endpoint: bad.clone() }),
+        None => Ok(EtcdLocation { endpoints, prefix: prefix.to_owned() }),
+    }
+}
+
+/// Whether a text has the form `host:port`.
+fn is_address(text: &str) -> bool {
+    let Ok(authority) = text.parse::<http::uri::Authority>() else { return false };
+    let has_port = authority.port_u16().is_some_and(|port| port > 0);
+    !text.contains('@') && !authority.host().is_empty() && has_port
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn etcd(endpoints: &[&str], prefix: &str) -> StoreLocation {
+        let endpoints = endpoints.iter().map(|endpoint| (*endpoint).to_owned()).collect();
+        StoreLocation::Etcd(EtcdLocation { endpoints, prefix: prefix.to_owned() })
+    }
+
+    #[test]
+    fn locations_are_read_and_written_back() {
+        for (text, location) in [
+            ("memory", StoreLocation::Memory),
+            ("/var/lib/tic.redb", StoreLocation::File("/var/lib/tic.redb".into())),
+            ("etcd://a:1,b:2,[::1]:3/x/y", etcd(&["a:1", "b:2", "[::1]:3"], "x/y")),
+        ] {
+            assert_eq!(text.parse(), Ok(location.clone()), "{text}");
+            assert_eq!(location.to_string(), text);
+        }
+        for short in ["etcd://a:1", "etcd://a:1/", "etcd://a:1/fabricast/"] {
+            assert_eq!(short.parse(), Ok(etcd(&["a:1"], "fabricast")), "{short}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_location_is_said() {
+        for (text, what) in [
+            ("", "empty; expected"),
+            ("etcd://", "'' is not a member"),
+            ("etcd://a:1,b", "'b' is not a member"),
+            ("etcd://a:0/x", "'a:0' is not a member"),
+            ("etcd://u@a:1/x", "'u@a:1' is not a member"),
+            ("etcd://a:1//x", "'/x' is no prefix"),
+            ("etcd://a:1/x y", "'x y' is no prefix"),
+            ("redis://a:1", "'redis://' is not known"),
+        ] {
+            let error = text.parse::<StoreLocation>().unwrap_err().to_string();
+            assert!(error.starts_with(what), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A store in a real etcd. What happens while members die and freeze is in `tests/etcd.rs`.
+
+use std::sync::Arc;
+
+use fabricast_store::{EtcdLocation, EtcdStore};
+use fabricast_testing::Etcd;
+
+use crate::suite;
+
+async fn store(etcd: &Etcd, prefix: &str) -> Arc<EtcdStore> {
+    let location = EtcdLocation { endpoints: etcd.endpoints(), prefix: prefix.to_owned() };
+    Arc::new(EtcdStore::open(&location).await.unwrap())
+}
+
+#[tokio::test]
+async fn store_in_a_single_etcd_conforms() {
+    let Some(etcd) = Etcd::start(1).await else { return };
+    let store = store(&etcd, "conformance").await;
+    suite::run(store, async |time| tokio::time::sleep(time).await).await;
+}
+
+#[tokio::test]
+async fn store_in_an_etcd_of_three_conforms() {
+    let Some(etcd) = Etcd::start(3).await else { return };
+    let store = store(&etcd, "conformance/three").await;
+    suite::run(store, async |time| tokio::time::sleep(time).await).await;
+}

@@ -1,0 +1,201 @@
+//! A real etcd of one or more members, each a process of its own, on loopback.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::process::Child;
+
+/// Set, a missing etcd fails a test instead of leaving it out.
+const NEEDED: &str = "FABRICAST_NEED_ETCD";
+/// A member that does not listen after this time never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Ports are taken from below the range that outgoing connections use, so that a member that was
+/// killed finds its own again.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 12_000;
+
+/// A running etcd with data of its own; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Etcd {
+    members: Vec<Member>,
+    cluster: String,
+    folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    client: u16,
+    peer: u16,
+    process: Option<Child>,
+}
+
+impl Etcd {
+    /// Starts an etcd of so many members; `None` if the machine has none and the test may be left
+    /// out. Where `FABRICAST_NEED_ETCD` is set it may not.
+    ///
+    /// # Panics
+    ///
+    /// If there is no etcd though it is needed, or it does not start.
+    pub async fn start(members: usize) -> Option<Self> {
+        if !is_installed() {
+            assert!(
+                std::env::var_os(NEEDED).is_none(),
+                "etcd is not installed, and {NEEDED} is set: install Debian's etcd-server"
+            );
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder for etcd");
+        let members: Vec<Member> = (0..members)
+            .map(|index| Member {
+                name: format!("m{index}"),
+                client: free_port(),
+                peer: free_port(),
+                process: None,
+            })
+            .collect();
+        let peers = members.iter().map(|member| {
+            format!("{}=http://{}:{}", member.name, Ipv4Addr::LOCALHOST, member.peer)
+        });
+        let cluster = peers.collect::<Vec<_>>().join(",");
+        let mut etcd = Self { members, cluster, folder };
+        for member in 0..etcd.members.len() {
+            etcd.launch(member);
+        }
+        for member in 0..etcd.members.len() {
+            etcd.listens(member).await;
+        }
+        Some(etcd)
+    }
+
+    /// `host:port` of each member.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        let address = |member: &Member| format!("{}:{}", Ipv4Addr::LOCALHOST, member.client);
+        self.members.iter().map(address).collect()
+    }
+
+    /// The URL of a store in it.
+    #[must_use]
+    pub fn url(&self, prefix: &str) -> String {
+        format!("etcd://{}/{prefix}", self.endpoints().join(","))
+    }
+
+    /// Ends a member as a crash would.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
+    pub async fn kill(&mut self, member: usize) {
+        if let Some(mut process) = self.members[member].process.take() {
+            // One that has ended already is as good.
+            let _ = process.kill().await;
+        }
+    }
+
+    /// Starts a killed member again on its data.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member, or it does not start.
+    pub async fn restart(&mut self, member: usize) {
+        self.kill(member).await;
+        self.launch(member);
+        self.listens(member).await;
+    }
+
+    /// Freezes a member: its connections stay and nothing comes back.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn pause(&self, member: usize) {
+        self.signal(member, "STOP");
+    }
+
+    /// Lets a frozen member go on.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn resume(&self, member: usize) {
+        self.signal(member, "CONT");
+    }
+
+    fn signal(&self, member: usize, signal: &str) {
+        let process = self.members[member].process.as_ref().and_then(Child::id);
+        let process = process.expect("the member runs");
+        // The shell's own kill, so that no further program is needed.
+        let line = format!("kill -{signal} {process}");
+        let sent = Command::new("sh").args(["-c", &line]).status().expect("a shell");
+        assert!(sent.success(), "{line}");
+    }
+
+    fn launch(&mut self, index: usize) {
+        let (folder, cluster) = (self.folder.path(), self.cluster.clone());
+        let member = &mut self.members[index];
+        let log = File::options().create(true).append(true).open(log_of(folder, &member.name));
+        let log = log.expect("a log file");
+        let url = |port: u16| format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
+        let arguments = [
+            ("--name", member.name.clone()),
+            ("--data-dir", folder.join(&member.name).display().to_string()),
+            ("--listen-client-urls", url(member.client)),
+            ("--advertise-client-urls", url(member.client)),
+            ("--listen-peer-urls", url(member.peer)),
+            ("--initial-advertise-peer-urls", url(member.peer)),
+            ("--initial-cluster", cluster),
+            ("--initial-cluster-state", "new".to_owned()),
+            ("--logger", "zap".to_owned()),
+        ];
+        let mut command = tokio::process::Command::new("etcd");
+        for (flag, value) in arguments {
+            command.arg(flag).arg(value);
+        }
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle"));
+        let process = command.stderr(log).kill_on_drop(true).spawn().expect("etcd starts");
+        member.process = Some(process);
+    }
+
+    /// Waits until a member takes connections.
+    async fn listens(&mut self, index: usize) {
+        let started = Instant::now();
+        let log = log_of(self.folder.path(), &self.members[index].name);
+        let member = &mut self.members[index];
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, member.client)).await.is_err() {
+            let ended = member.process.as_mut().and_then(|process| process.try_wait().ok()?);
+            let said = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(ended.is_none(), "etcd ended: {ended:?}\n{}", said());
+            assert!(started.elapsed() < PATIENCE, "etcd does not listen\n{}", said());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn log_of(folder: &std::path::Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
+fn is_installed() -> bool {
+    let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// A port that nobody listens at. Tests in other processes look for theirs in another order.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % u32::from(PORTS)).unwrap_or(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST_PORT + (start.wrapping_mul(7) % PORTS + step) % PORTS;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
