@@ -5,8 +5,8 @@ use std::sync::Arc;
 use divan::Bencher;
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, RoutingEngine, grid_groups, metrics,
-    table_entries,
+    Change, Engine, EngineOptions, Grid, LayerPlan, RoutingEngine, TableImage, grid_groups,
+    metrics, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
@@ -101,6 +101,13 @@ fn one_dead_link(bencher: Bencher<'_, '_>) {
             engine
         },
     );
+}
+
+/// Budget: 25 ms with the batch.
+#[divan::bench(sample_count = 20)]
+fn final_tables(bencher: Bencher<'_, '_>) {
+    let (graph, engine, _) = loaded();
+    bencher.bench_local(|| TableImage::new(&graph, engine.plan()));
 }
 
 #[divan::bench(sample_count = 10)]

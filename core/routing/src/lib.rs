@@ -43,4 +43,4 @@ pub use plan::{
     PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,
 };
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
-pub use tables::{SwitchDiff, table_diff, table_entries, virtual_group_entries};
+pub use tables::{SwitchDiff, TableImage, table_diff, table_entries, virtual_group_entries};

@@ -153,12 +153,14 @@ impl Graph {
     }
 
     /// Walks the ports of a switch in the order of their physical numbers, from 1.
+    #[inline]
     pub fn ports(&self, switch: SwitchId) -> impl ExactSizeIterator<Item = PortId> + use<> {
         (self.first_port[switch.index()]..self.first_port[switch.index() + 1]).map(PortId)
     }
 
     /// Gives the port of a switch with a physical number, if it has one.
     #[must_use]
+    #[inline]
     pub fn port(&self, switch: SwitchId, number: u8) -> Option<PortId> {
         let first = self.first_port[switch.index()];
         let port = first + u32::from(number.checked_sub(1)?);
@@ -167,12 +169,14 @@ impl Graph {
 
     /// Gives the switch a port belongs to.
     #[must_use]
+    #[inline]
     pub fn switch_of(&self, port: PortId) -> SwitchId {
         SwitchId(self.port_switch[port.index()])
     }
 
     /// Gives the physical number of a port, from 1.
     #[must_use]
+    #[inline]
     pub fn port_number(&self, port: PortId) -> u8 {
         let first = self.first_port[self.switch_of(port).index()];
         u8::try_from(port.0 - first + 1).expect("a switch has at most 255 ports")
@@ -180,6 +184,7 @@ impl Graph {
 
     /// Gives what is plugged into a switch port.
     #[must_use]
+    #[inline]
     pub fn peer(&self, port: PortId) -> Peer {
         match self.peers[port.index()] {
             NONE => Peer::None,

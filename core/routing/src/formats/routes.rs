@@ -122,7 +122,7 @@ impl RoutesFile {
         let mut entries = Vec::new();
         for ((_, color), ports) in ports {
             let ports: Vec<PortId> = ports.into_iter().collect();
-            expand_ports(graph, self.header.tables, color, &ports, |entry| entries.push(entry));
+            entries.extend(expand_ports(graph, self.header.tables, color, &ports));
         }
         entries.sort_unstable_by_key(key);
         entries

@@ -2,6 +2,7 @@
 
 mod fabrics;
 mod oracle;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
