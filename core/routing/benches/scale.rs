@@ -24,7 +24,7 @@ fn prepare(fabric: &str, grid: (u32, u32, u32)) -> (Engine, Vec<Change>) {
     let spec = TopologySpec::parse(fabric).expect("a valid description");
     let graph = Arc::new(spec.generate().expect("a valid description"));
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
-    let options = EngineOptions { colors: 32, tables: TableKind::PerPort };
+    let options = EngineOptions::new(32, TableKind::PerPort);
     let engine = Engine::new(Arc::clone(&graph), fat_tree, options).expect("32 colors are fine");
     let grid = Grid::cube(grid.0, grid.1, grid.2, 4).expect("a valid grid");
     let endpoints = u32::try_from(graph.endpoint_count()).expect("endpoints have 32-bit numbers");
