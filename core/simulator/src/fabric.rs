@@ -1,0 +1,336 @@
+//! Links and switches: buffers, credits, arbitration. The simulator tells it what happens when.
+//!
+//! A packet travels as *copies*. A copy lies in the buffer at the far end of a link as soon as its sender
+//! starts it, with the moment from which it may ask for outputs; the sender has taken the credit for it.
+//! It leaves the buffer when the tail of the last copy made of it has left.
+//!
+//! Invariants, checked in debug builds
+//! - SIM-1: a sender never has more bytes in a buffer than it has room for.
+//! - SIM-2: packets leave a buffer in the order in which they came.
+//! - SIM-3: every copy is in one buffer or on its way to one endpoint; none is lost or there twice.
+//! - SIM-4: an output sends one packet at a time.
+
+mod acquire;
+mod arbitrate;
+mod deadlock;
+mod transit;
+
+pub use deadlock::{Deadlock, Wait, WaitFor};
+
+use fabricast_topology::{EndpointId, Faults, Graph};
+
+use crate::event::Event;
+use crate::model::{Model, ModelError};
+use crate::queue::EventQueue;
+use crate::routes::Routes;
+use crate::simulator::{Network, Packet};
+use crate::slab::{NONE, Slab};
+use crate::unicast::Unicast;
+use crate::wiring::Wiring;
+
+/// In a copy, instead of a hop of a tree.
+const UNICAST: u32 = NONE;
+
+/// What all copies of a packet have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) source: EndpointId,
+    /// Of a unicast packet.
+    pub(crate) to: EndpointId,
+    pub(crate) bytes: u32,
+    /// Copies under way.
+    copies: u32,
+    pub(crate) born_ps: u64,
+    pub(crate) sent_ps: u64,
+    pub(crate) tag: u64,
+}
+
+/// A copy in a buffer, or on its way to an endpoint.
+#[derive(Clone, Copy, Debug)]
+struct Transit {
+    parcel: u32,
+    hop: u32,
+    next: u32, // behind it in the buffer
+    ready_ps: u64,
+}
+
+/// An input buffer.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    head: u32,
+    tail: u32,
+    /// Of the packet at the head, once it is ready: its length, its hop, and its output if unicast.
+    bytes: u32,
+    hop: u32,
+    single: u32,
+    /// Outputs that the packet at the head has not got yet.
+    wanting: u16,
+    /// Outputs that it is leaving by.
+    sending: u16,
+    stage: Stage,
+    /// When it was served last, counted in grants; the least is preferred (a matrix arbiter).
+    served: u64,
+}
+
+/// What the packet at the head of a buffer is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is none, or its head is still on the wire.
+    Idle,
+    /// It asks for outputs and holds none.
+    Waiting,
+    /// It holds some outputs and waits for the rest.
+    Acquiring,
+    /// It has got all outputs it needs.
+    Leaving,
+}
+
+/// A port as an output.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    /// The buffer it sends from, or is held for.
+    holder: u32,
+    /// The buffer that gets it next (early grants only).
+    heir: u32,
+    /// Whether the holder's packet is a multicast one: what the bulletin board shows.
+    multicast: bool,
+    /// Whether it needs no credit: an endpoint takes everything, and so does a cut link.
+    endless: bool,
+}
+
+/// Absolute credits of an output and channel, in bytes, modulo 2^32.
+#[derive(Clone, Copy, Debug)]
+struct Credit {
+    sent: u32,
+    limit: u32,
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that adapters have started to send.
+    pub injected: u64,
+    /// Copies that started to cross a link, those of endpoints included: packet-hops.
+    pub hops: u64,
+    /// Copies that arrived at endpoints.
+    pub delivered: u64,
+    /// Copies sent into a cut link.
+    pub dropped_cut: u64,
+    /// Copies with nowhere to go: no way, or a tree that ends there.
+    pub dropped_no_route: u64,
+    /// Events that were taken in.
+    pub events: u64,
+}
+
+/// The state of all links and switches at one moment.
+pub(crate) struct Fabric<'a, Q> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) routes: &'a Routes,
+    pub(crate) model: Model,
+    pub(crate) wiring: Wiring,
+    pub(crate) now: u64,
+    pub(crate) events: Q,
+    pub(crate) counters: Counters,
+    /// Copies that have arrived at this moment: port and copy.
+    pub(crate) arrived: Vec<(u32, u32)>,
+    /// Adapters with something to do at this moment.
+    pub(crate) adapters: Vec<u32>,
+    /// Bytes sent by every port.
+    pub(crate) port_bytes: Vec<u64>,
+    /// Picoseconds that packets waited at the head of a buffer for every port, each output of a packet.
+    pub(crate) port_waits: Vec<u64>,
+    unicast: Unicast<'a>,
+    parcels: Slab<Parcel>,
+    transits: Slab<Transit>,
+    buffers: Vec<Buffer>,
+    outputs: Vec<Output>,
+    credits: Vec<Credit>,
+    reading: Vec<u16>, // by port: outputs that its buffers are leaving by
+    requests: Vec<u64>,
+    /// Buffers, and ports marked as such, that something has changed for; chained switch by switch.
+    touched: Vec<Touched>,
+    last_touched: Vec<u32>, // by switch
+    touched_switches: Vec<u32>,
+    candidates: Vec<(u64, u32)>,
+    grants: u64,
+    /// The first deadlock found, with a policy that can have one.
+    pub(crate) deadlock: Option<Deadlock>,
+}
+
+/// Something has changed for a buffer or port.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    what: u32,
+    before: u32, // in the same switch
+}
+
+/// Marks a port in [`Touched`].
+const OUTPUT: u32 = 1 << 31;
+
+impl<'a, Q: EventQueue> Fabric<'a, Q> {
+    pub(crate) fn new(network: Network<'a>, model: Model, events: Q) -> Result<Self, ModelError> {
+        model.check()?;
+        let Network { graph, fat_tree, routes } = network;
+        let wiring = Wiring::new(graph, model.channels)?;
+        let (ports, queues) = (wiring.ports(), wiring.ports() * usize::from(model.channels));
+        let buffer = Buffer {
+            head: NONE,
+            tail: NONE,
+            bytes: 0,
+            hop: UNICAST,
+            single: NONE,
+            wanting: 0,
+            sending: 0,
+            stage: Stage::Idle,
+            served: 0,
+        };
+        let output = Output { holder: NONE, heir: NONE, multicast: false, endless: false };
+        let outputs = (0..).zip(&wiring.far).map(|(port, far)| Output {
+            endless: wiring.dead[port] || wiring.is_endpoint(*far),
+            ..output
+        });
+        let outputs = outputs.collect();
+        Ok(Self {
+            graph,
+            routes,
+            model,
+            now: 0,
+            events,
+            counters: Counters::default(),
+            arrived: Vec::new(),
+            adapters: Vec::new(),
+            port_bytes: vec![0; ports],
+            port_waits: vec![0; ports],
+            unicast: Unicast::new(graph, fat_tree),
+            parcels: Slab::new(),
+            transits: Slab::new(),
+            buffers: vec![buffer; queues],
+            outputs,
+            credits: vec![Credit { sent: 0, limit: model.buffer_bytes }; queues],
+            reading: vec![0; ports],
+            requests: vec![0; wiring.request_words()],
+            touched: Vec::new(),
+            last_touched: vec![NONE; wiring.switches()],
+            touched_switches: Vec::new(),
+            candidates: Vec::new(),
+            grants: 0,
+            deadlock: None,
+            wiring,
+        })
+    }
+
+    /// Takes in what has happened; decisions come after all events of a moment.
+    pub(crate) fn take_in(&mut self, event: Event) {
+        self.counters.events += 1;
+        match event {
+            Event::Ready { queue } => self.ready(queue),
+            Event::Sent { port } => self.sent(port),
+            Event::Credit { queue, bytes } => {
+                let credit = &mut self.credits[queue as usize];
+                credit.limit = credit.limit.wrapping_add(bytes);
+                self.touch_output(self.wiring.port(queue));
+            }
+            Event::Arrived { port, copy } => self.arrived.push((port, copy)),
+            Event::Wake { port } => self.adapters.push(port),
+        }
+    }
+
+    /// Cuts the links of dead things.
+    pub(crate) fn set_faults(&mut self, faults: &Faults) {
+        self.wiring.fail(self.graph, faults);
+        for (port, output) in self.outputs.iter_mut().enumerate() {
+            let to_endpoint = self.wiring.is_endpoint(self.wiring.far[port]);
+            output.endless = self.wiring.dead[port] || to_endpoint;
+        }
+    }
+
+    /// Makes what the copies of a packet have in common.
+    pub(crate) fn parcel(&self, source: EndpointId, to: EndpointId, packet: &Packet) -> Parcel {
+        let Packet { bytes, born_ps, tag, .. } = *packet;
+        Parcel { source, to, bytes, copies: 0, born_ps, sent_ps: self.now, tag }
+    }
+
+    /// Puts a new packet into an adapter's empty buffer of a channel.
+    pub(crate) fn inject(&mut self, port: u32, channel: u32, parcel: Parcel, hop: Option<u32>) {
+        let queue = port * self.wiring.channels + channel;
+        debug_assert_eq!(self.buffers[queue as usize].head, NONE, "an adapter offers one packet");
+        let parcel = self.parcels.insert(parcel);
+        let (bytes, hop) = (self.parcels[parcel].bytes, hop.unwrap_or(UNICAST));
+        self.append(queue, parcel, hop, self.now);
+        let buffer = &mut self.buffers[queue as usize];
+        (buffer.bytes, buffer.hop, buffer.single) = (bytes, hop, port);
+        buffer.wanting = 1;
+        buffer.stage = Stage::Waiting;
+    }
+
+    /// Tells whether an adapter's buffer of a channel is empty.
+    pub(crate) fn is_empty(&self, port: u32, channel: u32) -> bool {
+        self.buffers[(port * self.wiring.channels + channel) as usize].head == NONE
+    }
+
+    /// Lets an adapter send the next packet if its link is idle.
+    pub(crate) fn send_from_adapter(&mut self, port: u32) {
+        if self.outputs[port as usize].holder != NONE {
+            return;
+        }
+        let first = port * self.wiring.channels;
+        let ready = (first..first + self.wiring.channels).filter(|queue| {
+            let buffer = &self.buffers[*queue as usize];
+            buffer.stage == Stage::Waiting && self.has_credit(*queue, port)
+        });
+        let oldest = ready.min_by_key(|queue| (self.buffers[*queue as usize].served, *queue));
+        let Some(queue) = oldest else { return };
+        let head = self.transits[self.buffers[queue as usize].head];
+        self.counters.injected += 1;
+        self.parcels[head.parcel].sent_ps = self.now;
+        self.leave(queue);
+        self.spend(queue, port);
+        self.send(queue, port, head.hop);
+    }
+
+    /// Takes a copy off at its endpoint.
+    pub(crate) fn collect(&mut self, copy: u32) -> Parcel {
+        let parcel = self.transits[copy].parcel;
+        self.transits.remove(copy);
+        let seen = self.parcels[parcel];
+        self.release(parcel);
+        self.counters.delivered += 1;
+        seen
+    }
+
+    /// Counts the copies under way.
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.transits.len()
+    }
+
+    /// Counts the most copies that were ever under way.
+    pub(crate) const fn peak_in_flight(&self) -> usize {
+        self.transits.peak()
+    }
+
+    fn touch_output(&mut self, port: u32) {
+        if self.wiring.is_endpoint(port) {
+            self.adapters.push(port);
+        } else {
+            self.touch(self.wiring.switch[port as usize], OUTPUT | port);
+        }
+    }
+
+    fn touch_input(&mut self, port: u32) {
+        if self.wiring.is_endpoint(port) {
+            return;
+        }
+        let first = port * self.wiring.channels;
+        let switch = self.wiring.switch[port as usize];
+        (first..first + self.wiring.channels).for_each(|queue| self.touch(switch, queue));
+    }
+
+    fn touch(&mut self, switch: u32, what: u32) {
+        let at = u32::try_from(self.touched.len()).expect("at most a few for each port");
+        let before = std::mem::replace(&mut self.last_touched[switch as usize], at);
+        if before == NONE {
+            self.touched_switches.push(switch);
+        }
+        self.touched.push(Touched { what, before });
+    }
+}

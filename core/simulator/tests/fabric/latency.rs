@@ -1,0 +1,58 @@
+//! Zero load: the time of every packet is the closed form.
+
+use fabricast_simulator::{Model, Simulator};
+
+use crate::support::{Fixture, POLICIES, Script, model, multicast, unicast};
+
+#[test]
+fn a_lone_packet_takes_the_closed_form() {
+    let fixture = Fixture::m_port(8, 3);
+    for (to, switches) in [(1, 1), (5, 3), (127, 5)] {
+        for bytes in [1, 256, 1_024] {
+            let mut script = Script::default();
+            script.add(7_000, 0, 0, unicast(to, bytes, 7_000, 0));
+            let mut simulator = Simulator::new(fixture.network(), model(), script).unwrap();
+            simulator.run_until(u64::MAX).unwrap();
+            let (at, _) = simulator.workload().deliveries[0];
+            assert_eq!(at - 7_000, model().zero_load_ps(switches, bytes));
+            let closed = (switches + 1) * 10_000 + switches * 50_000 + u64::from(bytes) * 1_000;
+            assert_eq!(at - 7_000, closed);
+            assert_eq!(simulator.counters().hops, switches + 1);
+        }
+    }
+}
+
+/// By way of the root all members are equally far, whatever the policy.
+#[test]
+fn a_lone_broadcast_takes_the_closed_form_everywhere() {
+    let mut fixture = Fixture::m_port(8, 3);
+    let members: Vec<u32> = (0..128).collect();
+    let tree = fixture.rooted(77, &members, 9);
+    for policy in POLICIES {
+        let mut script = Script::default();
+        script.add(0, 77, 0, multicast(tree, 1_024, 0, 0));
+        let model = Model { multicast: policy, ..model() };
+        let mut simulator =
+            Simulator::new(fixture.network(), model, script).expect("a valid model");
+        simulator.run_until(u64::MAX).unwrap();
+        let deliveries = &simulator.workload().deliveries;
+        assert_eq!(deliveries.len(), 128);
+        assert!(deliveries.iter().all(|(at, _)| *at == model.zero_load_ps(5, 1_024)));
+        // To the leaf, up two links, down to 8 switches, 32 leaves, 128 endpoints.
+        assert_eq!(simulator.counters().hops, 1 + 2 + 8 + 32 + 128);
+    }
+}
+
+/// Packets of one adapter follow each other without a gap: the k-th one is k packet times later.
+#[test]
+fn a_train_of_packets_arrives_at_link_rate() {
+    let fixture = Fixture::m_port(8, 3);
+    let mut script = Script::default();
+    (0..20).for_each(|tag| script.add(0, 3, 0, unicast(100, 256, 0, tag)));
+    let mut simulator = Simulator::new(fixture.network(), model(), script).unwrap();
+    simulator.run_until(u64::MAX).unwrap();
+    for ((at, delivery), tag) in simulator.workload().deliveries.iter().zip(0u64..) {
+        assert_eq!(delivery.tag, tag);
+        assert_eq!(*at, model().zero_load_ps(5, 256) + tag * 256_000);
+    }
+}

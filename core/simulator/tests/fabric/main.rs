@@ -1,0 +1,8 @@
+//! What must hold for every fabric, policy and load.
+
+mod conservation;
+mod deadlock;
+mod latency;
+mod queues;
+mod support;
+mod throughput;
