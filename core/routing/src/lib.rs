@@ -19,6 +19,7 @@ mod mgid;
 mod min_hop;
 mod patterns;
 mod plan;
+mod root_policy;
 mod spt;
 mod tables;
 pub mod verify;
@@ -42,5 +43,6 @@ pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
     PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,
 };
+pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
 pub use tables::{SwitchDiff, TableImage, table_diff, table_entries, virtual_group_entries};
