@@ -35,7 +35,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use ground::{JobGround, LeftOut};
-pub use refusal::{Held, JobRefusal, NoRoom};
+pub use refusal::{Held, JobNames, JobRefusal, NoRoom};
 pub use report::{ClassRoom, JobReport, Move};
 
 /// The kind of unit that a job lies in.

@@ -1,25 +1,51 @@
 //! Why a job gets no nodes, with the rule and the counts.
 
+use std::collections::BTreeMap;
 use std::fmt;
-
-use thiserror::Error;
 
 use super::{JobClass, JobGround, JobId, LeftOut};
 
+/// What nodes, leaf switches and jobs are called; what has no name here goes by its number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobNames {
+    /// By node.
+    pub nodes: Vec<String>,
+    /// By leaf switch.
+    pub leaves: Vec<String>,
+    /// The jobs.
+    pub jobs: BTreeMap<JobId, String>,
+}
+
+impl JobNames {
+    fn node(&self, node: u32) -> String {
+        self.nodes.get(node as usize).cloned().unwrap_or_else(|| node.to_string())
+    }
+
+    fn job(&self, job: JobId) -> String {
+        self.jobs.get(&job).cloned().unwrap_or_else(|| job.0.to_string())
+    }
+
+    /// Names a unit: a leaf switch by its name, what is above by its number.
+    #[must_use]
+    pub fn unit(&self, level: usize, unit: u32) -> String {
+        match self.leaves.get(unit as usize).filter(|_| level == 0) {
+            Some(name) => format!("leaf switch {name}"),
+            None => JobGround::unit_name(level, unit),
+        }
+    }
+}
+
 /// Why a job gets no nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRefusal {
     /// The job asks for nothing.
-    #[error("a job needs one node or more")]
     NoNodes,
     /// There is a job of that name.
-    #[error("job {} has nodes already", .job.0)]
     Exists {
         /// The job.
         job: JobId,
     },
     /// The fabric is too small for it even when empty.
-    #[error("{asked} nodes are asked for, the fabric has {largest} that one job can have")]
     TooLarge {
         /// Nodes asked for.
         asked: u32,
@@ -27,22 +53,18 @@ pub enum JobRefusal {
         largest: u32,
     },
     /// Other jobs leave too little room.
-    #[error(transparent)]
-    NoRoom(#[from] Box<NoRoom>),
+    NoRoom(Box<NoRoom>),
     /// No node has the number.
-    #[error("there is no node {node}")]
     UnknownNode {
         /// The number.
         node: u32,
     },
     /// A node is named twice.
-    #[error("node {node} is named twice")]
     Twice {
         /// The node.
         node: u32,
     },
     /// A node has a job (rule 1).
-    #[error("node {node} serves job {} (rule 1)", .by.0)]
     Taken {
         /// The node.
         node: u32,
@@ -50,7 +72,6 @@ pub enum JobRefusal {
         by: JobId,
     },
     /// No job gets the node.
-    #[error("node {node} cannot be had: {why}")]
     LeftOut {
         /// The node.
         node: u32,
@@ -58,10 +79,6 @@ pub enum JobRefusal {
         why: LeftOut,
     },
     /// It would share links with another job (rules 5 to 7).
-    #[error(
-        "the job is of class {class} and would share the links of {} with job {} (rule {})",
-        JobGround::unit_name(*.level, *.unit), .with.0, .level + 5
-    )]
     Shared {
         /// The class of the job that is refused.
         class: JobClass,
@@ -74,8 +91,45 @@ pub enum JobRefusal {
     },
 }
 
+impl std::error::Error for JobRefusal {}
+
+impl fmt::Display for JobRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(&JobNames::default()))
+    }
+}
+
+impl JobRefusal {
+    /// Says it with the names that people know.
+    #[must_use]
+    pub fn in_words(&self, names: &JobNames) -> String {
+        match self {
+            Self::NoNodes => "a job needs one node or more".to_owned(),
+            Self::Exists { job } => format!("job {} has nodes already", names.job(*job)),
+            Self::TooLarge { asked, largest } => {
+                format!("{asked} nodes are asked for, one job can have {largest} at most")
+            }
+            Self::NoRoom(found) => found.in_words(names),
+            Self::UnknownNode { node } => format!("there is no node {}", names.node(*node)),
+            Self::Twice { node } => format!("node {} is named twice", names.node(*node)),
+            Self::Taken { node, by } => {
+                format!("node {} serves job {} (rule 1)", names.node(*node), names.job(*by))
+            }
+            Self::LeftOut { node, why } => {
+                format!("node {} cannot be had: {why}", names.node(*node))
+            }
+            Self::Shared { class, level, unit, with } => format!(
+                "the job is of class {class} and would share the links of {} with job {} (rule {})",
+                names.unit(*level, *unit),
+                names.job(*with),
+                level + 5
+            ),
+        }
+    }
+}
+
 /// What stands in the way of a job in the unit that has the most room for it.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoRoom {
     /// The class of the job.
     pub class: JobClass,
@@ -106,39 +160,40 @@ pub struct Held {
     pub nodes: u32,
 }
 
-impl fmt::Display for NoRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NoRoom {
+    fn in_words(&self, names: &JobNames) -> String {
         let Self { class, asked, room, .. } = self;
-        let unit = JobGround::unit_name(class.level(), self.unit);
-        write!(f, "{asked} nodes are of class {class}")?;
-        match class.rule() {
-            Some(rule) => write!(f, ", which lies in one {} (rule {rule})", class.unit())?,
-            None => f.write_str(", which takes whole blocks")?,
-        }
-        write!(
-            f,
-            "; {} nodes are free, {unit} has the most room, {room}: {} nodes are free in it",
+        let unit = names.unit(class.level(), self.unit);
+        let lies = match class.rule() {
+            Some(rule) => format!("which lies in one {} (rule {rule})", class.unit()),
+            None => "which takes whole blocks".to_owned(),
+        };
+        let mut text = format!(
+            "{asked} nodes are of class {class}, {lies}; {} nodes are free, {unit} has the most room, {room}: {} \
+             nodes are free in it",
             self.free, self.free_in_unit
-        )?;
-        let places = ["leaf switches", "midplanes", "blocks"];
-        for (level, (held, place)) in self.held.iter().zip(places).enumerate() {
+        );
+        let places =
+            [("leaf switch", "leaf switches"), ("midplane", "midplanes"), ("block", "blocks")];
+        for (level, (held, (one, more))) in self.held.iter().zip(places).enumerate() {
             if held.nodes > 0 {
-                write!(
-                    f,
-                    ", {} of them on {} {place} that serve another job of class T{} or higher (rule {})",
-                    held.nodes,
-                    held.units,
-                    level + 1,
-                    level + 5
-                )?;
+                let places = if held.units == 1 { one } else { more };
+                let (serves, rule) = (level + 1, level + 5);
+                text.push_str(&format!(
+                    ", {} of them on {} {places} used by another job of class T{serves} or higher (rule {rule})",
+                    held.nodes, held.units
+                ));
             }
         }
         if self.cut_off > 0 {
-            write!(f, ", {} of them on leaf switches whose links upwards are down", self.cut_off)?;
+            let cut_off = self.cut_off;
+            text.push_str(&format!(
+                ", {cut_off} of them on leaf switches whose links upwards are down"
+            ));
         }
         if let Some(wider) = self.wider {
-            write!(f, "; spread as class {wider} it finds room")?;
+            text.push_str(&format!("; spread as class {wider} it finds room"));
         }
-        Ok(())
+        text
     }
 }

@@ -12,7 +12,7 @@
 mod compare;
 mod read;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fabricast_topology::{FatTree, Graph};
@@ -23,7 +23,7 @@ pub use read::read;
 
 use super::ground::{LeafSite, count};
 use super::hostlist::{self, HostlistError};
-use super::{JobGround, LeftOut};
+use super::{JobGround, JobNames, LeftOut};
 
 /// The switches of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,51 +170,40 @@ pub fn leaf_names(graph: &Graph, fat_tree: &FatTree) -> Vec<String> {
 impl SlurmTopology {
     /// Describes a fabric. Nodes that are on no leaf switch, or on several, are left out.
     ///
-    /// - `leaves`: the name of each leaf switch; `nodes`: the name of each node of the ground.
+    /// - `names`: all leaf switches and nodes of the ground must have one.
     #[must_use]
-    pub fn of(ground: &JobGround, leaves: &[String], nodes: &[String]) -> Self {
-        let mut on_leaf = vec![Vec::new(); leaves.len()];
-        for (node, name) in (0u32..).zip(nodes) {
+    pub fn of(ground: &JobGround, names: &JobNames) -> Self {
+        let mut on_leaf = vec![Vec::new(); names.leaves.len()];
+        for (node, name) in (0u32..).zip(&names.nodes) {
             if let Some(leaf) = ground.leaf_of(node) {
                 on_leaf[leaf as usize].push(name.clone());
             }
         }
-        let mut names = leaves.to_vec();
-        let named = leaves.iter().zip(on_leaf).filter(|(_, nodes)| !nodes.is_empty());
-        let mut switches: Vec<SlurmSwitch> = named
-            .map(|(name, nodes)| SlurmSwitch {
-                line: 0,
-                name: name.clone(),
-                below: Below::Nodes(nodes),
+        let mut switches = Vec::new();
+        let mut describe = |name: String, parts: Vec<String>, below: fn(Vec<String>) -> Below| {
+            let line = switches.len() + 1;
+            // What has no node below it has no line.
+            (!parts.is_empty()).then(|| {
+                switches.push(SlurmSwitch { line, name: name.clone(), below: below(parts) });
+                name
             })
-            .collect();
-        let mut used: BTreeSet<&str> = switches.iter().map(|switch| &*switch.name).collect();
-        let mut above = Vec::new();
+        };
+        let leaves = names.leaves.iter().zip(on_leaf);
+        let mut below: Vec<Option<String>> =
+            leaves.map(|(name, nodes)| describe(name.clone(), nodes, Below::Nodes)).collect();
         let levels = ground.classes().count();
         for level in 1..levels {
             let units = count(ground.units(level));
-            let top = level + 1 == levels && units == 1;
-            let prefix = ["", "midplane", "block", "top"][level];
-            let name = |unit| if top { "top".to_owned() } else { format!("{prefix}{unit}") };
-            let named: Vec<String> = (0..units).map(|unit| free_name(name(unit), leaves)).collect();
-            for (unit, name) in (0..units).zip(&named) {
+            let name = |unit: u32| match ["", "midplane", "block", "top"][level] {
+                _ if level + 1 == levels && units == 1 => "top".to_owned(),
+                prefix => format!("{prefix}{unit}"),
+            };
+            let unit = |unit: u32| {
                 let parts = ground.children(level, unit).into_iter();
-                let parts = parts.map(|part| names[part as usize].clone());
-                above.push((name.clone(), parts.collect::<Vec<_>>()));
-            }
-            names = named;
-        }
-        let mut known: BTreeSet<String> =
-            std::mem::take(&mut used).into_iter().map(str::to_owned).collect();
-        for (name, mut parts) in above {
-            parts.retain(|part| known.contains(part)); // an empty leaf has no line
-            if !parts.is_empty() {
-                known.insert(name.clone());
-                switches.push(SlurmSwitch { line: 0, name, below: Below::Switches(parts) });
-            }
-        }
-        for (line, switch) in (1..).zip(&mut switches) {
-            switch.line = line;
+                let parts = parts.filter_map(|part| below[part as usize].clone()).collect();
+                describe(free_name(name(unit), &names.leaves), parts, Below::Switches)
+            };
+            below = (0..units).map(unit).collect();
         }
         Self { switches }
     }
@@ -235,12 +224,12 @@ impl SlurmTopology {
         text
     }
 
-    /// Makes the ground that jobs are placed on, and gives the name of each of its nodes.
+    /// Makes the ground that jobs are placed on, and says what its nodes and leaf switches are called.
     ///
     /// # Errors
     ///
     /// [`SlurmError`] if the leaf switches are at different depths, or the tree has more than four levels.
-    pub fn ground(&self) -> Result<(JobGround, Vec<String>), SlurmError> {
+    pub fn ground(&self) -> Result<(JobGround, JobNames), SlurmError> {
         let parents = self.parents();
         let chain = |switch: &SlurmSwitch| -> Vec<usize> {
             let mut chain = Vec::new();
@@ -263,8 +252,8 @@ impl SlurmTopology {
         // Midplanes are the parents of leaves, blocks theirs; where there are none, one stands for all.
         let mut numbers: [BTreeMap<usize, u32>; 2] = Default::default();
         let mut cn_block = Vec::new();
-        let (mut sites, mut nodes, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for (leaf, (_, chain, names)) in (0u32..).zip(&leaves) {
+        let (mut sites, mut names, mut places) = (Vec::new(), JobNames::default(), Vec::new());
+        for (leaf, (switch, chain, nodes)) in (0u32..).zip(&leaves) {
             let [cns, blocks] = &mut numbers;
             let number = |level: usize, of: &mut BTreeMap<usize, u32>| {
                 let next = count(of.len());
@@ -275,12 +264,11 @@ impl SlurmTopology {
                 cn_block.push(block);
             }
             sites.push(LeafSite { cn, rises: u8::try_from(depth).expect("at most 3") });
-            for name in *names {
-                nodes.push(name.clone());
-                places.push((Some(leaf), None::<LeftOut>));
-            }
+            names.leaves.push(switch.name.clone());
+            names.nodes.extend(nodes.iter().cloned());
+            places.resize(names.nodes.len(), (Some(leaf), None::<LeftOut>));
         }
-        Ok((JobGround::assemble(depth + 1, &sites, cn_block, &places), nodes))
+        Ok((JobGround::assemble(depth + 1, &sites, cn_block, &places), names))
     }
 
     /// Checks that all leaf switches have the same number of switches above them, and gives it.

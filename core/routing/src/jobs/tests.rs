@@ -1,24 +1,29 @@
 //! Tests of placement on trees small enough to see through.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
 
 /// Two blocks of two midplanes of two leaves of four nodes; nodes are numbered in that order.
 fn ground() -> Arc<JobGround> {
-    let mut text = "SwitchName=top Switches=b[0-1]\n".to_owned();
-    for block in 0..2 {
-        text += &format!("SwitchName=b{block} Switches=m{block}[0-1]\n");
-        for cn in 0..2 {
-            text += &format!("SwitchName=m{block}{cn} Switches=l{block}{cn}[0-1]\n");
-            for leaf in 0..2 {
-                let first = ((block * 2 + cn) * 2 + leaf) * 4 + 10;
-                let last = first + 3;
-                text += &format!("SwitchName=l{block}{cn}{leaf} Nodes=n[{first}-{last}]\n");
+    static GROUND: LazyLock<Arc<JobGround>> = LazyLock::new(|| {
+        let mut text = "SwitchName=top Switches=b[0-1]\n".to_owned();
+        for block in 0..2 {
+            text += &format!("SwitchName=b{block} Switches=m{block}[0-1]\n");
+            for cn in 0..2 {
+                text += &format!("SwitchName=m{block}{cn} Switches=l{block}{cn}[0-1]\n");
+                for leaf in 0..2 {
+                    let first = ((block * 2 + cn) * 2 + leaf) * 4 + 10;
+                    let last = first + 3;
+                    text += &format!("SwitchName=l{block}{cn}{leaf} Nodes=n[{first}-{last}]\n");
+                }
             }
         }
-    }
-    Arc::new(slurm::read(&text).unwrap().ground().unwrap().0)
+        Arc::new(slurm::read(&text).unwrap().ground().unwrap().0)
+    });
+    GROUND.clone()
 }
 
 fn allocator() -> JobAllocator {
@@ -66,8 +71,8 @@ fn a_midplane_is_shared_by_jobs_on_different_leaves_only() {
     assert_eq!(
         refused(&mut allocator, 5),
         "5 nodes are of class T1, which lies in one compute midplane (rule 3); 5 nodes are free, midplane 1 has \
-         the most room, 4: 5 nodes are free in it, 1 of them on 1 leaf switches that serve another job of class \
-         T1 or higher (rule 5)"
+         the most room, 4: 5 nodes are free in it, 1 of them on 1 leaf switch used by another job of class T1 or \
+         higher (rule 5)"
     );
     assert_eq!(place(&mut allocator, 4, 4), (JobClass::T0, vec![12, 13, 14, 15]));
 }
@@ -78,7 +83,7 @@ fn a_refusal_names_rules_six_and_seven_and_the_class_that_has_room() {
     assert_eq!(place(&mut allocator, 1, 20).0, JobClass::T3); // block 0 and four nodes of block 1
     let text = refused(&mut allocator, 9);
     assert!(text.contains("block 1 has the most room, 8"), "{text}");
-    assert!(text.contains("4 of them on 1 midplanes that serve another job of class T2"), "{text}");
+    assert!(text.contains("4 of them on 1 midplane used by another job of class T2"), "{text}");
     assert!(text.ends_with("(rule 6)"), "{text}");
     allocator.release(JobId(1));
     for (id, node) in [(1, 0), (2, 8), (3, 16), (4, 24)] {
@@ -163,6 +168,8 @@ fn a_running_job_is_taken_over_even_if_it_breaks_a_rule_now() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
     /// JOB-2, and a release gives back all that the job had.
     #[test]
     fn what_is_free_depends_on_the_jobs_only(

@@ -19,8 +19,9 @@ fn problem(text: &str) -> (usize, String) {
 
 #[test]
 fn keys_in_any_case_comments_quotes_and_long_lines_are_understood() {
-    let (ground, nodes) = read(FILE).unwrap().ground().unwrap();
-    assert_eq!(nodes, ["n0", "n1", "n2", "n3", "n4", "n5"]);
+    let (ground, names) = read(FILE).unwrap().ground().unwrap();
+    assert_eq!(names.leaves, ["leaf0", "leaf1"]);
+    assert_eq!(names.nodes, ["n0", "n1", "n2", "n3", "n4", "n5"]);
     assert_eq!([2, 3].map(|node| ground.leaf_of(node)), [Some(0), Some(1)]);
     let largest: Vec<u32> = ground.classes().map(|class| ground.largest(class)).collect();
     assert_eq!(largest, [3, 6]);
@@ -29,9 +30,9 @@ fn keys_in_any_case_comments_quotes_and_long_lines_are_understood() {
 
 #[test]
 fn what_is_written_is_read_back() {
-    let (ground, nodes) = read(FILE).unwrap().ground().unwrap();
-    let leaves = ["top".to_owned(), "leaf1".to_owned()];
-    let topology = SlurmTopology::of(&ground, &leaves, &nodes);
+    let (ground, names) = read(FILE).unwrap().ground().unwrap();
+    let names = JobNames { leaves: vec!["top".to_owned(), "leaf1".to_owned()], ..names };
+    let topology = SlurmTopology::of(&ground, &names);
     let text = topology.write();
     assert_eq!(
         text,
@@ -39,7 +40,7 @@ fn what_is_written_is_read_back() {
     );
     let again = read(&text).unwrap();
     assert_eq!(again.write(), text);
-    assert_eq!(again.differences(&ground, &nodes), []);
+    assert_eq!(again.differences(&ground, &names.nodes), []);
 }
 
 #[test]
@@ -100,9 +101,14 @@ fn a_tree_without_classes_is_refused() {
 
 #[test]
 fn a_file_that_is_not_the_fabrics_tree_is_told_where() {
-    let (ground, nodes) = read(FILE).unwrap().ground().unwrap();
+    let (ground, names) = read(FILE).unwrap().ground().unwrap();
     let differences = |text: &str| -> Vec<String> {
-        read(text).unwrap().differences(&ground, &nodes).iter().map(ToString::to_string).collect()
+        read(text)
+            .unwrap()
+            .differences(&ground, &names.nodes)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     };
     assert_eq!(
         differences("SwitchName=a Nodes=n[0-3],m1\nSwitchName=b Nodes=n4"),
