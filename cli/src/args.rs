@@ -1,5 +1,6 @@
 //! The command line: every verb, flag and default, in one definition.
 
+mod jobs;
 mod offline;
 mod running;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::MAX_COLORS;
 
+pub use jobs::{JobCommand, JobPlanArgs};
 pub use offline::{
     EngineName, EvalArgs, Layers, PlanArgs, RouteCommand, Tables, TopologyCommand, VerifyArgs,
 };
@@ -35,6 +37,12 @@ pub enum Format {
     Table,
     /// JSON for programs.
     Json,
+    /// Nodes as Slurm writes them; verbs of `job`.
+    #[value(hide = true)]
+    Hostlist,
+    /// Slurm's topology.conf; `topology export`.
+    #[value(hide = true)]
+    Slurm,
 }
 
 /// Numbers of colors that a fabric can have.
@@ -74,6 +82,9 @@ pub enum Command {
     /// Plan, verify and explain routes.
     #[command(subcommand)]
     Route(RouteCommand),
+    /// Give nodes to jobs, so that no two jobs share a link.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Run the papers' experiments: CSV, SVG, and published numbers beside ours.
     Eval(EvalArgs),
     /// Create, join, leave and show groups of a running control plane.

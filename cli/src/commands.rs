@@ -4,6 +4,7 @@ mod dry_run;
 pub(crate) mod eval;
 pub(crate) mod fabric;
 pub(crate) mod group;
+pub(crate) mod job;
 pub(crate) mod node;
 pub(crate) mod route;
 pub(crate) mod serve;

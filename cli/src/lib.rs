@@ -17,7 +17,7 @@ mod source;
 pub use failure::Failure;
 pub use source::Topology;
 
-use args::{Cli, Command};
+use args::{Cli, Command, Format, JobCommand, TopologyCommand};
 
 /// Does what the command line says.
 ///
@@ -26,6 +26,7 @@ use args::{Cli, Command};
 /// [`Failure`] with the exit code and the one message for standard error.
 pub fn run(cli: Cli) -> Result<(), Failure> {
     let format = cli.format;
+    check_format(format, &cli.command)?;
     match cli.command {
         Command::Demo(args) => demo::run(&args, format),
         Command::Up(args) => commands::serve::up(&args),
@@ -39,10 +40,27 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::OperatingAgent(args) => commands::serve::operating_agent(args),
         Command::SwitchAgent(args) => commands::serve::switch_agent(args),
         Command::Topology(command) => commands::topology::run(command, format),
+        Command::Job(command) => commands::job::run(command, format),
         Command::Eval(args) => commands::eval::run(&args, format),
         Command::Route(command) => commands::route::run(command, format),
         Command::Group(command) => commands::group::run(command, format),
         Command::Node(command) => commands::node::run(command, format),
         Command::Switch(command) => commands::switch::run(command, format),
+    }
+}
+
+/// Refuses a form of output that a verb does not have.
+fn check_format(format: Format, command: &Command) -> Result<(), Failure> {
+    let has = match format {
+        Format::Table | Format::Json => true,
+        Format::Hostlist => matches!(command, Command::Job(JobCommand::Plan(_))),
+        Format::Slurm => matches!(command, Command::Topology(TopologyCommand::Export { .. })),
+    };
+    let name = if format == Format::Slurm { "slurm" } else { "hostlist" };
+    let hint = "table and json are for every verb, hostlist for `job`, slurm for `topology export`";
+    if has {
+        Ok(())
+    } else {
+        Err(Failure::input(format!("--format {name}: this verb does not have it")).hint(hint))
     }
 }

@@ -61,7 +61,7 @@ pub fn print<T: Serialize>(
 ) -> Result<(), Failure> {
     let text = match format {
         Format::Json => serde_json::to_string_pretty(value)?,
-        Format::Table => table(value),
+        Format::Table | Format::Hostlist | Format::Slurm => table(value),
     };
     raw(&format!("{text}\n"))
 }
@@ -78,7 +78,7 @@ pub fn message<T: Message>(
 ) -> Result<(), Failure> {
     let text = match format {
         Format::Json => json(&dynamic(message)?)?,
-        Format::Table => table(message),
+        Format::Table | Format::Hostlist | Format::Slurm => table(message),
     };
     raw(&format!("{text}\n"))
 }

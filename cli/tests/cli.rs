@@ -2,6 +2,8 @@
 
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/jobs.rs"]
+mod jobs;
 #[path = "cli/offline.rs"]
 mod offline;
 #[path = "cli/refusals.rs"]

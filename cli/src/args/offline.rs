@@ -26,7 +26,8 @@ pub enum TopologyCommand {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Write a topology (file, spec or preset) as `ibnetdiscover` prints it, on standard output.
+    /// Write a topology (file, spec or preset) as `ibnetdiscover` prints it, on standard output; with
+    /// `--format slurm` as a topology.conf for Slurm.
     Export {
         /// The file, spec or preset.
         #[arg(value_name = "FILE|PRESET")]
@@ -38,11 +39,14 @@ pub enum TopologyCommand {
         #[arg(value_name = "FILE|PRESET")]
         file: String,
     },
-    /// Exit 1 if anything breaks the regularity of the fat tree.
+    /// Exit 1 if anything breaks the regularity of the fat tree, or a scheduler's file is not its tree.
     Check {
         /// The file, spec or preset.
         #[arg(value_name = "FILE|PRESET")]
         file: String,
+        /// Slurm's topology.conf to compare it with.
+        #[arg(long, value_name = "FILE")]
+        slurm: Option<PathBuf>,
     },
     /// Find out which fat tree a topology is.
     Detect {

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+use fabricast_routing::jobs::slurm::{self, SlurmTopology};
 use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary};
 use serde::Serialize;
 
 use crate::args::{Format, TopologyCommand};
+use crate::commands::job::Ground;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::source::Topology;
+use crate::source::{Topology, read_text};
 
 /// Runs one verb.
 ///
@@ -25,12 +28,13 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
             }
         }
         TopologyCommand::Import { file, out } => import(&file, out.as_deref(), format),
+        TopologyCommand::Export { file } if format == Format::Slurm => export_slurm(&file),
         TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
         TopologyCommand::Show { file } => {
             let listing = Listing::of(&Topology::read(&file)?.graph);
             output::print(format, &listing, Listing::text)
         }
-        TopologyCommand::Check { file } => check(&file, format),
+        TopologyCommand::Check { file, slurm } => check(&file, slurm.as_deref(), format),
         TopologyCommand::Detect { file } => {
             let topology = Topology::read(&file)?;
             let fat_tree = found(&topology)?;
@@ -58,16 +62,44 @@ fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure
     output::print(format, &summary, Summary::text)
 }
 
-fn check(file: &str, format: Format) -> Result<(), Failure> {
+fn check(file: &str, slurm: Option<&Path>, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(file)?;
     let fat_tree = found(&topology)?;
-    let summary = Summary::of(&topology, Some(&fat_tree));
+    let differences = slurm.map(|slurm| differences(&topology, slurm)).transpose()?;
+    let summary = Summary { differences, ..Summary::of(&topology, Some(&fat_tree)) };
     output::print(format, &summary, Summary::text)?;
-    match summary.irregularities.len() {
-        0 => Ok(()),
-        1 => Err(Failure::No(format!("'{file}': 1 irregularity"))),
-        count => Err(Failure::No(format!("'{file}': {count} irregularities"))),
+    if !summary.irregularities.is_empty() {
+        let count = many(summary.irregularities.len(), "irregularity", "irregularities");
+        return Err(Failure::No(format!("'{file}': {count}")));
     }
+    match (slurm, summary.differences.map_or(0, |differences| differences.len())) {
+        (Some(slurm), 1..) => {
+            let slurm = slurm.display();
+            Err(Failure::No(format!("'{slurm}' is not the tree of '{file}'")))
+        }
+        (Some(_) | None, _) => Ok(()),
+    }
+}
+
+/// Where a scheduler's file differs from the fabric.
+fn differences(topology: &Topology, slurm: &Path) -> Result<Vec<String>, Failure> {
+    let text = read_text(slurm)?;
+    let theirs = slurm::read(&text).with_context(|| format!("'{}'", slurm.display()))?;
+    let ours = Ground::of_topology(topology, None)?;
+    let differences = theirs.differences(&ours.ground, &ours.names.nodes);
+    Ok(differences.iter().map(ToString::to_string).collect())
+}
+
+fn export_slurm(file: &str) -> Result<(), Failure> {
+    let ours = Ground::of_topology(&Topology::read(file)?, None)?;
+    ours.check_names()?;
+    let Ground { ground, names, .. } = ours;
+    let out = (0u32..).zip(&names.nodes).filter(|(node, _)| ground.leaf_of(*node).is_none());
+    for (node, name) in out {
+        let why = ground.left_out(node).map_or_else(String::new, |why| format!(": {why}"));
+        output::say(&format!("fabricast: node '{name}' is left out{why}"));
+    }
+    output::raw(&SlurmTopology::of(&ground, &names).write())
 }
 
 /// What the demo prints about its topology.
@@ -84,6 +116,8 @@ struct Summary {
     counts: GraphSummary,
     fat_tree: Option<FatTreeParams>,
     irregularities: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<Vec<String>>,
 }
 
 impl Summary {
@@ -95,6 +129,7 @@ impl Summary {
             counts: topology.graph.summary(),
             fat_tree: fat_tree.map(|fat_tree| *fat_tree.params()),
             irregularities: irregularities.iter().map(ToString::to_string).collect(),
+            differences: None,
         }
     }
 
@@ -109,6 +144,15 @@ impl Summary {
         }
         for irregularity in &self.irregularities {
             text.push_str(&format!("\nirregular: {irregularity}"));
+        }
+        match self.differences.as_deref() {
+            None => {}
+            Some([]) => text.push_str("\nthe scheduler's tree is the fabric's"),
+            Some(differences) => {
+                for difference in differences {
+                    text.push_str(&format!("\ndiffers: {difference}"));
+                }
+            }
         }
         text
     }

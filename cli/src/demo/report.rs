@@ -81,7 +81,7 @@ impl Report {
 
     fn show(&self, text: &str) -> Result<(), Failure> {
         match self.format {
-            Format::Table => output::raw(&format!("{text}\n")),
+            Format::Table | Format::Hostlist | Format::Slurm => output::raw(&format!("{text}\n")),
             Format::Json => Ok(()),
         }
     }

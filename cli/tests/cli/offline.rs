@@ -135,6 +135,7 @@ fn help_names_every_verb_and_goes_to_standard_output() {
         "topology",
         "route",
         "group",
+        "job",
         "node",
         "switch",
     ];

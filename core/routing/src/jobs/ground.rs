@@ -165,6 +165,13 @@ impl JobGround {
         self.classes().find(within).unwrap_or(JobClass::T3)
     }
 
+    /// Gives the level and number of the smallest unit that all these nodes lie in; none if they are on no leaf.
+    #[must_use]
+    pub fn place_of(&self, nodes: &[u32]) -> Option<(usize, u32)> {
+        let level = self.class_of(nodes).level();
+        self.units_of(level, nodes).first().map(|unit| (level, *unit))
+    }
+
     /// Names a unit for messages.
     #[must_use]
     pub fn unit_name(level: usize, unit: u32) -> String {

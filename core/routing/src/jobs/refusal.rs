@@ -169,10 +169,12 @@ impl NoRoom {
             None => "which takes whole blocks".to_owned(),
         };
         let mut text = format!(
-            "{asked} nodes are of class {class}, {lies}; {} nodes are free, {unit} has the most room, {room}: {} \
-             nodes are free in it",
-            self.free, self.free_in_unit
+            "{asked} nodes are of class {class}, {lies}; {} nodes are free, {unit} has the most room, {room}",
+            self.free
         );
+        if self.free_in_unit > *room {
+            text.push_str(&format!(": {} nodes are free in it", self.free_in_unit));
+        }
         let places =
             [("leaf switch", "leaf switches"), ("midplane", "midplanes"), ("block", "blocks")];
         for (level, (held, (one, more))) in self.held.iter().zip(places).enumerate() {
