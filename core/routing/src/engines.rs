@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::engine::{Change, ChangeError, Engine};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
+use crate::mr4lms::{Mr4lms, Mr4lmsOptions};
 use crate::plan::Plan;
 use crate::spt::{LayoutError, MgidSpace};
 use crate::verify;
@@ -153,17 +154,20 @@ pub enum RestoreProblem {
 pub enum EngineKind {
     /// C-MR4LMS with the fixed root.
     CMr4lmsFixed,
+    /// MR4LMS, for any topology.
+    Mr4lms,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 1] = [Self::CMr4lmsFixed];
+    pub const ALL: [Self; 2] = [Self::CMr4lmsFixed, Self::Mr4lms];
 
     /// Gives the name in files and on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::CMr4lmsFixed => "c-mr4lms-fixed",
+            Self::Mr4lms => "mr4lms",
         }
     }
 }
@@ -239,6 +243,10 @@ pub fn build_engine(
         EngineKind::CMr4lmsFixed => {
             let fat_tree = fat_tree.ok_or(BuildError::NeedsFatTree { kind })?;
             Ok(Box::new(Engine::new(graph, fat_tree, options)?))
+        }
+        EngineKind::Mr4lms => {
+            let options = Mr4lmsOptions::new(options.colors, options.tables);
+            Ok(Box::new(Mr4lms::new(graph, options)?))
         }
     }
 }

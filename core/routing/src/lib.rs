@@ -17,6 +17,7 @@ mod links;
 mod metrics;
 mod mgid;
 mod min_hop;
+mod mr4lms;
 mod patterns;
 mod plan;
 mod root_policy;
@@ -38,6 +39,7 @@ pub use links::{Link, SwitchLinks};
 pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
 pub use mgid::Mgid;
 pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
+pub use mr4lms::{MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, Turn};
 pub use patterns::{PatternError, PatternGroup, global_group, grid_groups, random_groups};
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,

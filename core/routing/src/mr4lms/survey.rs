@@ -1,0 +1,96 @@
+//! What the min-hop tables say about a group: how far every switch is, and which can be its root.
+//!
+//! Source: MR4LMS §3.1.1. Candidate roots are the switches whose farthest member is nearest; lighter
+//! ones come first. The paper does not say what the load of a switch is nor how ties are
+//! broken: here it is the number of groups whose packets pass, and ties go to the switch whose number, multiplied
+//! by 2^32 over the golden ratio, is smallest. So equal switches are taken from all over
+//! the fabric and not one after the other, which would pile up trees on the links above them.
+
+use fabricast_topology::{PortId, SwitchId};
+
+use crate::min_hop::NO_PATH;
+use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::ledger::Ledger;
+
+/// The members to be connected.
+#[derive(Clone, Debug)]
+pub(super) struct Party {
+    /// Their ports, rising.
+    pub(super) seats: Vec<PortId>,
+    /// Their switches, rising.
+    pub(super) leaves: Vec<SwitchId>,
+}
+
+impl Party {
+    pub(super) fn new(fabric: &Fabric, seats: Vec<PortId>) -> Self {
+        let leaves = fabric.switches(&seats).collect();
+        Self { seats, leaves }
+    }
+}
+
+/// A switch's place in the order in which roots are tried; smaller comes first.
+pub(super) type Preference = (u32, u32, SwitchId);
+
+pub(super) fn preference(ledger: &Ledger, switch: SwitchId) -> Preference {
+    (ledger.load(switch), switch.0.wrapping_mul(0x9E37_79B9), switch)
+}
+
+/// Hops from all switches to the members of one group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    /// By switch: hops to the nearest member.
+    pub(super) near: Vec<u8>,
+    /// By switch: hops to the farthest member.
+    pub(super) far: Vec<u8>,
+    /// The farthest member of the best root.
+    pub(super) height: u8,
+}
+
+impl Survey {
+    /// Looks up the hops to the switches of a group. Cost: a byte for every switch and leaf of the group.
+    pub(super) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
+        let switches = fabric.graph.switch_count();
+        self.near.clear();
+        self.near.resize(switches, NO_PATH);
+        self.far.clear();
+        self.far.resize(switches, 0);
+        for leaf in leaves {
+            let row = row(fabric, *leaf);
+            for ((near, far), hops) in self.near.iter_mut().zip(&mut self.far).zip(row) {
+                *near = (*near).min(*hops);
+                *far = (*far).max(*hops);
+            }
+        }
+        self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
+    }
+
+    /// Walks the candidate roots in no order.
+    fn candidates<'a>(
+        &'a self,
+        (fabric, ledger): (&'a Fabric, &'a Ledger),
+    ) -> impl Iterator<Item = Preference> + 'a {
+        let best = (0u32..).zip(&self.far).filter(|(_, far)| **far == self.height);
+        let has_entry = |switch: &SwitchId| {
+            fabric.root_domain(*switch).is_none_or(|domain| !ledger.is_full(domain))
+        };
+        let roots = best.map(|(switch, _)| SwitchId(switch)).filter(has_entry);
+        roots.map(|root| preference(ledger, root))
+    }
+
+    /// Gives the best candidate root; none if all tables are full.
+    pub(super) fn root(&self, ground: (&Fabric, &Ledger)) -> Option<SwitchId> {
+        self.candidates(ground).min().map(|(_, _, root)| root)
+    }
+
+    /// Lists the candidate roots, best first.
+    pub(super) fn roots(&self, ground: (&Fabric, &Ledger)) -> Vec<SwitchId> {
+        let mut roots: Vec<Preference> = self.candidates(ground).collect();
+        roots.sort_unstable();
+        roots.into_iter().map(|(_, _, root)| root).collect()
+    }
+}
+
+pub(super) fn row(fabric: &Fabric, leaf: SwitchId) -> &[u8] {
+    let number = fabric.hops.leaf_number(leaf).expect("members are on leaves");
+    fabric.hops.row(number)
+}

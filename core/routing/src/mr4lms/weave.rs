@@ -1,0 +1,185 @@
+//! Builds a tree under a color: shortest paths over what is free, keeping old trees whole if asked.
+//!
+//! Source: MR4LMS §3.3.2, algorithm 5. A path's length is its hops first and the sum of its
+//! links' EFI second: a plain sum of loads would take long ways round over idle links, while the paper's first aim is a
+//! low tree. Of equal ways the one that comes in by the lower port is taken.
+//!
+//! When the search settles a switch of an old tree, all that hangs together with it by links of old
+//! trees is settled along these links. With per-switch tables every old tree is kept whole so.
+//! With per-port tables two old trees can meet in several switches; then links that
+//! would close a circle are left out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fabricast_topology::{Peer, PortId, SwitchId};
+use fixedbitset::FixedBitSet;
+
+use crate::links::Link;
+use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::ledger::Ledger;
+use crate::mr4lms::survey::{Party, Survey};
+
+/// What a path costs: hops, then load; last the port by which it comes in.
+type Cost = (u32, u64, PortId);
+
+/// How the search got to a switch.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    search: u32, // the search this belongs to; any other number means "not reached"
+    settled: bool,
+    cost: Cost,
+}
+
+const NO_WAY: Way = Way { search: 0, settled: false, cost: (0, 0, PortId(0)) };
+
+/// Where the search may go.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) color: u16,
+    pub(super) root: SwitchId,
+    /// Keeps the search to where it can be on the way to a member within the survey's height.
+    pub(super) survey: Option<&'a Survey>,
+    /// Ports of old trees that are to be kept.
+    pub(super) old: Option<&'a FixedBitSet>,
+}
+
+/// Builds trees under a color; its buffers are used again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Weaver {
+    ways: Vec<Way>,
+    search: u32,
+    queue: BinaryHeap<Reverse<(u32, u64, SwitchId)>>,
+    pulled: Vec<SwitchId>, // settled together
+}
+
+impl Weaver {
+    /// Gives the ports of the tree, rising.
+    ///
+    /// # Panics
+    ///
+    /// If a member cannot be reached.
+    pub(super) fn build(
+        &mut self,
+        ground: (&Fabric, &Ledger),
+        party: &Party,
+        terms: Terms<'_>,
+    ) -> Vec<PortId> {
+        self.start(ground.0);
+        self.reach(terms.root, (0, 0, PortId(0)));
+        while let Some(Reverse((_, _, at))) = self.queue.pop() {
+            if self.ways[at.index()].settled {
+                continue;
+            }
+            self.pulled.clear();
+            self.pulled.push(at);
+            let mut done = 0;
+            while let Some(at) = self.pulled.get(done).copied() {
+                done += 1;
+                self.settle(ground, at, terms);
+            }
+        }
+        self.read_off(ground.0, party, terms.root)
+    }
+
+    /// Gives the ports of the best way from a switch to the nearest of some others over what is free of a
+    /// color, rising; empty if it is one of them, none if there is no way.
+    pub(super) fn bridge(
+        &mut self,
+        ground: (&Fabric, &Ledger),
+        color: u16,
+        from: SwitchId,
+        targets: &FixedBitSet,
+    ) -> Option<Vec<PortId>> {
+        self.start(ground.0);
+        self.reach(from, (0, 0, PortId(0)));
+        let terms = Terms { color, root: from, survey: None, old: None };
+        while let Some(Reverse((_, _, at))) = self.queue.pop() {
+            if targets.contains(at.index()) {
+                let mut ports = Vec::new();
+                self.follow(ground.0, at, from, &mut ports);
+                ports.sort_unstable();
+                return Some(ports);
+            }
+            if !self.ways[at.index()].settled {
+                self.settle(ground, at, terms);
+            }
+        }
+        None
+    }
+
+    fn start(&mut self, fabric: &Fabric) {
+        self.ways.resize(fabric.graph.switch_count(), NO_WAY);
+        if self.search == u32::MAX {
+            self.ways.fill(NO_WAY);
+            self.search = 0;
+        }
+        self.search += 1;
+        self.queue.clear();
+    }
+
+    /// Notes a way to a switch if it is the best so far.
+    fn reach(&mut self, to: SwitchId, cost: Cost) -> bool {
+        let way = &mut self.ways[to.index()];
+        if way.search == self.search && (way.settled || way.cost <= cost) {
+            return false;
+        }
+        *way = Way { search: self.search, settled: false, cost };
+        self.queue.push(Reverse((cost.0, cost.1, to)));
+        true
+    }
+
+    fn settle(&mut self, (fabric, ledger): (&Fabric, &Ledger), at: SwitchId, terms: Terms<'_>) {
+        let way = &mut self.ways[at.index()];
+        way.settled = true;
+        let (hops, load, _) = way.cost;
+        let cost = |link: Link| {
+            (hops + 1, load + u64::from(ledger.weight(link.port, link.peer)), link.peer)
+        };
+        if let Some(old) = terms.old {
+            for link in fabric.links().of(at).filter(|link| old.contains(link.port.index())) {
+                let there = self.ways[link.to.index()];
+                if there.search != self.search || !there.settled {
+                    self.ways[link.to.index()] =
+                        Way { search: self.search, settled: true, cost: cost(link) };
+                    self.pulled.push(link.to);
+                }
+            }
+        }
+        for link in fabric.links().of(at) {
+            let is_near = |survey: &Survey| {
+                u32::from(survey.near[link.to.index()]) + hops < u32::from(survey.height)
+            };
+            if ledger.is_free(fabric.domain(link), terms.color) && terms.survey.is_none_or(is_near)
+            {
+                self.reach(link.to, cost(link));
+            }
+        }
+    }
+
+    /// Follows the ways back from the members to the root.
+    fn read_off(&mut self, fabric: &Fabric, party: &Party, root: SwitchId) -> Vec<PortId> {
+        let mut ports = party.seats.clone();
+        for leaf in &party.leaves {
+            self.follow(fabric, *leaf, root, &mut ports);
+        }
+        ports.sort_unstable();
+        ports
+    }
+
+    /// Follows the way back from a switch until it meets one that was followed before.
+    fn follow(
+        &mut self,
+        fabric: &Fabric,
+        mut at: SwitchId,
+        root: SwitchId,
+        ports: &mut Vec<PortId>,
+    ) {
+        while at != root && std::mem::replace(&mut self.ways[at.index()].search, 0) == self.search {
+            let port = self.ways[at.index()].cost.2;
+            let Peer::Switch(up) = fabric.graph.peer(port) else { break };
+            ports.extend([port, up]);
+            at = fabric.graph.switch_of(up);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Random small fabrics of all shapes, and histories of groups and faults on them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_routing::{
+    Change, MergePartner, MergePolicy, Mgid, Mr4lms, Mr4lmsOptions, RoutingEngine,
+};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{
+    AdapterFacts, EndpointFacts, EndpointId, Faults, Graph, GraphBuilder, PortId, SwitchFacts,
+    SwitchId, TableKind,
+};
+use proptest::prelude::*;
+
+/// Cables between switches and the switch of each endpoint, all by number.
+type Wiring = (u32, Vec<(u32, u32)>, Vec<u32>);
+
+/// Builds a fabric; the last endpoint is listed without a cable.
+fn wire((switches, cables, endpoints): Wiring) -> Arc<Graph> {
+    let mut builder = GraphBuilder::new();
+    let mut used = vec![0u8; switches as usize];
+    for switch in 0..switches {
+        builder.add_switch(&format!("S-{switch:x}"), "", 60, SwitchFacts::default());
+    }
+    let mut port = |builder: &GraphBuilder, switch: u32| {
+        used[switch as usize] += 1;
+        builder.port(SwitchId(switch), used[switch as usize]).expect("60 are enough")
+    };
+    for (a, b) in cables {
+        let (a, b) = (port(&builder, a), port(&builder, b));
+        builder.link(a, b).expect("each port is used once");
+    }
+    for (at, switch) in endpoints.iter().chain([&u32::MAX]).enumerate() {
+        let facts = AdapterFacts { ports: 1, ..AdapterFacts::default() };
+        builder.add_adapter(&format!("H-{at:x}"), &format!("h{at}"), facts);
+        let endpoint =
+            builder.add_endpoint(EndpointFacts { number: 1, ..EndpointFacts::default() });
+        if *switch != u32::MAX {
+            let port = port(&builder, *switch);
+            builder.attach(endpoint, port).expect("each port is used once");
+        }
+    }
+    Arc::new(builder.build().expect("a valid graph"))
+}
+
+/// Connected or not, with parallel cables and switches without endpoints.
+fn irregular() -> impl Strategy<Value = Wiring> {
+    (2u32..9).prop_flat_map(|switches| {
+        let cables = proptest::collection::vec((0..switches, 0..switches), 1..20);
+        let endpoints = proptest::collection::vec(0..switches, 1..12);
+        (Just(switches), cables, endpoints)
+    })
+}
+
+fn torus() -> impl Strategy<Value = Wiring> {
+    (1u32..4, 1u32..4, 1u32..4, 1u32..3).prop_map(|(x, y, z, hosts)| {
+        let at = |a: u32, b: u32, c: u32| (a % x) + (b % y) * x + (c % z) * x * y;
+        let mut cables = Vec::new();
+        for (a, b, c) in (0..x)
+            .flat_map(|a| (0..y).map(move |b| (a, b)))
+            .flat_map(|(a, b)| (0..z).map(move |c| (a, b, c)))
+        {
+            let next = [at(a + 1, b, c), at(a, b + 1, c), at(a, b, c + 1)];
+            cables.extend(next.map(|next| (at(a, b, c), next)));
+        }
+        cables.retain(|(a, b)| a != b);
+        let endpoints = (0..x * y * z).flat_map(|switch| vec![switch; hosts as usize]);
+        (x * y * z, cables, endpoints.collect())
+    })
+}
+
+/// Groups of `a` switches, each with `h` cables to other groups, in turn.
+fn dragonfly() -> impl Strategy<Value = Wiring> {
+    (1u32..4, 1u32..3, 1u32..3).prop_map(|(a, h, hosts)| {
+        let groups = a * h + 1;
+        let mut cables = Vec::new();
+        for group in 0..groups {
+            for one in 0..a {
+                cables.extend((one + 1..a).map(|other| (group * a + one, group * a + other)));
+            }
+            for channel in 0..a * h {
+                let to = (group + channel + 1) % groups;
+                let back = a * h - 1 - channel;
+                if group < to {
+                    cables.push((group * a + channel / h, to * a + back / h));
+                }
+            }
+        }
+        let endpoints = (0..groups * a).flat_map(|switch| vec![switch; hosts as usize]);
+        (groups * a, cables, endpoints.collect())
+    })
+}
+
+fn fat_tree() -> impl Strategy<Value = Arc<Graph>> {
+    let spec = prop_oneof![
+        (1u32..5, 1u32..4, 1u32..4, 1u32..3).prop_map(|(leaves, spines, hosts, lanes)| format!(
+            "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\n\
+             endpoints_per_leaf = {hosts}\nlanes0 = {lanes}"
+        )),
+        (1u32..3, 2u32..4, 1u32..3).prop_map(|(half, pods, hosts)| format!(
+            "kind = \"k-ary-3-level\"\nk = {}\npods = {pods}\nendpoints_per_leaf = {hosts}",
+            half * 2
+        )),
+        (2u32..4, 1u32..3, 1u32..3, 1u32..3).prop_map(|(q, m, p, k)| format!(
+            "kind = \"cn-tn-fat-tree\"\nq = {q}\nm = {m}\np = {p}\nk = {k}\nw = 2\n\
+             endpoints_per_leaf = 2"
+        )),
+    ];
+    spec.prop_filter_map("not a valid fabric", |spec| {
+        TopologySpec::parse(&spec).ok()?.generate().ok().map(Arc::new)
+    })
+}
+
+/// Fabrics of all shapes.
+pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
+    prop_oneof![
+        2 => irregular().prop_map(wire),
+        1 => torus().prop_map(wire),
+        1 => dragonfly().prop_map(wire),
+        2 => fat_tree(),
+    ]
+}
+
+/// Options of all kinds, for few colors.
+pub(crate) fn options() -> impl Strategy<Value = Mr4lmsOptions> {
+    let tables = prop_oneof![Just(TableKind::PerPort), Just(TableKind::PerSwitch)];
+    let policy = prop_oneof![Just(MergePolicy::Keep), Just(MergePolicy::Rebuild)];
+    let partner = prop_oneof![Just(MergePartner::Nearest), Just(MergePartner::RarestColor)];
+    (1u16..5, tables, policy, partner, 1u32..5).prop_map(
+        |(colors, tables, merge_policy, merge_partner, successes_in_a_row)| Mr4lmsOptions {
+            merge_policy,
+            merge_partner,
+            successes_in_a_row,
+            ..Mr4lmsOptions::new(colors, tables)
+        },
+    )
+}
+
+/// One step of a history; numbers are taken modulo what the fabric has.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Put(u32, Vec<u32>),
+    Join(u32, u32),
+    Leave(u32, usize),
+    Delete(u32),
+    Faults(Vec<(u8, u32)>),
+}
+
+pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let mgid = 0u32..30;
+    let faults = proptest::collection::vec((0u8..8, any::<u32>()), 0..5);
+    let step = prop_oneof![
+        8 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
+            .prop_map(|(mgid, members)| Step::Put(mgid, members)),
+        4 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
+        3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
+        2 => mgid.prop_map(Step::Delete),
+        2 => faults.prop_map(Step::Faults),
+    ];
+    proptest::collection::vec(step, 1..most)
+}
+
+fn below(at: u32, count: usize) -> u32 {
+    at % u32::try_from(count).expect("a small fabric")
+}
+
+/// Turns random numbers into faults of a fabric, links most often.
+fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
+    let mut faults = Faults::new();
+    for (kind, at) in picks {
+        match kind {
+            0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
+            1 => drop(faults.fail_endpoint(EndpointId(below(*at, graph.endpoint_count())))),
+            _ => drop(faults.fail_link(graph, PortId(below(*at, graph.port_count())))),
+        }
+    }
+    faults
+}
+
+/// What a step comes to on an engine as it is now.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Change(Change),
+    Faults(Faults),
+}
+
+impl Act {
+    pub(crate) fn make(&self, engine: &mut Mr4lms) {
+        match self {
+            Self::Change(change) => {
+                engine.apply(std::slice::from_ref(change)).expect("a change that makes sense");
+            }
+            Self::Faults(faults) => engine.set_faults(faults.clone()),
+        }
+    }
+}
+
+/// Gives what a step comes to; none if it makes no sense as the groups are now.
+pub(crate) fn act(engine: &Mr4lms, step: &Step) -> Option<Act> {
+    let graph = engine.graph();
+    let endpoint = |at: u32| EndpointId(below(at, graph.endpoint_count()));
+    Some(Act::Change(match step {
+        Step::Faults(picks) => return Some(Act::Faults(faults_of(graph, picks))),
+        Step::Put(mgid, members) => {
+            let members: BTreeSet<_> = members.iter().map(|at| endpoint(*at)).collect();
+            Change::Put { mgid: Mgid(*mgid), members: members.into_iter().collect() }
+        }
+        Step::Join(mgid, at) => {
+            let (mgid, endpoint) = (Mgid(*mgid), endpoint(*at));
+            let members = engine.members(mgid)?;
+            (!members.contains(&endpoint)).then_some(Change::Join { mgid, endpoint })?
+        }
+        Step::Leave(mgid, at) => {
+            let mgid = Mgid(*mgid);
+            let members = engine.members(mgid).filter(|members| !members.is_empty())?;
+            Change::Leave { mgid, endpoint: members[at % members.len()] }
+        }
+        Step::Delete(mgid) => {
+            let mgid = Mgid(*mgid);
+            engine.members(mgid).map(|_| Change::Delete { mgid })?
+        }
+    }))
+}
