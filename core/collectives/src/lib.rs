@@ -17,17 +17,24 @@
 mod adapter_tree;
 mod choice;
 mod cost;
+mod fabric;
 mod fit;
 mod measurement;
 mod nesting;
 mod operation;
+mod switch_tree;
 mod width;
 
 pub use adapter_tree::{AdapterTree, Crossing, TreeError};
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
+pub use fabric::Fabric;
 pub use fit::{Fit, FitError, fit};
 pub use measurement::{Measurement, MeasurementError, read_measurements};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
+pub use switch_tree::{
+    Climber, CutOff, KeptSwitch, Loads, PhysicalSwitch, PhysicalTree, SwitchTree, UpLink,
+    minimum_tree,
+};
 pub use width::{Trade, WidthRange};

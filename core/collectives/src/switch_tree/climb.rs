@@ -1,0 +1,201 @@
+//! Roots and physical trees: §4.1.
+//!
+//! From the members' leaf switches upwards, level by level, every switch learns which of them it is
+//! above. The first level on which some switch is above all has the roots of least hop count. From a
+//! root downwards the way to every leaf switch is unique in a regular fat tree; where it is not, the
+//! less loaded switch and link is taken.
+
+use fabricast_topology::{EndpointId, PortId, SwitchId};
+
+use super::{PhysicalSwitch, PhysicalTree, UpLink};
+use crate::fabric::Fabric;
+
+/// "Not here" in a column.
+const NONE: u32 = u32::MAX;
+
+/// What switches and links carry already: smaller is better.
+pub trait Loads {
+    /// The load of a switch.
+    fn switch(&self, switch: SwitchId) -> u32;
+    /// The load of the link at a port, as seen from its lower switch.
+    fn link(&self, port: PortId) -> u32;
+}
+
+/// The switches above a set of leaf switches. Keep it from search to search for its memory.
+#[derive(Clone, Debug)]
+pub struct Climber {
+    /// By switch: its place in `found`.
+    places: Vec<u32>,
+    /// Switches above at least one leaf switch, level by level.
+    found: Vec<SwitchId>,
+    /// By level: its first place in `found`.
+    level_starts: Vec<usize>,
+    /// By place: bits of the leaf switches below.
+    below: Vec<u64>,
+    /// Words for each place.
+    words: usize,
+    /// By member: its leaf switch's place, which is its bit too.
+    members: Vec<u32>,
+    /// By place: the way up in the tree that is being made.
+    ways: Vec<Option<(u32, PortId)>>,
+}
+
+/// A member that no live link connects to a leaf switch of the fat tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutOff {
+    /// Its place among the members.
+    pub member: usize,
+}
+
+impl Climber {
+    /// Makes one for a fabric.
+    #[must_use]
+    pub fn new(fabric: &Fabric) -> Self {
+        Self {
+            places: vec![NONE; fabric.graph().switch_count()],
+            found: Vec::new(),
+            level_starts: Vec::new(),
+            below: Vec::new(),
+            words: 0,
+            members: Vec::new(),
+            ways: Vec::new(),
+        }
+    }
+
+    /// Starts at the leaf switches of members; several may be of one endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`CutOff`]: the first member without a leaf switch.
+    pub fn start(&mut self, fabric: &Fabric, members: &[EndpointId]) -> Result<(), CutOff> {
+        for switch in self.found.drain(..) {
+            self.places[switch.index()] = NONE;
+        }
+        self.members.clear();
+        self.below.clear();
+        self.level_starts.clear();
+        self.level_starts.push(0);
+        for (member, endpoint) in members.iter().enumerate() {
+            let leaf = fabric.leaf_of(*endpoint).ok_or(CutOff { member })?;
+            let place = self.place(leaf);
+            self.members.push(place);
+        }
+        self.words = self.found.len().div_ceil(64);
+        self.below.resize(self.found.len() * self.words, 0);
+        for leaf in 0..self.found.len() {
+            self.below[leaf * self.words + leaf / 64] = 1 << (leaf % 64);
+        }
+        Ok(())
+    }
+
+    /// The place of a switch, a new one if it was not found before.
+    fn place(&mut self, switch: SwitchId) -> u32 {
+        let place = &mut self.places[switch.index()];
+        if *place == NONE {
+            *place = u32::try_from(self.found.len()).expect("switches have 32-bit numbers");
+            self.found.push(switch);
+        }
+        *place
+    }
+
+    /// Lists the switches of the highest level reached that are above all members, in no order.
+    #[must_use]
+    pub fn roots(&self) -> Vec<SwitchId> {
+        let start = self.level_starts.last().copied().unwrap_or(0);
+        let leaves = self.level_starts.get(1).copied().unwrap_or(self.found.len());
+        let above_all = |place: &usize| {
+            let bits = &self.below[place * self.words..(place + 1) * self.words];
+            bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() == leaves
+        };
+        (start..self.found.len()).filter(above_all).map(|place| self.found[place]).collect()
+    }
+
+    /// Goes one level up; false if there is nothing above.
+    ///
+    /// Cost: O(links upwards * leaf switches / 64).
+    pub fn climb(&mut self, fabric: &Fabric) -> bool {
+        let start = self.level_starts.last().copied().unwrap_or(0);
+        let end = self.found.len();
+        for lower in start..end {
+            for (_, switch) in fabric.up(self.found[lower]) {
+                let upper = self.place(switch) as usize;
+                let words = self.words;
+                if self.below.len() < (upper + 1) * words {
+                    self.below.resize((upper + 1) * words, 0);
+                }
+                // Upper places come after all lower ones.
+                let (lowers, uppers) = self.below.split_at_mut(end * words);
+                let from = &lowers[lower * words..(lower + 1) * words];
+                let to = &mut uppers[(upper - end) * words..(upper - end + 1) * words];
+                to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+            }
+        }
+        self.level_starts.push(end);
+        self.found.len() > end
+    }
+
+    /// Makes the physical tree of a root that [`Climber::roots`] listed.
+    ///
+    /// Cost: O(ports of the tree's switches).
+    pub fn descend(&mut self, fabric: &Fabric, root: SwitchId, loads: &impl Loads) -> PhysicalTree {
+        self.ways.clear();
+        self.ways.resize(self.found.len(), None);
+        let mut order = vec![self.places[root.index()]];
+        let mut level = 0..1;
+        while !level.is_empty() {
+            // Where a switch can hang below several, it hangs below the least loaded one.
+            order[level.clone()].sort_by_key(|place| {
+                let switch = self.found[*place as usize];
+                (loads.switch(switch), switch)
+            });
+            for at in level.clone() {
+                let upper = order[at];
+                for (port, switch) in fabric.down(self.found[upper as usize]) {
+                    let place = self.places[switch.index()];
+                    if place == NONE {
+                        continue;
+                    }
+                    match &mut self.ways[place as usize] {
+                        Some((parent, taken)) => {
+                            let lighter = loads.link(port) < loads.link(*taken);
+                            if *parent == upper && lighter {
+                                *taken = port;
+                            }
+                        }
+                        way @ None => {
+                            *way = Some((upper, port));
+                            order.push(place);
+                        }
+                    }
+                }
+            }
+            level = level.end..order.len();
+        }
+        self.prune(&order)
+    }
+
+    /// The part of the tree that leads to members.
+    fn prune(&self, order: &[u32]) -> PhysicalTree {
+        let mut places = vec![NONE; self.found.len()];
+        for leaf in 0..self.level_starts.get(1).copied().unwrap_or(self.found.len()) {
+            let mut at = leaf;
+            // Any number but NONE marks; the real ones follow.
+            while std::mem::replace(&mut places[at], 0) == NONE {
+                let Some((parent, _)) = self.ways[at] else { break };
+                at = parent as usize;
+            }
+        }
+        let mut switches = Vec::new();
+        for place in order.iter().map(|place| *place as usize) {
+            if places[place] == NONE {
+                continue;
+            }
+            places[place] = u32::try_from(switches.len()).expect("switches have 32-bit numbers");
+            let up = self.ways[place]
+                .map(|(parent, port)| UpLink { parent: places[parent as usize], port });
+            switches.push(PhysicalSwitch { switch: self.found[place], up });
+        }
+        let members = self.members.iter().map(|leaf| places[*leaf as usize]).collect();
+        PhysicalTree { switches, members }
+    }
+}
