@@ -1,8 +1,13 @@
 //! Times the trees of large collectives.
 #![expect(clippy::unwrap_used, reason = "a bench may stop at bad input")]
 
+use std::sync::Arc;
+
 use divan::Bencher;
-use fabricast_collectives::{AdapterTree, Nesting};
+use fabricast_collectives::{
+    AdapterTree, Allocator, CollectiveId, Demand, Fabric, JobId, Nesting, Operation, Owner,
+    Request, Settings, SizeRange, TenantId,
+};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Graph};
 
@@ -35,4 +40,25 @@ fn hierarchical_tree(bencher: Bencher<'_, '_>, endpoints: u32) {
     let (graph, fat_tree, endpoints) = fabric(endpoints);
     let nesting = Nesting::of_fabric(&graph, &fat_tree, &endpoints).unwrap();
     bencher.bench_local(|| AdapterTree::hierarchical(&nesting, 32).unwrap());
+}
+
+/// One collective after another, each of 34 members a column apart, on the fabric of 40 960.
+#[divan::bench(args = [34, 1_156, 40_960], sample_count = 20)]
+fn allocate_and_release(bencher: Bencher<'_, '_>, members: u32) {
+    let (graph, fat_tree, endpoints) = fabric(40_960);
+    let fabric = Fabric::new(Arc::new(graph), Arc::new(fat_tree));
+    let mut allocator = Allocator::new(fabric, Settings::default());
+    let step = endpoints.len() / members as usize;
+    let request = Request {
+        id: CollectiveId(0),
+        owner: Owner { tenant: TenantId(0), job: JobId(0) },
+        members: endpoints.into_iter().step_by(step).take(members as usize).collect(),
+        operations: vec![Operation::AllReduce],
+        bytes: SizeRange { min: 0, max: 8 },
+        demand: Demand::SwitchTree,
+    };
+    bencher.bench_local(|| {
+        allocator.allocate(request.clone()).unwrap();
+        allocator.release(request.id)
+    });
 }

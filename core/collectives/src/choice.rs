@@ -85,9 +85,19 @@ impl ChoiceTable {
     /// Finds the row for an operation on `bytes`.
     #[must_use]
     pub fn choose(&self, operation: Operation, bytes: u32) -> &Choice {
+        &self.0[self.find(operation, bytes)]
+    }
+
+    /// Finds the rows for an operation on `min` to `max` bytes.
+    #[must_use]
+    pub fn sizes(&self, operation: Operation, min: u32, max: u32) -> &[Choice] {
+        &self.0[self.find(operation, min)..=self.find(operation, max.max(min))]
+    }
+
+    fn find(&self, operation: Operation, bytes: u32) -> usize {
         let key = |row: &Choice| (row.operation, row.up_to_bytes);
-        let at = self.0.partition_point(|row| key(row) < (operation, bytes));
-        self.0.get(at).expect("every operation has a class up to the largest size")
+        // Every operation has a class that ends with the largest size there is.
+        self.0.partition_point(|row| key(row) < (operation, bytes))
     }
 }
 
@@ -201,6 +211,9 @@ mod tests {
             let (row, next) = (pair[0], pair[1]);
             assert_eq!(table.choose(row.operation, row.up_to_bytes), &row);
             assert_eq!(table.choose(row.operation, row.up_to_bytes + 1), &next);
+            let (end, after) = (row.up_to_bytes, row.up_to_bytes + 1);
+            assert_eq!(table.sizes(row.operation, end, after), [row, next]);
+            assert_eq!(table.sizes(row.operation, after, after), [next]);
         }
     }
 

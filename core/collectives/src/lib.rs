@@ -11,10 +11,14 @@
 //!
 //! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
 //!
+//! [`minimum_tree`] finds switch trees of fewest entries, and [`Allocator`] gives collectives their
+//! trees, within the entries that switches have.
+//!
 //! Nothing here reads a file, a clock or a random number: values in, values out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod adapter_tree;
+mod allocator;
 mod choice;
 mod cost;
 mod fabric;
@@ -26,6 +30,11 @@ mod switch_tree;
 mod width;
 
 pub use adapter_tree::{AdapterTree, Crossing, TreeError};
+pub use allocator::{
+    Allocator, AllocatorState, Collective, CollectiveId, Demand, Fallback, FaultChanges, Holder,
+    Holding, JobId, Owner, Quota, Refusal, Request, Reservation, ReservationId, ReserveError,
+    RestoreError, Service, Settings, SizeRange, TenantId, TreeId, TreeProblem, Usage,
+};
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fabric::Fabric;
@@ -34,7 +43,6 @@ pub use measurement::{Measurement, MeasurementError, read_measurements};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
 pub use switch_tree::{
-    Climber, CutOff, KeptSwitch, Loads, PhysicalSwitch, PhysicalTree, SwitchTree, UpLink,
-    minimum_tree,
+    Climber, CutOff, KeptSwitch, PhysicalSwitch, PhysicalTree, SwitchTree, UpLink, minimum_tree,
 };
 pub use width::{Trade, WidthRange};

@@ -7,7 +7,7 @@
 mod climb;
 mod reduce;
 
-pub use climb::{Climber, CutOff, Loads};
+pub use climb::{Climber, CutOff};
 pub use reduce::minimum_tree;
 
 use fabricast_topology::{PortId, SwitchId};

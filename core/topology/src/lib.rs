@@ -9,6 +9,7 @@
 //! Nothing here reads a file, a clock or a random number: text in, values out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod aggregation;
 mod fat_tree;
 mod faults;
 mod graph;
@@ -18,6 +19,7 @@ pub mod spec;
 mod summary;
 mod tables;
 
+pub use aggregation::{AggregationChild, AggregationEntry};
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
 pub use faults::Faults;
 pub use graph::{

@@ -2,8 +2,8 @@
 //!
 //! From the members' leaf switches upwards, level by level, every switch learns which of them it is
 //! above. The first level on which some switch is above all has the roots of least hop count. From a
-//! root downwards the way to every leaf switch is unique in a regular fat tree; where it is not, the
-//! less loaded switch and link is taken.
+//! root downwards the way to every leaf switch is unique but for parallel links, of which the least
+//! loaded is taken.
 
 use fabricast_topology::{EndpointId, PortId, SwitchId};
 
@@ -12,14 +12,6 @@ use crate::fabric::Fabric;
 
 /// "Not here" in a column.
 const NONE: u32 = u32::MAX;
-
-/// What switches and links carry already: smaller is better.
-pub trait Loads {
-    /// The load of a switch.
-    fn switch(&self, switch: SwitchId) -> u32;
-    /// The load of the link at a port, as seen from its lower switch.
-    fn link(&self, port: PortId) -> u32;
-}
 
 /// The switches above a set of leaf switches. Keep it from search to search for its memory.
 #[derive(Clone, Debug)]
@@ -98,6 +90,13 @@ impl Climber {
         *place
     }
 
+    /// Gives the switches found so far: the leaf switches, and level by level those above one of
+    /// them.
+    #[must_use]
+    pub fn found(&self) -> &[SwitchId] {
+        &self.found
+    }
+
     /// Lists the switches of the highest level reached that are above all members, in no order.
     #[must_use]
     pub fn roots(&self) -> Vec<SwitchId> {
@@ -134,42 +133,39 @@ impl Climber {
         self.found.len() > end
     }
 
-    /// Makes the physical tree of a root that [`Climber::roots`] listed.
+    /// Makes the physical tree of a root that [`Climber::roots`] listed, given the load of the link at
+    /// a lower switch's port.
     ///
     /// Cost: O(ports of the tree's switches).
-    pub fn descend(&mut self, fabric: &Fabric, root: SwitchId, loads: &impl Loads) -> PhysicalTree {
+    pub fn descend(
+        &mut self,
+        fabric: &Fabric,
+        root: SwitchId,
+        load: impl Fn(PortId) -> u32,
+    ) -> PhysicalTree {
         self.ways.clear();
         self.ways.resize(self.found.len(), None);
         let mut order = vec![self.places[root.index()]];
-        let mut level = 0..1;
-        while !level.is_empty() {
-            // Where a switch can hang below several, it hangs below the least loaded one.
-            order[level.clone()].sort_by_key(|place| {
-                let switch = self.found[*place as usize];
-                (loads.switch(switch), switch)
-            });
-            for at in level.clone() {
-                let upper = order[at];
-                for (port, switch) in fabric.down(self.found[upper as usize]) {
-                    let place = self.places[switch.index()];
-                    if place == NONE {
-                        continue;
+        let mut next = 0;
+        while let Some(&upper) = order.get(next) {
+            next += 1;
+            for (port, switch) in fabric.down(self.found[upper as usize]) {
+                let place = self.places[switch.index()];
+                if place == NONE {
+                    continue;
+                }
+                match &mut self.ways[place as usize] {
+                    Some((parent, taken)) => {
+                        if *parent == upper && load(port) < load(*taken) {
+                            *taken = port;
+                        }
                     }
-                    match &mut self.ways[place as usize] {
-                        Some((parent, taken)) => {
-                            let lighter = loads.link(port) < loads.link(*taken);
-                            if *parent == upper && lighter {
-                                *taken = port;
-                            }
-                        }
-                        way @ None => {
-                            *way = Some((upper, port));
-                            order.push(place);
-                        }
+                    way @ None => {
+                        *way = Some((upper, port));
+                        order.push(place);
                     }
                 }
             }
-            level = level.end..order.len();
         }
         self.prune(&order)
     }

@@ -163,18 +163,6 @@ proptest! {
     }
 }
 
-struct NoLoad;
-
-impl Loads for NoLoad {
-    fn switch(&self, _: SwitchId) -> u32 {
-        0
-    }
-
-    fn link(&self, _: PortId) -> u32 {
-        0
-    }
-}
-
 /// Hops from every switch to an endpoint's switch, over live links of the fat tree, by breadth-first
 /// search.
 fn hops(graph: &Graph, faults: &Faults, from: SwitchId) -> Vec<Option<u32>> {
@@ -242,7 +230,7 @@ proptest! {
             // packet of a fat tree does; above the members it is then a little farther.
             prop_assert!(farthest(*root) >= least);
             prop_assert!(!faults.is_empty() || farthest(*root) == least);
-            let tree = climber.descend(&fabric, *root, &NoLoad);
+            let tree = climber.descend(&fabric, *root, |_| 0);
             prop_assert_eq!(Some(tree.radius()), farthest(*root).map(|hops| hops + 1));
             prop_assert_eq!(tree.switches[0].switch, *root);
             for (member, leaf) in members.iter().zip(&tree.members) {
@@ -265,4 +253,21 @@ proptest! {
             prop_assert!(!roots.is_empty());
         }
     }
+}
+
+#[test]
+fn of_parallel_links_the_less_loaded_one_is_taken() {
+    let graph = Arc::new(TopologySpec::parse(FABRICS[0]).unwrap().generate().unwrap());
+    let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
+    let fabric = Fabric::new(Arc::clone(&graph), fat_tree);
+    let mut climber = Climber::new(&fabric);
+    climber.start(&fabric, &[EndpointId(0), EndpointId(3)]).unwrap();
+    climber.climb(&fabric);
+    let root = climber.roots()[0];
+    let ports = |load: fn(PortId) -> u32| {
+        let tree = climber.clone().descend(&fabric, root, load);
+        tree.switches.iter().filter_map(|node| node.up).map(|up| up.port).collect::<Vec<_>>()
+    };
+    let (low, high) = (ports(|port| port.0), ports(|port| u32::MAX - port.0));
+    assert!(low.iter().zip(&high).all(|(low, high)| low < high), "{low:?} {high:?}");
 }

@@ -1,0 +1,346 @@
+//! Who gets which tree: collectives on a fabric whose switches have few entries.
+//!
+//! A collective asks for a tree over its members, for some operations and sizes. It gets a switch
+//! tree where that is faster and entries are to be had, else it runs on adapter trees, which take
+//! nothing from anybody; either way it says why. Jobs and tenants can have entries reserved and their use
+//! limited.
+//!
+//! Everything follows from the calls and their order: no clock, no chance. What is held is a function
+//! of the collectives that there are, not of how they came.
+//!
+//! Invariants
+//! - AGG-5: no switch gives more entries than it has, nor any that are reserved for somebody else.
+//! - AGG-6: what a collective held is free when it is released.
+//! - AGG-7: a change of faults leaves trees that no failed part is on as they are, byte for byte; no
+//!   tree keeps a failed part.
+
+mod faults;
+mod ledger;
+mod request;
+mod state;
+
+use std::collections::BTreeMap;
+
+use fabricast_topology::{AggregationChild, AggregationEntry, SwitchId};
+
+pub use faults::FaultChanges;
+pub use ledger::{Holder, Holding, Quota, Reservation, ReservationId, ReserveError, Usage};
+pub use request::{
+    Collective, CollectiveId, Demand, Fallback, JobId, Owner, Refusal, Request, Service, SizeRange,
+    TenantId, TreeId,
+};
+pub use state::{AllocatorState, RestoreError, TreeProblem};
+
+use crate::adapter_tree::AdapterTree;
+use crate::choice::{Choice, ChoiceTable, Limits};
+use crate::cost::CostParameters;
+use crate::fabric::Fabric;
+use crate::nesting::Nesting;
+use crate::operation::{Operation, TreeKind};
+use crate::switch_tree::{Climber, SwitchTree, minimum_tree};
+use ledger::Ledger;
+
+/// Roots of one level that are tried. Trees of different roots differ above the leaf switches only, so
+/// that where so many fail, the rest hardly succeeds.
+const ROOTS_TRIED: usize = 64;
+
+/// What an allocator works with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Entries of a switch; 16 in the paper.
+    pub entries: u16,
+    /// Entries of switches that differ from the others.
+    pub entries_of: BTreeMap<SwitchId, u16>,
+    /// Bounds of the trees.
+    pub limits: Limits,
+    /// What trees cost.
+    pub parameters: CostParameters,
+}
+
+impl Default for Settings {
+    /// The paper's 16 entries and constants.
+    fn default() -> Self {
+        Self {
+            entries: 16,
+            entries_of: BTreeMap::new(),
+            limits: Limits::default(),
+            parameters: CostParameters::PAPER,
+        }
+    }
+}
+
+/// The collectives of a fabric.
+///
+/// - [`Allocator::allocate`], [`Allocator::release`]: collectives come and go.
+/// - [`Allocator::entries`], [`Allocator::adapter_tree`], [`Allocator::choose`]: what a collective
+///   runs on.
+/// - [`Allocator::reserve`], [`Allocator::set_quota`]: who may have how much.
+/// - [`Allocator::holdings`], [`Allocator::usage`]: who has what.
+/// - [`Allocator::set_faults`]: what fails and heals.
+/// - [`Allocator::state`], [`Allocator::restore`]: to keep it, and to go on.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    fabric: Fabric,
+    climber: Climber,
+    settings: Settings,
+    ledger: Ledger,
+    collectives: BTreeMap<CollectiveId, Collective>,
+    /// By number of processes.
+    tables: BTreeMap<u32, ChoiceTable>,
+    next_tree: u32,
+}
+
+impl Allocator {
+    /// Starts with nothing allocated.
+    #[must_use]
+    pub fn new(fabric: Fabric, settings: Settings) -> Self {
+        Self {
+            climber: Climber::new(&fabric),
+            ledger: Ledger::new(&fabric, &settings),
+            fabric,
+            settings,
+            collectives: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            next_tree: 0,
+        }
+    }
+
+    /// Gives a collective its tree.
+    ///
+    /// Cost: that of the physical tree, some tens of microseconds for tens of members.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]; nothing is changed. Without [`Demand::SwitchTree`] no lack of entries is an
+    /// error: the collective then runs on adapter trees and says why.
+    pub fn allocate(&mut self, request: Request) -> Result<&Collective, Refusal> {
+        request.check()?;
+        let id = request.id;
+        if self.collectives.contains_key(&id) {
+            return Err(Refusal::Exists { id });
+        }
+        self.ledger.check_collectives(request.owner)?;
+        let service = match self.serve(&request) {
+            Service::Suspended { member } => return Err(self.cut_off(&request, member)),
+            Service::Adapters { why } if request.demand == Demand::SwitchTree => {
+                return Err(Refusal::NoSwitchTree { why });
+            }
+            service @ (Service::Adapters { .. } | Service::Switches { .. }) => service,
+        };
+        let collective = Collective { request, service };
+        self.ledger.take(&collective);
+        Ok(self.collectives.entry(id).or_insert(collective))
+    }
+
+    /// Takes everything back from a collective; none if there is no such one.
+    pub fn release(&mut self, id: CollectiveId) -> Option<Collective> {
+        let collective = self.collectives.remove(&id)?;
+        self.ledger.give_back(&collective);
+        Some(collective)
+    }
+
+    /// Gives a collective.
+    #[must_use]
+    pub fn collective(&self, id: CollectiveId) -> Option<&Collective> {
+        self.collectives.get(&id)
+    }
+
+    /// Walks the collectives by id.
+    pub fn collectives(&self) -> impl ExactSizeIterator<Item = &Collective> {
+        self.collectives.values()
+    }
+
+    /// Gives the fabric with its faults.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Lists the entries that switches must hold for a collective; none without a switch tree.
+    #[must_use]
+    pub fn entries(&self, id: CollectiveId) -> Vec<AggregationEntry> {
+        let Some(Collective { request, service: Service::Switches { id, tree } }) =
+            self.collectives.get(&id)
+        else {
+            return Vec::new();
+        };
+        let switch = |place: u32| tree.kept[place as usize].switch;
+        let mut entries: Vec<AggregationEntry> = tree
+            .kept
+            .iter()
+            .map(|kept| AggregationEntry {
+                switch: kept.switch,
+                tree: id.0,
+                parent: kept.parent.map(switch),
+                children: Vec::new(),
+            })
+            .collect();
+        for kept in &tree.kept {
+            if let Some(parent) = kept.parent {
+                let child = AggregationChild::Switch(kept.switch);
+                entries[parent as usize].children.push(child);
+            }
+        }
+        let members = (0_u32..).zip(&request.members).zip(&tree.member_parents);
+        for ((process, endpoint), parent) in members {
+            let child = AggregationChild::Process { process, endpoint: *endpoint };
+            entries[*parent as usize].children.push(child);
+        }
+        entries
+    }
+
+    /// Chooses the kind of tree for an operation of a collective: as the cost model says, but an adapter
+    /// tree where the collective has no switch tree. None if there is no such collective.
+    pub fn choose(&mut self, id: CollectiveId, operation: Operation, bytes: u32) -> Option<Choice> {
+        let collective = self.collectives.get(&id)?;
+        let has_tree = matches!(collective.service, Service::Switches { .. });
+        let processes = collective.request.processes();
+        let choice = *self.table(processes).choose(operation, bytes);
+        let kind = if has_tree { choice.kind } else { TreeKind::Adapter };
+        Some(Choice { kind, ..choice })
+    }
+
+    /// Builds the adapter tree of a collective for an operation on messages of `bytes`, of the width
+    /// that costs least within the limit on children. None if there is no such collective or a member
+    /// is not connected.
+    pub fn adapter_tree(
+        &mut self,
+        id: CollectiveId,
+        operation: Operation,
+        bytes: u32,
+    ) -> Option<AdapterTree> {
+        let width = self.choose(id, operation, bytes)?.widths.best;
+        let members = &self.collectives.get(&id)?.request.members;
+        let (graph, fat_tree) = (self.fabric.graph(), self.fabric.fat_tree());
+        let nesting = Nesting::of_fabric(graph, fat_tree, members).ok()?;
+        AdapterTree::within(&nesting, width, self.settings.limits.adapter_children).ok()
+    }
+
+    /// Lists who holds a switch's entries, by tree; nobody for a switch that is not there.
+    #[must_use]
+    pub fn holdings(&self, switch: SwitchId) -> &[Holding] {
+        self.ledger.holdings(switch)
+    }
+
+    /// Counts what a job or tenant has.
+    #[must_use]
+    pub fn usage(&self, holder: Holder) -> Usage {
+        self.ledger.usage(holder)
+    }
+
+    /// Counts the entries that a job could still get in a switch.
+    #[must_use]
+    pub fn free_entries(&self, switch: SwitchId, owner: Owner) -> u16 {
+        self.ledger.free(switch, owner)
+    }
+
+    /// Keeps entries for a job or tenant, in every switch on or above the leaf switches of some
+    /// endpoints, until [`Allocator::cancel`]. What the holder has already counts as part of it; a
+    /// job's reservation is part of its tenant's.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]: the first switch that has too few; nothing is changed.
+    pub fn reserve(&mut self, reservation: Reservation) -> Result<ReservationId, ReserveError> {
+        self.climber
+            .start(&self.fabric, &reservation.endpoints)
+            .map_err(|cut| ReserveError::CutOff { endpoint: reservation.endpoints[cut.member] })?;
+        while self.climber.climb(&self.fabric) {}
+        self.ledger.reserve(reservation, self.climber.found())
+    }
+
+    /// Ends a reservation; none if there is no such one.
+    pub fn cancel(&mut self, id: ReservationId) -> Option<Reservation> {
+        self.ledger.cancel(id)
+    }
+
+    /// Walks the reservations by id.
+    pub fn reservations(&self) -> impl Iterator<Item = (ReservationId, &Reservation)> {
+        self.ledger.reservations()
+    }
+
+    /// Limits a job or tenant from now on; what it has stays.
+    pub fn set_quota(&mut self, holder: Holder, quota: Quota) {
+        self.ledger.set_quota(holder, quota);
+    }
+
+    /// Gives the limits of a job or tenant.
+    #[must_use]
+    pub fn quota(&self, holder: Holder) -> Quota {
+        self.ledger.quota(holder)
+    }
+
+    fn cut_off(&self, request: &Request, member: usize) -> Refusal {
+        let endpoint = request.members[member];
+        let graph = self.fabric.graph();
+        let known = endpoint.index() < graph.endpoint_count();
+        let name = || graph.endpoint_name(endpoint).to_owned();
+        let endpoint = if known { name() } else { format!("endpoint #{}", endpoint.0) };
+        Refusal::CutOff { member, endpoint }
+    }
+
+    fn table(&mut self, processes: u32) -> &ChoiceTable {
+        let Settings { limits, parameters, .. } = &self.settings;
+        let table = || ChoiceTable::new(parameters, processes, limits);
+        self.tables.entry(processes).or_insert_with(table)
+    }
+
+    /// Decides what a collective runs on. Takes nothing but a number for the tree.
+    fn serve(&mut self, request: &Request) -> Service {
+        if let Err(cut) = self.climber.start(&self.fabric, &request.members) {
+            return Service::Suspended { member: cut.member };
+        }
+        let SizeRange { min, max } = request.bytes;
+        let table = self.table(request.processes());
+        let wanted = request.operations.iter().any(|operation| {
+            let sizes = table.sizes(*operation, min, max);
+            sizes.iter().any(|row| row.kind == TreeKind::Switch)
+        });
+        if !wanted && request.demand == Demand::Best {
+            return Service::Adapters { why: Fallback::Slower };
+        }
+        match self.find_tree(request.owner) {
+            Ok(tree) => {
+                let id = TreeId(self.next_tree);
+                self.next_tree += 1;
+                Service::Switches { id, tree }
+            }
+            Err(why) => Service::Adapters { why },
+        }
+    }
+
+    /// Finds a switch tree over the members that the climber has started with.
+    fn find_tree(&mut self, owner: Owner) -> Result<SwitchTree, Fallback> {
+        let Self { fabric, climber, ledger, settings, .. } = self;
+        let ledger = &*ledger;
+        let most = settings.limits.switch_children;
+        let children = |switch| if ledger.may_take(switch, owner) { most } else { 0 };
+        let (mut above, mut tried) = (0, 0);
+        loop {
+            let mut roots = climber.roots();
+            above += roots.len();
+            roots.retain(|root| ledger.may_take(*root, owner));
+            roots.sort_unstable_by_key(|root| ledger.preference(*root));
+            for root in roots.into_iter().take(ROOTS_TRIED) {
+                tried += 1;
+                let physical = climber.descend(fabric, root, |port| ledger.link_load(port));
+                if let Some(tree) = minimum_tree(physical, children) {
+                    ledger.check_entries(owner, &tree)?;
+                    return Ok(tree);
+                }
+            }
+            // No root this near: one farther away still makes shorter ways than adapters do.
+            if !climber.climb(fabric) {
+                break;
+            }
+        }
+        Err(if above == 0 {
+            Fallback::NoCommonSwitch
+        } else {
+            Fallback::NoEntries { above, tried }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+//! Who holds which entries, and who may have more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use fabricast_topology::{EndpointId, PortId, SwitchId};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Settings;
+use super::request::{Collective, CollectiveId, Fallback, Owner, Refusal, TenantId, TreeId};
+use crate::fabric::Fabric;
+use crate::switch_tree::SwitchTree;
+
+/// Somebody that entries can be reserved for and limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holder {
+    /// A tenant with all its jobs.
+    Tenant(TenantId),
+    /// A job.
+    Job(Owner),
+}
+
+impl Holder {
+    /// Tells whether an owner's collectives are this holder's.
+    #[must_use]
+    pub fn covers(self, owner: Owner) -> bool {
+        match self {
+            Self::Tenant(tenant) => tenant == owner.tenant,
+            Self::Job(job) => job == owner,
+        }
+    }
+
+    /// The two holders that an owner's collectives count for.
+    fn of(owner: Owner) -> [Self; 2] {
+        [Self::Tenant(owner.tenant), Self::Job(owner)]
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tenant(tenant) => write!(out, "tenant {tenant}"),
+            Self::Job(owner) => write!(out, "job {} of tenant {}", owner.job, owner.tenant),
+        }
+    }
+}
+
+/// An entry in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holding {
+    /// The tree it is for.
+    pub tree: TreeId,
+    /// The collective whose tree it is.
+    pub collective: CollectiveId,
+    /// Whose collective it is.
+    pub owner: Owner,
+}
+
+/// Most that a holder may have; none is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    /// Collectives. More are refused.
+    pub collectives: Option<u32>,
+    /// Entries of all switches together. Collectives that would take more run on adapter trees.
+    pub entries: Option<u32>,
+    /// Entries of any one switch. A switch where the holder has them is passed by.
+    pub entries_per_switch: Option<u16>,
+}
+
+/// What a holder has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Collectives, also those without a switch tree.
+    pub collectives: u32,
+    /// Entries of all switches together.
+    pub entries: u32,
+}
+
+/// Entries to keep for somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// For whom.
+    pub holder: Holder,
+    /// How many in each switch.
+    pub entries: u16,
+    /// In the switches on and above the leaf switches of these.
+    pub endpoints: Vec<EndpointId>,
+}
+
+/// A reservation; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReservationId(pub u32);
+
+/// Why entries were not reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReserveError {
+    /// No live link connects an endpoint to the fat tree.
+    #[error("endpoint {} is not connected to a leaf switch", endpoint.0)]
+    CutOff {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// A switch has too few entries that nobody holds or has reserved.
+    #[error("switch {} lacks {missing} of the entries", switch.0)]
+    TooFew {
+        /// The switch.
+        switch: SwitchId,
+        /// How many more it would have to have.
+        missing: u32,
+    },
+}
+
+/// The books.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ledger {
+    /// By switch: entries it has.
+    budgets: Vec<u16>,
+    /// By switch: entries in use, by tree.
+    held: Vec<Vec<Holding>>,
+    /// By switch: reservations in it, by id.
+    reserved: Vec<Vec<ReservationId>>,
+    /// By switch: trees through it, with an entry or without.
+    through: Vec<u32>,
+    /// By port: trees on the link upwards.
+    on_link: Vec<u32>,
+    usages: BTreeMap<Holder, Usage>,
+    quotas: BTreeMap<Holder, Quota>,
+    reservations: BTreeMap<ReservationId, Reservation>,
+    pub(super) next_reservation: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(fabric: &Fabric, settings: &Settings) -> Self {
+        let graph = fabric.graph();
+        let budget = |switch| settings.entries_of.get(&switch).copied();
+        Self {
+            budgets: graph
+                .switches()
+                .map(|switch| budget(switch).unwrap_or(settings.entries))
+                .collect(),
+            held: vec![Vec::new(); graph.switch_count()],
+            reserved: vec![Vec::new(); graph.switch_count()],
+            through: vec![0; graph.switch_count()],
+            on_link: vec![0; graph.port_count()],
+            usages: BTreeMap::new(),
+            quotas: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            next_reservation: 0,
+        }
+    }
+
+    /// Books what a collective holds.
+    pub(super) fn take(&mut self, collective: &Collective) {
+        let owner = collective.request.owner;
+        let entries = self.book(collective, true);
+        for holder in Holder::of(owner) {
+            let usage = self.usages.entry(holder).or_default();
+            usage.collectives += 1;
+            usage.entries += entries;
+        }
+    }
+
+    /// Takes a collective out of the books (AGG-6).
+    pub(super) fn give_back(&mut self, collective: &Collective) {
+        let owner = collective.request.owner;
+        let entries = self.book(collective, false);
+        for holder in Holder::of(owner) {
+            let usage = self.usages.entry(holder).or_default();
+            usage.collectives -= 1;
+            usage.entries -= entries;
+            if *usage == Usage::default() {
+                self.usages.remove(&holder);
+            }
+        }
+    }
+
+    /// Adds a collective's entries and ways, or takes them out; counts the entries.
+    fn book(&mut self, collective: &Collective, add: bool) -> u32 {
+        let Some((tree, shape)) = collective.service.switch_tree() else { return 0 };
+        let step = |count: &mut u32| if add { *count += 1 } else { *count -= 1 };
+        for node in &shape.physical.switches {
+            step(&mut self.through[node.switch.index()]);
+            if let Some(up) = node.up {
+                step(&mut self.on_link[up.port.index()]);
+            }
+        }
+        let (collective, owner) = (collective.request.id, collective.request.owner);
+        let holding = Holding { tree, collective, owner };
+        for kept in &shape.kept {
+            let held = &mut self.held[kept.switch.index()];
+            match held.binary_search(&holding) {
+                Err(at) if add => held.insert(at, holding),
+                Ok(at) if !add => _ = held.remove(at),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        u32::try_from(shape.cost()).expect("switches have 32-bit numbers")
+    }
+
+    pub(super) fn holdings(&self, switch: SwitchId) -> &[Holding] {
+        self.held.get(switch.index()).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn usage(&self, holder: Holder) -> Usage {
+        self.usages.get(&holder).copied().unwrap_or_default()
+    }
+
+    pub(super) fn quota(&self, holder: Holder) -> Quota {
+        self.quotas.get(&holder).copied().unwrap_or_default()
+    }
+
+    pub(super) fn set_quota(&mut self, holder: Holder, quota: Quota) {
+        if quota == Quota::default() {
+            self.quotas.remove(&holder);
+        } else {
+            self.quotas.insert(holder, quota);
+        }
+    }
+
+    pub(super) fn quotas(&self) -> impl Iterator<Item = (Holder, Quota)> {
+        self.quotas.iter().map(|(holder, quota)| (*holder, *quota))
+    }
+
+    pub(super) fn reservations(&self) -> impl Iterator<Item = (ReservationId, &Reservation)> {
+        self.reservations.iter().map(|(id, reservation)| (*id, reservation))
+    }
+
+    /// Which of several roots is taken first: fewest entries in use, then fewest trees through it.
+    pub(super) fn preference(&self, root: SwitchId) -> (usize, u32, SwitchId) {
+        (self.held[root.index()].len(), self.through[root.index()], root)
+    }
+
+    /// The load of the link upwards at a port: trees on it.
+    pub(super) fn link_load(&self, port: PortId) -> u32 {
+        self.on_link[port.index()]
+    }
+
+    /// Counts the entries of a switch that an owner could still get: those that nobody holds and
+    /// nobody else has reserved (AGG-5).
+    pub(super) fn free(&self, switch: SwitchId, owner: Owner) -> u16 {
+        let Some(budget) = self.budgets.get(switch.index()) else { return 0 };
+        let used = self.held[switch.index()].len();
+        let kept = self.kept_back(switch, Some(owner));
+        let free = usize::from(*budget).saturating_sub(used + kept as usize);
+        u16::try_from(free).expect("at most the budget")
+    }
+
+    /// Tells whether an owner may take an entry of a switch.
+    pub(super) fn may_take(&self, switch: SwitchId, owner: Owner) -> bool {
+        let within = |holder: Holder| {
+            self.quotas.get(&holder).and_then(|quota| quota.entries_per_switch).is_none_or(|most| {
+                let held = self.held[switch.index()].iter();
+                held.filter(|holding| holder.covers(holding.owner)).count() < usize::from(most)
+            })
+        };
+        self.free(switch, owner) > 0 && Holder::of(owner).into_iter().all(within)
+    }
+
+    /// Counts the entries of a switch that are reserved for others than `owner` and not yet in use. A
+    /// job's reservation is part of its tenant's.
+    fn kept_back(&self, switch: SwitchId, owner: Option<Owner>) -> u32 {
+        let here = &self.reserved[switch.index()];
+        if here.is_empty() {
+            return 0;
+        }
+        let mut tenants: BTreeMap<TenantId, (u32, u32)> = BTreeMap::new();
+        let mut wanted: BTreeMap<Holder, u32> = BTreeMap::new();
+        for reservation in here.iter().filter_map(|id| self.reservations.get(id)) {
+            *wanted.entry(reservation.holder).or_default() += u32::from(reservation.entries);
+        }
+        for (holder, entries) in wanted {
+            let held = self.held[switch.index()].iter();
+            let has = held.filter(|holding| holder.covers(holding.owner)).count();
+            let open = entries.saturating_sub(u32::try_from(has).expect("at most the budget"));
+            match holder {
+                Holder::Job(job) if Some(job) != owner => {
+                    tenants.entry(job.tenant).or_default().1 += open;
+                }
+                Holder::Tenant(tenant) if owner.is_none_or(|owner| owner.tenant != tenant) => {
+                    tenants.entry(tenant).or_default().0 = open;
+                }
+                Holder::Job(_) | Holder::Tenant(_) => {}
+            }
+        }
+        tenants.into_values().map(|(tenant, jobs)| tenant.max(jobs)).sum()
+    }
+
+    /// Refuses a collective beyond a quota.
+    pub(super) fn check_collectives(&self, owner: Owner) -> Result<(), Refusal> {
+        for holder in Holder::of(owner) {
+            let limit = self.quota(holder).collectives;
+            if let Some(limit) = limit.filter(|limit| self.usage(holder).collectives >= *limit) {
+                return Err(Refusal::Quota { holder, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a tree that takes more entries than a quota leaves.
+    pub(super) fn check_entries(&self, owner: Owner, tree: &SwitchTree) -> Result<(), Fallback> {
+        let needs = u32::try_from(tree.cost()).expect("switches have 32-bit numbers");
+        for holder in Holder::of(owner) {
+            let has = self.usage(holder).entries;
+            if let Some(limit) = self.quota(holder).entries.filter(|limit| has + needs > *limit) {
+                return Err(Fallback::Quota { holder, limit, has, needs });
+            }
+        }
+        Ok(())
+    }
+
+    /// Books a reservation in these switches.
+    pub(super) fn reserve(
+        &mut self,
+        reservation: Reservation,
+        switches: &[SwitchId],
+    ) -> Result<ReservationId, ReserveError> {
+        let id = ReservationId(self.next_reservation);
+        self.book_reservation(id, reservation, switches);
+        let short = switches.iter().map(|switch| (*switch, self.missing(*switch)));
+        if let Some((switch, missing)) = short.into_iter().find(|(_, missing)| *missing > 0) {
+            self.cancel(id);
+            return Err(ReserveError::TooFew { switch, missing });
+        }
+        self.next_reservation += 1;
+        Ok(id)
+    }
+
+    /// Writes a reservation down without asking whether it can be kept.
+    pub(super) fn book_reservation(
+        &mut self,
+        id: ReservationId,
+        reservation: Reservation,
+        switches: &[SwitchId],
+    ) {
+        self.reservations.insert(id, reservation);
+        for switch in switches {
+            let here = &mut self.reserved[switch.index()];
+            if let Err(at) = here.binary_search(&id) {
+                here.insert(at, id);
+            }
+        }
+    }
+
+    /// Counts the entries that a switch lacks for all that is held and reserved; 0 as long as AGG-5
+    /// holds.
+    pub(super) fn missing(&self, switch: SwitchId) -> u32 {
+        let used = u32::try_from(self.held[switch.index()].len()).expect("entries are few");
+        let wanted = used + self.kept_back(switch, None);
+        wanted.saturating_sub(self.budgets[switch.index()].into())
+    }
+
+    /// Lists the switches that a reservation is in.
+    pub(super) fn switches_of(&self, id: ReservationId) -> Vec<SwitchId> {
+        let switches = (0_u32..).map(SwitchId).zip(&self.reserved);
+        switches.filter(|(_, here)| here.contains(&id)).map(|(switch, _)| switch).collect()
+    }
+
+    /// Ends a reservation.
+    pub(super) fn cancel(&mut self, id: ReservationId) -> Option<Reservation> {
+        let reservation = self.reservations.remove(&id)?;
+        self.reserved.iter_mut().for_each(|here| here.retain(|other| *other != id));
+        Some(reservation)
+    }
+}

@@ -1,0 +1,236 @@
+//! What is asked of the allocator, and its answers.
+
+use std::fmt;
+
+use fabricast_topology::EndpointId;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::ledger::Holder;
+use crate::operation::Operation;
+use crate::switch_tree::SwitchTree;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(out)
+            }
+        }
+    };
+}
+
+number! {
+    /// A collective, by the number its creator gave it.
+    CollectiveId(u64)
+}
+number! {
+    /// A tree as switches know it; never used twice.
+    TreeId(u32)
+}
+number! {
+    /// A job, unique within its tenant.
+    JobId(u64)
+}
+number! {
+    /// A tenant.
+    TenantId(u64)
+}
+
+/// Whose collective it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Owner {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its job.
+    pub job: JobId,
+}
+
+/// Message sizes, both ends included, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRange {
+    /// The smallest.
+    pub min: u32,
+    /// The largest.
+    pub max: u32,
+}
+
+/// What kind of tree will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Demand {
+    /// Whichever is faster and to be had.
+    #[default]
+    Best,
+    /// A switch tree, or nothing.
+    SwitchTree,
+}
+
+/// A collective to allocate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its number.
+    pub id: CollectiveId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The endpoint of each process; processes may share one.
+    pub members: Vec<EndpointId>,
+    /// What it will do.
+    pub operations: Vec<Operation>,
+    /// On messages of these sizes.
+    pub bytes: SizeRange,
+    /// On what.
+    pub demand: Demand,
+}
+
+/// A collective and what it runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collective {
+    /// What was asked for.
+    pub request: Request,
+    /// What was given.
+    pub service: Service,
+}
+
+/// What a collective runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// A tree of switches, and adapter trees where those are faster.
+    Switches {
+        /// Its number in the switches.
+        id: TreeId,
+        /// The tree.
+        tree: SwitchTree,
+    },
+    /// Adapter trees only.
+    Adapters {
+        /// Why no switch tree.
+        why: Fallback,
+    },
+    /// Nothing, until a member that is cut off can be reached again.
+    Suspended {
+        /// Its place among the members.
+        member: usize,
+    },
+}
+
+/// Why a collective has no switch tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fallback {
+    /// For all operations and sizes asked for, an adapter tree is faster.
+    #[error("adapter trees are faster at these sizes")]
+    Slower,
+    /// Faults keep every switch from reaching all members downwards.
+    #[error("no switch is above all members")]
+    NoCommonSwitch,
+    /// Switches on the way have no entry left for this job.
+    #[error(
+        "no entries left: {above} switches are above all members, {tried} of them with an entry"
+    )]
+    NoEntries {
+        /// Switches that could be the root.
+        above: usize,
+        /// Those of them that had an entry left, and were tried.
+        tried: usize,
+    },
+    /// The tree would take more entries than the job or tenant may have.
+    #[error("{holder} may hold {limit} entries, has {has} and would need {needs} more")]
+    Quota {
+        /// Whose limit it is.
+        holder: Holder,
+        /// The limit.
+        limit: u32,
+        /// What it has.
+        has: u32,
+        /// What this would add.
+        needs: u32,
+    },
+}
+
+/// Why a collective was not allocated.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The number is taken: the caller's mistake, or a repeated call.
+    #[error("collective {id} exists")]
+    Exists {
+        /// The number.
+        id: CollectiveId,
+    },
+    /// Nobody is in it.
+    #[error("members is empty")]
+    NoMembers,
+    /// It does nothing.
+    #[error("operations is empty")]
+    NoOperations,
+    /// No size lies in the range.
+    #[error("bytes: smallest {min} is larger than largest {max}")]
+    Sizes {
+        /// The smallest size.
+        min: u32,
+        /// The largest size.
+        max: u32,
+    },
+    /// No live link connects a member's endpoint to the fat tree: try again when it does.
+    #[error("members[{member}]: {endpoint} is not connected to a leaf switch")]
+    CutOff {
+        /// Its place among the members.
+        member: usize,
+        /// The name of its endpoint, or its number if there is no such endpoint.
+        endpoint: String,
+    },
+    /// The job or tenant has as many collectives as it may.
+    #[error("{holder} may hold {limit} collectives and has them")]
+    Quota {
+        /// Whose limit it is.
+        holder: Holder,
+        /// The limit.
+        limit: u32,
+    },
+    /// A switch tree was demanded.
+    #[error("no switch tree")]
+    NoSwitchTree {
+        /// Why there is none.
+        #[source]
+        why: Fallback,
+    },
+}
+
+impl Request {
+    /// Counts the processes.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        u32::try_from(self.members.len()).expect("fewer than 2^32 members")
+    }
+
+    /// Checks what does not depend on the fabric.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let SizeRange { min, max } = self.bytes;
+        if self.members.is_empty() {
+            return Err(Refusal::NoMembers);
+        }
+        if self.operations.is_empty() {
+            return Err(Refusal::NoOperations);
+        }
+        if min > max { Err(Refusal::Sizes { min, max }) } else { Ok(()) }
+    }
+}
+
+impl Service {
+    /// Gives the switch tree with its number, if there is one.
+    #[must_use]
+    pub const fn switch_tree(&self) -> Option<(TreeId, &SwitchTree)> {
+        match self {
+            Self::Switches { id, tree } => Some((*id, tree)),
+            Self::Adapters { .. } | Self::Suspended { .. } => None,
+        }
+    }
+}
