@@ -11,8 +11,9 @@ use crate::failure::Failure;
 
 /// A real cluster: 96 hosts, four leaf and two spine switches, six links between each pair.
 const REAL_CLUSTER: &str = include_str!("../../data/cluster-edr-96.ibnetdiscover");
-/// The names that stand for topologies, for messages.
-const PRESETS: &str = "cluster, demo and paper";
+/// What `cluster` is, beside the presets that are generated.
+pub(crate) const CLUSTER: (&str, &str) =
+    ("cluster", "a real cluster: 96 hosts, four leaf and two spine switches");
 
 /// A topology that has been read.
 #[derive(Clone, Debug)]
@@ -28,17 +29,16 @@ pub struct Topology {
 impl Topology {
     /// Reads a topology.
     ///
-    /// - `source`: a path, or one of `cluster` (the real one), `demo`, `paper`.
+    /// - `source`: a path, `cluster` (the real one), or one of [`spec::PRESETS`].
     ///
     /// # Errors
     ///
     /// Names the file, the line and what is wrong with it.
     pub fn read(source: &str) -> Result<Self, Failure> {
-        let graph = match source {
-            "cluster" => ibnetdiscover::read(REAL_CLUSTER).context("the built-in cluster")?,
-            "demo" => spec::TopologySpec::demo().generate().context("preset 'demo'")?,
-            "paper" => spec::TopologySpec::paper().generate().context("preset 'paper'")?,
-            path => return Self::read_file(Path::new(path)),
+        let graph = match (source, spec::TopologySpec::preset(source)) {
+            ("cluster", _) => ibnetdiscover::read(REAL_CLUSTER).context("the built-in cluster")?,
+            (_, Some(spec)) => spec.generate().with_context(|| format!("preset '{source}'"))?,
+            (path, None) => return Self::read_file(Path::new(path)),
         };
         Ok(Self::of(source, graph))
     }
@@ -67,8 +67,9 @@ impl Topology {
             let failure = Failure::from(anyhow!(error).context(format!("'{}'", self.title)));
             failure.hint(format!(
                 "trees need endpoints on leaf switches only and one to four levels of switches; \
-                 `fabricast topology show '{}'` lists what was read, the presets are {PRESETS}",
-                self.title
+                 `fabricast topology show '{}'` lists what was read, the presets are {}",
+                self.title,
+                preset_names()
             ))
         })
     }
@@ -81,9 +82,16 @@ impl Topology {
     }
 }
 
+/// The names that stand for topologies, for messages.
+fn preset_names() -> String {
+    let others = spec::PRESETS.iter().map(|preset| preset.name);
+    let names: Vec<&str> = std::iter::once(CLUSTER.0).chain(others).collect();
+    names.join(", ")
+}
+
 fn graph_in(path: &Path) -> Result<Graph, Failure> {
     let text = read_text(path).map_err(|failure| match path.try_exists() {
-        Ok(false) => failure.hint(format!("the presets are {PRESETS}")),
+        Ok(false) => failure.hint(format!("the presets are {}", preset_names())),
         Ok(true) | Err(_) => failure,
     })?;
     let named = || format!("'{}'", path.display());

@@ -11,13 +11,15 @@ use super::{ServerArgs, colors};
 pub enum TopologyCommand {
     /// Make a topology from a spec in TOML and write it as `ibnetdiscover` would print it.
     Generate {
-        /// The spec; or a preset: `paper` (32 768 endpoints), `demo` (2 048), `cluster` (real, 96).
+        /// The spec; or a preset, such as `paper`, `torus` or `dragonfly` (see `topology presets`).
         #[arg(long, value_name = "FILE|PRESET")]
         spec: String,
         /// Output file; left out, standard output.
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// List the topologies that have a name, each with the spec it stands for.
+    Presets,
     /// Read what `ibnetdiscover` printed, say what was found, and write it back in normal form.
     Import {
         /// The file.
@@ -101,8 +103,8 @@ pub enum EngineName {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["groups", "pattern"])))]
 pub struct PlanArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (`cluster`, `demo`,
-    /// `paper`).
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
     #[arg(long, value_name = "FILE|PRESET")]
     pub topology: String,
     /// Groups in JSON lines.
@@ -168,8 +170,8 @@ pub enum Layers {
 /// Options of `route verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (`cluster`, `demo`,
-    /// `paper`).
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
     #[arg(long, value_name = "FILE|PRESET")]
     pub topology: String,
     /// Groups in JSON lines.

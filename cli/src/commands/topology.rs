@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use fabricast_routing::jobs::slurm::{self, SlurmTopology};
+use fabricast_topology::spec::PRESETS;
 use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary};
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::args::{Format, TopologyCommand};
 use crate::commands::job::Ground;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::source::{Topology, read_text};
+use crate::source::{CLUSTER, Topology, read_text};
 
 /// Runs one verb.
 ///
@@ -27,6 +28,7 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
                 None => output::raw(&topology.text),
             }
         }
+        TopologyCommand::Presets => output::print(format, &Presets::all(), Presets::text),
         TopologyCommand::Import { file, out } => import(&file, out.as_deref(), format),
         TopologyCommand::Export { file } if format == Format::Slurm => export_slurm(&file),
         TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
@@ -36,16 +38,25 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
         }
         TopologyCommand::Check { file, slurm } => check(&file, slurm.as_deref(), format),
         TopologyCommand::Detect { file } => {
-            let topology = Topology::read(&file)?;
-            let fat_tree = found(&topology)?;
-            output::print(format, &Summary::of(&topology, Some(&fat_tree)), Summary::text)
+            found(&Topology::read(&file)?, None, format)?;
+            Ok(())
         }
     }
 }
 
-/// The fat tree; that there is none is an answer too.
-fn found(topology: &Topology) -> Result<FatTree, Failure> {
-    topology.fat_tree().map_err(|failure| Failure::No(failure.message()))
+/// Says what there is and which fat tree it makes; that it makes none is an answer too.
+fn found(
+    topology: &Topology,
+    differences: Option<Vec<String>>,
+    format: Format,
+) -> Result<Summary, Failure> {
+    let fat_tree = topology.fat_tree();
+    let summary = Summary { differences, ..Summary::of(topology, fat_tree.as_ref().ok()) };
+    output::print(format, &summary, Summary::text)?;
+    match fat_tree {
+        Ok(_) => Ok(summary),
+        Err(failure) => Err(Failure::No(failure.message())),
+    }
 }
 
 fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure> {
@@ -64,10 +75,8 @@ fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure
 
 fn check(file: &str, slurm: Option<&Path>, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(file)?;
-    let fat_tree = found(&topology)?;
     let differences = slurm.map(|slurm| differences(&topology, slurm)).transpose()?;
-    let summary = Summary { differences, ..Summary::of(&topology, Some(&fat_tree)) };
-    output::print(format, &summary, Summary::text)?;
+    let summary = found(&topology, differences, format)?;
     if !summary.irregularities.is_empty() {
         let count = many(summary.irregularities.len(), "irregularity", "irregularities");
         return Err(Failure::No(format!("'{file}': {count}")));
@@ -233,6 +242,41 @@ impl From<u32> for Count {
 impl From<usize> for Count {
     fn from(count: usize) -> Self {
         Self(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Presets {
+    presets: Vec<ListedPreset>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedPreset {
+    name: &'static str,
+    what: &'static str,
+    spec: Option<&'static str>,
+}
+
+impl Presets {
+    fn all() -> Self {
+        let (name, what) = CLUSTER;
+        let real = ListedPreset { name, what, spec: None };
+        let made = PRESETS.iter().map(|preset| ListedPreset {
+            name: preset.name,
+            what: preset.what,
+            spec: Some(preset.toml),
+        });
+        Self { presets: std::iter::once(real).chain(made).collect() }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for preset in &self.presets {
+            text.push_str(&format!("# {}: {}\n", preset.name, preset.what));
+            text.push_str(preset.spec.unwrap_or_default());
+            text.push('\n');
+        }
+        text.trim_end().to_owned()
     }
 }
 

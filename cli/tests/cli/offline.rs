@@ -45,6 +45,35 @@ fn generate_writes_what_export_prints() {
 }
 
 #[test]
+fn every_preset_is_listed_with_a_spec_that_makes_it() {
+    let bench = Bench::new();
+    let listed = bench.json(&["topology", "presets"]);
+    let names: Vec<&str> = listed["presets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names[..3], ["cluster", "demo", "paper"]);
+    let demo = &listed["presets"][1];
+    bench.write("demo.toml", demo["spec"].as_str().unwrap());
+    assert_eq!(
+        bench.ok(&["topology", "export", "demo.toml"]),
+        bench.ok(&["topology", "export", "demo"])
+    );
+    assert!(bench.ok(&["topology", "presets"]).contains("\nkind = 'torus'\n"));
+}
+
+#[test]
+fn what_is_no_fat_tree_is_summed_up_before_it_is_refused() {
+    let bench = Bench::new();
+    bench.write("torus.toml", "kind = 'torus'\nx = 3\ny = 3\nz = 1\nendpoints_per_switch = 2\n");
+    let run = bench.run(&["topology", "detect", "torus.toml"]);
+    run.refused(1, "are linked directly, neither is above the other");
+    assert!(run.stdout.contains("9 switches with 54 ports, 18 links between switches"), "{run:?}");
+}
+
+#[test]
 fn every_quirky_file_is_read_and_told_apart() {
     let bench = Bench::new();
     for (file, endpoints, fat_tree) in

@@ -39,3 +39,11 @@ fn hops_from_one_switch(bencher: Bencher<'_, '_>) {
     let mut search = HopSearch::new();
     bencher.bench_local(|| search.from(&links, SwitchId(32)).len());
 }
+
+/// 30 x 20 x 20 switches, all of them leaves. Budget: 1 s.
+#[divan::bench(sample_count = 3)]
+fn papers_torus(bencher: Bencher<'_, '_>) {
+    let torus = TopologySpec::preset("torus").expect("it is listed");
+    let graph = torus.generate().expect("a valid description");
+    bencher.bench_local(|| MinHops::new(&graph, &Faults::new()));
+}

@@ -1,6 +1,6 @@
 //! The communication patterns of C-MR4LMS §4: grids of processes, one global group, random groups.
 
-use fabricast_topology::EndpointId;
+use fabricast_topology::{EndpointId, SplitMix};
 use thiserror::Error;
 
 use crate::layers::{Grid, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids};
@@ -96,7 +96,7 @@ pub fn random_groups(
     if per_endpoint == 0 || count < per_endpoint {
         return Err(PatternError::TooFewGroups { groups: count, per_endpoint });
     }
-    let mut chance = SplitMix { state: seed };
+    let mut chance = SplitMix::new(seed);
     let mut members = vec![Vec::new(); count as usize];
     let groups_in = |layer: u32| (count - layer).div_ceil(per_endpoint); // layer, layer + P, ...
     for endpoint in (0..endpoints).map(EndpointId) {
@@ -121,27 +121,6 @@ fn line_name(line: Line) -> String {
         Line::X { b, c } => format!("x/{b}/{c}"),
         Line::Y { a, c } => format!("y/{a}/{c}"),
         Line::Z { a, b } => format!("z/{a}/{b}"),
-    }
-}
-
-/// Steele, Lea and Flood's SplitMix64: enough for test patterns, and the same on every machine.
-struct SplitMix {
-    state: u64,
-}
-
-impl SplitMix {
-    const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `count`, by multiplication instead of division.
-    fn below(&mut self, count: u32) -> u32 {
-        let wide = u128::from(self.next()) * u128::from(count);
-        u32::try_from(wide >> 64).expect("less than count")
     }
 }
 

@@ -9,7 +9,6 @@
 //! lacks are `None`; every one of them is explained in [`FatTree::irregularities`].
 
 mod detect;
-mod disjoint;
 mod irregular;
 mod levels;
 mod midplanes;

@@ -10,6 +10,8 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod aggregation;
+mod chance;
+mod disjoint;
 mod fat_tree;
 mod faults;
 mod graph;
@@ -20,6 +22,7 @@ mod summary;
 mod tables;
 
 pub use aggregation::{AggregationChild, AggregationEntry};
+pub use chance::SplitMix;
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
 pub use faults::Faults;
 pub use graph::{

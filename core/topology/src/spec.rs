@@ -15,11 +15,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cables;
+mod dragonfly;
+mod fat_trees;
 mod faults;
-mod generate;
+mod midplanes;
+mod presets;
+mod pruned;
+mod random;
+mod ranges;
+mod torus;
 
 use serde::Deserialize;
 use thiserror::Error;
+
+use crate::graph::Graph;
+pub use dragonfly::DragonflySpec;
+pub use fat_trees::{CnTnSpec, KAry3Spec, LeafSpineSpec};
+pub use presets::{PRESETS, Preset};
+pub use pruned::PrunedSpec;
+pub use random::RandomSpec;
+pub use torus::TorusSpec;
 
 /// A fabric to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,101 +46,14 @@ pub enum TopologySpec {
     KAry3Level(KAry3Spec),
     /// `kind = "leaf-spine"`: two levels; one level if there are no spines.
     LeafSpine(LeafSpineSpec),
-}
-
-/// Four levels: compute midplanes (CN) below top midplanes (TN), C-MR4LMS §2.
-///
-/// In brackets the paper's letters, which may be used in the TOML as well.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CnTnSpec {
-    #[serde(rename = "kind")]
-    _kind: Kind,
-    /// Leaf switches of a CN (q).
-    #[serde(alias = "q")]
-    pub leaves_per_cn: u32,
-    /// Level-1 switches of a CN, and TN groups (m).
-    #[serde(alias = "m")]
-    pub spines_per_cn: u32,
-    /// TNs that a level-1 switch is wired to (p); fewer is a pruned tree.
-    #[serde(alias = "p")]
-    pub tns_per_group: u32,
-    /// Level-2 switches of a TN, and blocks of CNs (k).
-    #[serde(alias = "k")]
-    pub blocks: u32,
-    /// CNs that a level-2 switch serves (w).
-    #[serde(alias = "w")]
-    pub cns_per_block: u32,
-    /// Level-3 switches of a TN; as many as `cns_per_block` unless given (w in the paper; fewer is
-    /// a pruned tree).
-    pub l3_per_tn: Option<u32>,
-    /// CNs that are there, the first ones; all `blocks * cns_per_block` unless given.
-    pub cns: Option<u32>,
-    /// Endpoints of a leaf switch.
-    pub endpoints_per_leaf: u32,
-    /// Parallel links from a leaf to a level-1 switch.
-    #[serde(default = "one")]
-    pub lanes0: u32,
-    /// Parallel links from a level-1 to a level-2 switch.
-    #[serde(default = "one")]
-    pub lanes1: u32,
-    /// Parallel links from a level-2 to a level-3 switch.
-    #[serde(default = "one")]
-    pub lanes2: u32,
-    /// Ports of every switch; as many as it needs unless given.
-    pub switch_ports: Option<u8>,
-    /// What is broken.
-    #[serde(default)]
-    pub faults: FaultSpec,
-}
-
-/// Three levels of switches with `k` ports: half down, half up.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KAry3Spec {
-    #[serde(rename = "kind")]
-    _kind: Kind,
-    /// Ports of a switch; even.
-    pub k: u8,
-    /// Pods that are there; `k / lanes1` unless given.
-    pub pods: Option<u32>,
-    /// Endpoints of a leaf; `k / 2` unless given.
-    pub endpoints_per_leaf: Option<u32>,
-    /// Up-ports of a leaf; `k / 2` unless given, fewer is a pruned tree.
-    pub leaf_uplinks: Option<u32>,
-    /// Up-ports of a level-1 switch; `k / 2` unless given, fewer is a pruned tree.
-    pub spine_uplinks: Option<u32>,
-    /// Parallel links from a leaf to a level-1 switch; divides the number of links.
-    #[serde(default = "one")]
-    pub lanes0: u32,
-    /// Parallel links from a level-1 to a core switch; divides the number of links.
-    #[serde(default = "one")]
-    pub lanes1: u32,
-    /// What is broken.
-    #[serde(default)]
-    pub faults: FaultSpec,
-}
-
-/// Two levels, every leaf linked to every spine.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LeafSpineSpec {
-    #[serde(rename = "kind")]
-    _kind: Kind,
-    /// Leaf switches.
-    pub leaves: u32,
-    /// Spine switches; 0 only for a single leaf.
-    pub spines: u32,
-    /// Endpoints of a leaf.
-    pub endpoints_per_leaf: u32,
-    /// Parallel links from a leaf to a spine.
-    #[serde(default = "one")]
-    pub lanes0: u32,
-    /// Ports of every switch; as many as it needs unless given.
-    pub switch_ports: Option<u8>,
-    /// What is broken.
-    #[serde(default)]
-    pub faults: FaultSpec,
+    /// `kind = "pruned-fat-tree"`: midplanes below a few director switches, such as the Sunway machines'.
+    Pruned(PrunedSpec),
+    /// `kind = "torus"`: a grid of switches closed to rings.
+    Torus(TorusSpec),
+    /// `kind = "dragonfly"`: groups of fully linked routers, every two groups linked once.
+    Dragonfly(DragonflySpec),
+    /// `kind = "random-regular"`: switches linked by chance.
+    Random(RandomSpec),
 }
 
 /// What is broken in a generated fabric, by the names it gives.
@@ -217,6 +146,12 @@ enum Kind {
     #[serde(rename = "k-ary-3-level")]
     KAry3Level,
     LeafSpine,
+    #[serde(rename = "pruned-fat-tree")]
+    Pruned,
+    Torus,
+    Dragonfly,
+    #[serde(rename = "random-regular")]
+    Random,
 }
 
 /// Just enough of the text to choose the type of the rest.
@@ -226,6 +161,10 @@ struct Header {
 }
 
 const fn one() -> u32 {
+    1
+}
+
+const fn first_seed() -> u64 {
     1
 }
 
@@ -241,59 +180,33 @@ impl TopologySpec {
             Kind::CnTnFatTree => Self::CnTnFatTree(from_toml(text)?),
             Kind::KAry3Level => Self::KAry3Level(from_toml(text)?),
             Kind::LeafSpine => Self::LeafSpine(from_toml(text)?),
+            Kind::Pruned => Self::Pruned(from_toml(text)?),
+            Kind::Torus => Self::Torus(from_toml(text)?),
+            Kind::Dragonfly => Self::Dragonfly(from_toml(text)?),
+            Kind::Random => Self::Random(from_toml(text)?),
         })
     }
 
-    /// Gives the fabric the C-MR4LMS paper measured (§4): 64 of 512 CNs and all 96 TNs,
-    /// 7 680 switches and 32 768 endpoints.
-    #[must_use]
-    pub const fn paper() -> Self {
-        Self::CnTnFatTree(CnTnSpec {
-            _kind: Kind::CnTnFatTree,
-            leaves_per_cn: 32,
-            spines_per_cn: 16,
-            tns_per_group: 6,
-            blocks: 32,
-            cns_per_block: 16,
-            l3_per_tn: None,
-            cns: Some(64),
-            endpoints_per_leaf: 16,
-            lanes0: 1,
-            lanes1: 1,
-            lanes2: 1,
-            switch_ports: Some(40),
-            faults: FaultSpec::new(),
-        })
-    }
-
-    /// Gives a four-level fabric of 2 048 endpoints and 256 switches for demonstrations:
-    /// every part of the paper's fabric is there, just fewer of each.
-    #[must_use]
-    pub const fn demo() -> Self {
-        Self::CnTnFatTree(CnTnSpec {
-            _kind: Kind::CnTnFatTree,
-            leaves_per_cn: 8,
-            spines_per_cn: 4,
-            tns_per_group: 2,
-            blocks: 4,
-            cns_per_block: 4,
-            l3_per_tn: None,
-            cns: None,
-            endpoints_per_leaf: 16,
-            lanes0: 1,
-            lanes1: 1,
-            lanes2: 1,
-            switch_ports: Some(40),
-            faults: FaultSpec::new(),
-        })
-    }
-}
-
-impl FaultSpec {
-    /// Makes the description of a healthy fabric.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { switches: Vec::new(), endpoints: Vec::new(), links: Vec::new() }
+    /// Builds the fabric; what is broken is left out as [`Graph::without`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] naming the field that is out of range or names nothing.
+    pub fn generate(&self) -> Result<Graph, SpecError> {
+        let (graph, faults) = match self {
+            Self::CnTnFatTree(spec) => (spec.shape()?.wire()?, &spec.faults),
+            Self::KAry3Level(spec) => (spec.shape()?.wire()?, &spec.faults),
+            Self::LeafSpine(spec) => (spec.shape()?.wire()?, &spec.faults),
+            Self::Pruned(spec) => (spec.wire()?, &spec.faults),
+            Self::Torus(spec) => (spec.wire()?, &spec.faults),
+            Self::Dragonfly(spec) => (spec.wire()?, &spec.faults),
+            Self::Random(spec) => (spec.wire()?, &spec.faults),
+        };
+        if *faults == FaultSpec::default() {
+            return Ok(graph);
+        }
+        let faults = faults::resolve(&graph, faults)?;
+        Ok(graph.without(&faults))
     }
 }
 

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use fixedbitset::FixedBitSet;
 
-use super::disjoint::DisjointSets;
 use super::report::{NotFatTree, Reason, Reasons};
+use crate::disjoint::DisjointSets;
 use crate::graph::Graph;
 use crate::ids::{Peer, PortId, SwitchId};
 

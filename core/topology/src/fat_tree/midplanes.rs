@@ -3,10 +3,10 @@
 //! Needs the levels; looks at links between neighbouring levels only. Every
 //! numbering follows the switch numbers, so it is a function of the graph.
 
-use super::disjoint::DisjointSets;
 use super::levels::{Levels, UNREACHED, links};
 use super::report::{NotFatTree, Reason, Reasons};
 use super::{NONE, Place};
+use crate::disjoint::DisjointSets;
 use crate::graph::Graph;
 use crate::ids::{SwitchId, dense};
 

@@ -3,16 +3,16 @@
 use crate::ids::dense;
 
 /// A partition of `0..n`; the smallest member names its set.
-pub(super) struct DisjointSets(Vec<u32>);
+pub(crate) struct DisjointSets(Vec<u32>);
 
 impl DisjointSets {
     /// Makes `n` sets of one member.
-    pub(super) fn new(n: usize) -> Self {
+    pub(crate) fn new(n: usize) -> Self {
         Self((0..dense(n)).collect())
     }
 
     /// Gives the smallest member of the set of `item`.
-    pub(super) fn find(&mut self, mut item: u32) -> u32 {
+    pub(crate) fn find(&mut self, mut item: u32) -> u32 {
         while self.0[item as usize] != item {
             let above = self.0[self.0[item as usize] as usize];
             self.0[item as usize] = above;
@@ -21,9 +21,10 @@ impl DisjointSets {
         item
     }
 
-    /// Makes one set of the sets of `a` and `b`.
-    pub(super) fn join(&mut self, a: u32, b: u32) {
+    /// Makes one set of the sets of `a` and `b`; false if it was one already.
+    pub(crate) fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a.max(b) as usize] = a.min(b);
+        a != b
     }
 }
