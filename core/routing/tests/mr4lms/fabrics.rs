@@ -147,16 +147,23 @@ pub(crate) enum Step {
     Faults(Vec<(u8, u32)>),
 }
 
+pub(crate) fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
+    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
+}
+
+pub(crate) fn members() -> impl Strategy<Value = Vec<u32>> {
+    proptest::collection::vec(any::<u32>(), 0..6)
+}
+
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let mgid = 0u32..30;
-    let faults = proptest::collection::vec((0u8..8, any::<u32>()), 0..5);
     let step = prop_oneof![
-        8 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
+        8 => (mgid.clone(), members())
             .prop_map(|(mgid, members)| Step::Put(mgid, members)),
         4 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
         3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
         2 => mgid.prop_map(Step::Delete),
-        2 => faults.prop_map(Step::Faults),
+        2 => faults().prop_map(Step::Faults),
     ];
     proptest::collection::vec(step, 1..most)
 }
@@ -165,8 +172,13 @@ fn below(at: u32, count: usize) -> u32 {
     at % u32::try_from(count).expect("a small fabric")
 }
 
+/// Turns random numbers into endpoints of a fabric.
+pub(crate) fn endpoints_of(graph: &Graph, picks: &[u32]) -> BTreeSet<EndpointId> {
+    picks.iter().map(|at| EndpointId(below(*at, graph.endpoint_count()))).collect()
+}
+
 /// Turns random numbers into faults of a fabric, links most often.
-fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
+pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
     let mut faults = Faults::new();
     for (kind, at) in picks {
         match kind {
@@ -203,8 +215,8 @@ pub(crate) fn act(engine: &Mr4lms, step: &Step) -> Option<Act> {
     Some(Act::Change(match step {
         Step::Faults(picks) => return Some(Act::Faults(faults_of(graph, picks))),
         Step::Put(mgid, members) => {
-            let members: BTreeSet<_> = members.iter().map(|at| endpoint(*at)).collect();
-            Change::Put { mgid: Mgid(*mgid), members: members.into_iter().collect() }
+            let members = endpoints_of(graph, members).into_iter().collect();
+            Change::Put { mgid: Mgid(*mgid), members }
         }
         Step::Join(mgid, at) => {
             let (mgid, endpoint) = (Mgid(*mgid), endpoint(*at));

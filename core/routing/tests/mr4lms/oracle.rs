@@ -1,0 +1,394 @@
+//! The algorithms of the paper a second time, one color and one root after the other, without any regard
+//! to speed: new groups on a fabric whose faults do not change.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fabricast_routing::{MergePartner, MergePolicy, Mr4lmsOptions};
+use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableKind};
+
+/// A tree with the groups that use it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OracleTree {
+    pub(crate) color: u16,
+    pub(crate) groups: BTreeSet<u32>,
+    pub(crate) ports: BTreeSet<PortId>,
+}
+
+pub(crate) struct Oracle<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) faults: &'a Faults,
+    pub(crate) options: Mr4lmsOptions,
+    pub(crate) trees: Vec<OracleTree>,
+    /// Successes in a row while colors come first.
+    pub(crate) color_first: Option<u32>,
+    /// What has happened.
+    pub(crate) seen: BTreeSet<&'static str>,
+}
+
+type Ports = BTreeSet<PortId>;
+/// By switch: hops, load, the port by which the way comes in, whether that is settled.
+type Ways = BTreeMap<SwitchId, (u32, u64, PortId, bool)>;
+
+impl<'a> Oracle<'a> {
+    pub(crate) fn new(graph: &'a Graph, faults: &'a Faults, options: Mr4lmsOptions) -> Self {
+        let (trees, color_first, seen) = (Vec::new(), None, BTreeSet::new());
+        Self { graph, faults, options, trees, color_first, seen }
+    }
+
+    fn links(&self, at: SwitchId) -> Vec<(PortId, PortId, SwitchId)> {
+        let link = |port: PortId| match self.graph.peer(port) {
+            Peer::Switch(peer) if self.faults.port_is_live(self.graph, port) => {
+                let to = self.graph.switch_of(peer);
+                (to != at).then_some((port, peer, to))
+            }
+            Peer::Switch(_) | Peer::Endpoint(_) | Peer::None => None,
+        };
+        self.graph.ports(at).filter_map(link).collect()
+    }
+
+    fn domain(&self, port: PortId, peer: PortId) -> u32 {
+        match self.options.tables {
+            TableKind::PerSwitch => self.graph.switch_of(peer).0,
+            TableKind::PerPort => port.min(peer).0,
+        }
+    }
+
+    fn domains(&self, ports: &Ports) -> BTreeSet<u32> {
+        let domain = |port: &PortId| match (self.options.tables, self.graph.peer(*port)) {
+            (TableKind::PerSwitch, _) => self.graph.switch_of(*port).0,
+            (TableKind::PerPort, Peer::Switch(peer)) => peer.min(*port).0,
+            (TableKind::PerPort, Peer::Endpoint(_) | Peer::None) => port.0,
+        };
+        ports.iter().map(domain).collect()
+    }
+
+    fn is_free(&self, domain: u32, color: u16) -> bool {
+        let has =
+            |tree: &OracleTree| tree.color == color && self.domains(&tree.ports).contains(&domain);
+        !self.trees.iter().any(has)
+    }
+
+    /// Tells whether a switch can be a root under a color, as far as its own table goes.
+    fn may_root(&self, root: SwitchId, color: u16) -> bool {
+        self.options.tables == TableKind::PerPort || self.is_free(root.0, color)
+    }
+
+    fn efi(&self, port: PortId) -> u64 {
+        let users = self.trees.iter().filter(|tree| tree.ports.contains(&port));
+        users.map(|tree| tree.groups.len() as u64).sum()
+    }
+
+    fn load(&self, switch: SwitchId) -> usize {
+        let passes = |tree: &&OracleTree| self.switches(&tree.ports).contains(&switch);
+        self.trees.iter().filter(passes).map(|tree| tree.groups.len()).sum()
+    }
+
+    fn preference(&self, switch: SwitchId) -> (usize, u32, SwitchId) {
+        (self.load(switch), switch.0.wrapping_mul(2_654_435_769), switch)
+    }
+
+    fn switches(&self, ports: &Ports) -> BTreeSet<SwitchId> {
+        ports.iter().map(|port| self.graph.switch_of(*port)).collect()
+    }
+
+    fn seats(&self, ports: &Ports) -> Ports {
+        let is_seat = |port: &&PortId| matches!(self.graph.peer(**port), Peer::Endpoint(_));
+        ports.iter().filter(is_seat).copied().collect()
+    }
+
+    /// Hops over links that may be used.
+    fn hops(
+        &self,
+        from: SwitchId,
+        may: impl Fn(PortId, PortId) -> bool,
+    ) -> BTreeMap<SwitchId, u32> {
+        let mut hops = BTreeMap::from([(from, 0)]);
+        let mut queue = VecDeque::from([from]);
+        while let Some(at) = queue.pop_front() {
+            for (port, peer, to) in self.links(at) {
+                if may(port, peer) && !hops.contains_key(&to) {
+                    hops.insert(to, hops[&at] + 1);
+                    queue.push_back(to);
+                }
+            }
+        }
+        hops
+    }
+
+    fn hops_in_color(&self, from: SwitchId, color: u16) -> BTreeMap<SwitchId, u32> {
+        self.hops(from, |port, peer| self.is_free(self.domain(port, peer), color))
+    }
+
+    fn far(hops: &BTreeMap<SwitchId, u32>, leaves: &BTreeSet<SwitchId>) -> Option<u32> {
+        leaves
+            .iter()
+            .map(|leaf| hops.get(leaf).copied())
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .max()
+    }
+
+    /// The height of the lowest tree, and the candidate roots, best first.
+    fn roots(&self, leaves: &BTreeSet<SwitchId>) -> (u32, Vec<SwitchId>) {
+        let far = |root: SwitchId| Self::far(&self.hops(root, |_, _| true), leaves);
+        let all: Vec<_> =
+            self.graph.switches().filter_map(|root| Some((far(root)?, root))).collect();
+        let height = all.iter().map(|(far, _)| *far).min().expect("the members are connected");
+        let mut roots: Vec<_> =
+            all.into_iter().filter(|(far, _)| *far == height).map(|(_, root)| root).collect();
+        roots.sort_by_key(|root| self.preference(*root));
+        (height, roots)
+    }
+
+    /// Algorithm 2.
+    fn climb(&self, seats: &Ports, root: SwitchId) -> Ports {
+        let to_root = self.hops(root, |_, _| true);
+        let mut ports = seats.clone();
+        let mut seen = BTreeSet::from([root]);
+        for leaf in self.switches(seats) {
+            let mut at = leaf;
+            while seen.insert(at) {
+                let nearer =
+                    self.links(at).into_iter().filter(|link| to_root[&link.2] + 1 == to_root[&at]);
+                let (port, peer, to) =
+                    nearer.min_by_key(|link| self.efi(link.0)).expect("one is nearer");
+                ports.extend([port, peer]);
+                at = to;
+            }
+        }
+        ports
+    }
+
+    /// Algorithm 1.
+    fn build_first(&mut self, mgid: u32, seats: &Ports) -> bool {
+        for root in self.roots(&self.switches(seats)).1 {
+            let ports = self.climb(seats, root);
+            let domains = self.domains(&ports);
+            for color in 0..self.options.colors {
+                if domains.iter().all(|domain| self.is_free(*domain, color)) {
+                    self.trees.push(OracleTree { color, groups: BTreeSet::from([mgid]), ports });
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Algorithm 3.
+    fn color_first(&mut self, mgid: u32, seats: &Ports) -> bool {
+        let leaves = self.switches(seats);
+        let (height, roots) = self.roots(&leaves);
+        for color in 0..self.options.colors {
+            let has_all = |tree: &OracleTree| tree.color == color && seats.is_subset(&tree.ports);
+            if let Some(at) = self.trees.iter().position(has_all) {
+                let ports = self.trees[at].ports.clone();
+                let in_tree = |root| self.hops(root, |port, _| ports.contains(&port));
+                let is_low = |root: SwitchId| {
+                    Self::far(&in_tree(root), &leaves).is_some_and(|far| far <= height)
+                };
+                if self.switches(&ports).into_iter().any(is_low) {
+                    self.seen.insert("an old tree shared");
+                    self.trees[at].groups.insert(mgid);
+                    return true;
+                }
+            }
+            if !self.domains(seats).iter().all(|domain| self.is_free(*domain, color)) {
+                continue;
+            }
+            for root in roots.iter().filter(|root| self.may_root(**root, color)) {
+                let far = Self::far(&self.hops_in_color(*root, color), &leaves);
+                if far.is_some_and(|far| far <= height) {
+                    self.seen.insert("a color found first");
+                    let ports = self.weave(seats, *root, color, &Ports::new());
+                    self.trees.push(OracleTree { color, groups: BTreeSet::from([mgid]), ports });
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Algorithm 5, with `old` the ports of trees to be kept.
+    fn weave(&self, seats: &Ports, root: SwitchId, color: u16, old: &Ports) -> Ports {
+        let mut ways: Ways = BTreeMap::from([(root, (0, 0, PortId(0), false))]);
+        loop {
+            let open = ways.iter().filter(|(_, way)| !way.3);
+            let Some((_, _, next)) = open.map(|(at, way)| (way.0, way.1, *at)).min() else { break };
+            let mut queue = VecDeque::from([next]);
+            while let Some(at) = queue.pop_front() {
+                let way = ways.get_mut(&at).expect("it is reached");
+                way.3 = true;
+                let (hops, load, ..) = *way;
+                for (port, peer, to) in self.links(at) {
+                    let cost = (hops + 1, load + self.efi(port), peer);
+                    let settled = ways.get(&to).is_some_and(|way| way.3);
+                    if old.contains(&port) && !settled {
+                        ways.insert(to, (cost.0, cost.1, cost.2, true));
+                        queue.push_back(to);
+                    }
+                }
+                for (port, peer, to) in self.links(at) {
+                    let cost = (hops + 1, load + self.efi(port), peer);
+                    let better =
+                        ways.get(&to).is_none_or(|way| !way.3 && cost < (way.0, way.1, way.2));
+                    if better && self.is_free(self.domain(port, peer), color) {
+                        ways.insert(to, (cost.0, cost.1, cost.2, false));
+                    }
+                }
+            }
+        }
+        let mut ports = seats.clone();
+        for leaf in self.switches(seats) {
+            let mut at = leaf;
+            while at != root {
+                let port = ways[&at].2;
+                let Peer::Switch(up) = self.graph.peer(port) else { unreachable!() };
+                ports.extend([port, up]);
+                at = self.graph.switch_of(up);
+            }
+        }
+        ports
+    }
+
+    /// Equation (1), for all trees.
+    fn nearest(&self, seats: &Ports) -> usize {
+        let all: BTreeMap<SwitchId, BTreeMap<SwitchId, u32>> =
+            self.graph.switches().map(|at| (at, self.hops(at, |_, _| true))).collect();
+        let to_nearest = |from: &Ports, to: &Ports| -> u64 {
+            let hops = |port: &PortId| {
+                let nearest = to.iter().map(|other| {
+                    all[&self.graph.switch_of(*port)]
+                        .get(&self.graph.switch_of(*other))
+                        .copied()
+                        .unwrap_or(255)
+                });
+                u64::from(nearest.min().expect("there are members"))
+            };
+            from.iter().map(hops).sum()
+        };
+        let distance = |tree: &OracleTree| {
+            let members = self.seats(&tree.ports);
+            let sum = to_nearest(seats, &members) + to_nearest(&members, seats);
+            (sum, (seats.len() + members.len()) as u64)
+        };
+        let order = |a: &OracleTree, b: &OracleTree| {
+            let ((sum_a, of_a), (sum_b, of_b)) = (distance(a), distance(b));
+            let names = (a.color, &a.groups).cmp(&(b.color, &b.groups));
+            (sum_a * of_b).cmp(&(sum_b * of_a)).then(names)
+        };
+        let at = (0..self.trees.len()).min_by(|a, b| order(&self.trees[*a], &self.trees[*b]));
+        at.expect("there is a tree to merge with")
+    }
+
+    /// Algorithm 4.
+    fn merge(&mut self, mgid: u32, seats: &Ports) {
+        let mut merged =
+            OracleTree { color: 0, groups: BTreeSet::from([mgid]), ports: seats.clone() };
+        let mut old = Ports::new();
+        let mut absorb = |merged: &mut OracleTree, tree: OracleTree, graph: &Graph| {
+            merged.groups.extend(tree.groups);
+            for port in tree.ports {
+                match graph.peer(port) {
+                    Peer::Endpoint(_) => merged.ports.insert(port),
+                    Peer::Switch(_) | Peer::None => old.insert(port),
+                };
+            }
+        };
+        let mut hangs_together = false;
+        match self.options.merge_partner {
+            MergePartner::Nearest => {
+                let tree = self.trees.remove(self.nearest(seats));
+                merged.color = tree.color;
+                absorb(&mut merged, tree, self.graph);
+                let leaves = self.switches(&merged.ports);
+                let domains = self.domains(&merged.ports);
+                let hops =
+                    self.hops_in_color(*leaves.first().expect("there are members"), merged.color);
+                hangs_together = domains.iter().all(|at| self.is_free(*at, merged.color))
+                    && Self::far(&hops, &leaves).is_some();
+            }
+            MergePartner::RarestColor => {
+                let groups = |color: &u16| -> usize {
+                    let trees = self.trees.iter().filter(|tree| tree.color == *color);
+                    trees.map(|tree| tree.groups.len()).sum()
+                };
+                merged.color =
+                    (0..self.options.colors).min_by_key(groups).expect("there is a color");
+            }
+        }
+        self.seen.insert(if hangs_together {
+            "merged with the nearest"
+        } else {
+            "merged with what is in the way"
+        });
+        if !hangs_together {
+            let root = self.roots(&self.switches(&merged.ports)).1[0];
+            let ports = self.climb(&merged.ports, root);
+            let way = self.domains(&ports);
+            let (trees, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.trees).into_iter().partition(|tree| {
+                    tree.color == merged.color && !way.is_disjoint(&self.domains(&tree.ports))
+                });
+            self.trees = others;
+            if trees.len() > 1 {
+                self.seen.insert("merged with several");
+            }
+            trees.into_iter().for_each(|tree| absorb(&mut merged, tree, self.graph));
+        }
+        self.raise(merged, old);
+    }
+
+    fn raise(&mut self, mut merged: OracleTree, old: Ports) {
+        let leaves = self.switches(&merged.ports);
+        let far = |root: &SwitchId| Self::far(&self.hops_in_color(*root, merged.color), &leaves);
+        let roots = self.graph.switches().filter(|root| self.may_root(*root, merged.color));
+        let root = roots
+            .filter_map(|root| Some((far(&root)?, self.preference(root))))
+            .min()
+            .expect("what was merged is connected")
+            .1
+            .2;
+        let keep = self.options.merge_policy == MergePolicy::Keep;
+        let old = if keep { old } else { Ports::new() };
+        merged.ports = self.weave(&merged.ports, root, merged.color, &old);
+        // What ends in a switch without members has no purpose.
+        loop {
+            let ends = merged.ports.iter().find(|port| {
+                let at = self.graph.switch_of(**port);
+                let own = merged.ports.iter().filter(|other| self.graph.switch_of(**other) == at);
+                matches!(self.graph.peer(**port), Peer::Switch(_)) && own.count() == 1
+            });
+            let Some(end) = ends.copied() else { break };
+            let Peer::Switch(peer) = self.graph.peer(end) else { unreachable!() };
+            merged.ports.remove(&end);
+            merged.ports.remove(&peer);
+        }
+        self.trees.push(merged);
+    }
+
+    /// Algorithm 7.
+    pub(crate) fn put(&mut self, mgid: u32, members: &BTreeSet<EndpointId>) {
+        let live = members.iter().filter_map(|member| self.graph.attachment(*member));
+        let seats: Ports =
+            live.filter(|port| self.faults.port_is_live(self.graph, *port)).collect();
+        if seats.len() < 2 {
+            return;
+        }
+        let found = match self.color_first {
+            None => self.build_first(mgid, &seats),
+            Some(_) => self.color_first(mgid, &seats),
+        };
+        self.color_first = match (self.color_first, found) {
+            (None, true) => None,
+            (Some(successes), true) if successes + 1 >= self.options.successes_in_a_row => {
+                self.seen.insert("trees built first again");
+                None
+            }
+            (Some(successes), true) => Some(successes + 1),
+            (_, false) => Some(0),
+        };
+        if !found {
+            self.merge(mgid, &seats);
+        }
+    }
+}
