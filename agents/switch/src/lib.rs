@@ -13,9 +13,11 @@ mod check;
 mod driver;
 mod emulated;
 mod failures;
+mod infiniband;
 mod inventory;
 mod service;
 
 pub use app::{App, Options, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
 pub use emulated::EmulatedDriver;
+pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions};

@@ -1,0 +1,157 @@
+//! Multicast tables over the wire: read by blocks, written by blocks, and every write checked.
+//!
+//! A write of several blocks is not atomic in the hardware. The old blocks are read first; if a
+//! block is not taken, those written before are put back, so that a switch holds all of its part
+//! or nothing of it.
+
+use fabricast_infiniband::{Attribute, Block, BlockPlace, Data, Method, MulticastTable, Node, Smp};
+use fabricast_proto::v1;
+use thiserror::Error;
+
+use super::wire::{Wire, WireError};
+
+/// The part of a table that is ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) key: u64,
+    /// Entry of color 0.
+    pub(super) first: u16,
+    /// Entries from there on.
+    pub(super) colors: u16,
+}
+
+/// Why a table was not read or written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum TableError {
+    #[error("the switch does not answer")]
+    Unreachable,
+    #[error("the switch refuses: {0}")]
+    Refused(WireError),
+    #[error("the switch did not keep entries {first} to {last}; they hold what they held before")]
+    NotKept { first: u16, last: u16 },
+    #[error("the switch took a part of the write and could not be set back; its table is unknown")]
+    Torn,
+    #[error("color {color} is beyond the {colors} entries that may be used")]
+    Color { color: u32, colors: u16 },
+}
+
+impl From<WireError> for TableError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::NoAnswer | WireError::Gone => Self::Unreachable,
+            WireError::Refused(_) => Self::Refused(error),
+        }
+    }
+}
+
+/// Reads all entries of a switch that are ours.
+pub(super) async fn read(
+    wire: &Wire,
+    node: &Node,
+    window: Window,
+) -> Result<Vec<v1::TableEntry>, TableError> {
+    let mut table = empty(node, window);
+    let all = window.first..window.first + window.colors;
+    let places = table.places_of(all.clone());
+    for block in read_blocks(wire, node, window.key, &places).await? {
+        table.put(&block);
+    }
+    let ours = table.used().filter(|(entry, _)| all.contains(entry));
+    let entries = ours.map(|(entry, out)| v1::TableEntry {
+        in_port: 0,
+        color: u32::from(entry - window.first),
+        out_ports: out.iter().filter(|port| *port != 0).map(u32::from).collect(),
+    });
+    Ok(entries.collect())
+}
+
+/// Writes entries, all or none.
+pub(super) async fn write(
+    wire: &Wire,
+    node: &Node,
+    window: Window,
+    entries: &[v1::TableEntry],
+) -> Result<(), TableError> {
+    let mut table = empty(node, window);
+    let numbers: Vec<u16> =
+        entries.iter().map(|one| entry(window, one)).collect::<Result<_, _>>()?;
+    let places = table.places_of(numbers.iter().copied());
+    let before = read_blocks(wire, node, window.key, &places).await?;
+    before.iter().for_each(|block| table.put(block));
+    for (number, entry) in numbers.iter().zip(entries) {
+        // Checked by the agent; a port beyond the switch has no bit that could be set.
+        let ports = entry.out_ports.iter().filter_map(|port| u8::try_from(*port).ok());
+        table.set(*number, ports.collect());
+    }
+    let after: Vec<Block> = places.iter().map(|place| table.block(*place)).collect();
+    let changed = before.iter().zip(after).filter(|(before, after)| *before != after);
+    let mut done: Vec<Block> = Vec::new();
+    for (before, after) in changed {
+        let kept = write_block(wire, node, window.key, &after).await;
+        done.push(*before);
+        if let Err(error) = kept {
+            return Err(undo(wire, node, window.key, &done, error).await);
+        }
+    }
+    Ok(())
+}
+
+/// Puts blocks back after an error, and gives the error that remains.
+async fn undo(wire: &Wire, node: &Node, key: u64, done: &[Block], error: TableError) -> TableError {
+    for block in done.iter().rev() {
+        if write_block(wire, node, key, block).await.is_err() {
+            // Where nothing was written but the block that nobody answered, nothing may have changed.
+            return if done.len() == 1 { error } else { TableError::Torn };
+        }
+    }
+    error
+}
+
+async fn write_block(wire: &Wire, node: &Node, key: u64, block: &Block) -> Result<(), TableError> {
+    let request = packet(node, key, Method::Set, block.place, block.data());
+    let mut answers = wire.ask([request]).await;
+    let data = answers.pop().unwrap_or(Err(WireError::Gone))?;
+    if Block::read(block.place, &data) == *block {
+        return Ok(());
+    }
+    let first = block.place.entries * fabricast_infiniband::BLOCK_ENTRIES;
+    let last = first + fabricast_infiniband::BLOCK_ENTRIES - 1;
+    Err(TableError::NotKept { first, last })
+}
+
+async fn read_blocks(
+    wire: &Wire,
+    node: &Node,
+    key: u64,
+    places: &[BlockPlace],
+) -> Result<Vec<Block>, TableError> {
+    let ask = |place: &BlockPlace| packet(node, key, Method::Get, *place, [0; 64]);
+    let answers = wire.ask(places.iter().map(ask).collect::<Vec<_>>()).await;
+    let blocks = places.iter().zip(answers);
+    blocks.map(|(place, answer)| Ok(Block::read(*place, &answer?))).collect()
+}
+
+fn packet(node: &Node, key: u64, method: Method, place: BlockPlace, data: Data) -> Smp {
+    Smp {
+        method,
+        attribute: Attribute::MulticastForwardingTable,
+        modifier: place.modifier(),
+        transaction: 0,
+        key,
+        path: node.path.clone(),
+        data,
+    }
+}
+
+fn empty(node: &Node, window: Window) -> MulticastTable {
+    let capacity = node.switch.map_or(0, |info| info.multicast_entries);
+    // A whole number of blocks, so that what is not ours in the last one is kept.
+    let end = (window.first + window.colors).next_multiple_of(fabricast_infiniband::BLOCK_ENTRIES);
+    MulticastTable::new(end.max(capacity), node.info.ports)
+}
+
+fn entry(window: Window, entry: &v1::TableEntry) -> Result<u16, TableError> {
+    let color = u16::try_from(entry.color).ok().filter(|color| *color < window.colors);
+    let error = TableError::Color { color: entry.color, colors: window.colors };
+    color.map(|color| window.first + color).ok_or(error)
+}

@@ -1,0 +1,25 @@
+//! InfiniBand's subnet management as values: packets, attributes, multicast tables, discovery.
+//!
+//! Read [`Discovery`] first: queries out, answers in, a [`Subnet`] at the end. [`Smp`] is the packet
+//! that carries them, [`MulticastTable`] a switch's forwarding table in the blocks that are read and
+//! written. Nothing here sends anything: `platform/umad` does, and `agents/switch` puts the two
+//! together.
+//!
+//! Source: InfiniBand Architecture Specification, volume 1, chapters 13 and 14.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod attributes;
+mod discovery;
+mod missing;
+mod multicast;
+mod smp;
+mod subnet;
+
+pub use attributes::{
+    AttributeError, NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SwitchInfo,
+};
+pub use discovery::{Discovery, Query, QueryId};
+pub use missing::{Missing, missing};
+pub use multicast::{BLOCK_ENTRIES, Block, BlockPlace, FIRST_MULTICAST_LID, MulticastTable};
+pub use smp::{Attribute, Data, Method, Path, PathError, SMP_BYTES, Smp, SmpError};
+pub use subnet::{Cable, Node, PortName, Subnet};

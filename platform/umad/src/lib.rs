@@ -1,0 +1,162 @@
+//! Management packets to and from an InfiniBand port, through the system's libibumad.
+//!
+//! The library is loaded when a [`Port`] is opened, so a program that never opens one runs where it
+//! is not installed. All calls block; give a port a thread of its own.
+//!
+//! This is the only crate with unsafe code: calls into C.
+
+mod library;
+
+use std::ffi::{CString, c_int};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use library::Umad;
+
+/// Bytes of a management packet.
+pub const PACKET_BYTES: usize = 256;
+
+const DIRECTED_ROUTE_CLASS: c_int = 0x81;
+const CLASS_VERSION: c_int = 1;
+const PERMISSIVE_LID: c_int = 0xffff;
+const WOULD_BLOCK: c_int = -11;
+const TIMED_OUT: c_int = -110;
+
+/// Why there is no port, or why it does not work any more.
+#[derive(Debug, Error)]
+pub enum UmadError {
+    /// The library is not installed or too old.
+    #[error("libibumad cannot be used; install the package libibumad3")]
+    Library(#[source] libloading::Error),
+    /// The name of the adapter holds a zero byte.
+    #[error("adapter name '{name}' holds a zero byte")]
+    AdapterName {
+        /// The name.
+        name: String,
+    },
+    /// A call failed.
+    #[error("{call} failed with status {status}")]
+    Call {
+        /// Which one.
+        call: &'static str,
+        /// What it returned, usually the negative of an error number.
+        status: i32,
+    },
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A packet.
+    Packet(Box<[u8; PACKET_BYTES]>),
+    /// A packet of ours comes back because nobody answered it.
+    Unanswered(Box<[u8; PACKET_BYTES]>),
+}
+
+/// An open port, registered for packets on directed routes.
+#[derive(Debug)]
+pub struct Port {
+    umad: Umad,
+    port: c_int,
+    agent: c_int,
+    header: usize,
+    buffer: Vec<u8>,
+}
+
+impl Port {
+    /// Opens a port.
+    ///
+    /// - `adapter`: such as `mlx5_0`; none takes the first with an active port.
+    /// - `port`: its number, 0 for the first active one.
+    ///
+    /// # Errors
+    ///
+    /// [`UmadError`]: the library is missing, or there is no such port or no right to use it.
+    pub fn open(adapter: Option<&str>, port: u8) -> Result<Self, UmadError> {
+        let umad = Umad::load().map_err(UmadError::Library)?;
+        let name = adapter
+            .map(CString::new)
+            .transpose()
+            .map_err(|_| UmadError::AdapterName { name: adapter.unwrap_or_default().to_owned() })?;
+        checked("umad_init", umad.init())?;
+        let port = checked("umad_open_port", umad.open_port(name.as_deref(), port.into()))?;
+        let agent = umad.register(port, DIRECTED_ROUTE_CLASS, CLASS_VERSION);
+        let agent = checked("umad_register", agent).inspect_err(|_| umad.close_port(port))?;
+        let header = umad.header_bytes();
+        Ok(Self { umad, port, agent, header, buffer: vec![0; header + PACKET_BYTES] })
+    }
+
+    /// Sends a request.
+    ///
+    /// - `timeout`: after so long it is sent again, `retries` times; then it comes back as
+    ///   [`Received::Unanswered`].
+    ///
+    /// # Errors
+    ///
+    /// [`UmadError::Call`] if the port does not take it.
+    pub fn send(
+        &mut self,
+        packet: &[u8; PACKET_BYTES],
+        timeout: Duration,
+        retries: u16,
+    ) -> Result<(), UmadError> {
+        self.buffer.fill(0);
+        self.buffer[self.header..].copy_from_slice(packet);
+        let set = self.umad.set_address(&mut self.buffer, PERMISSIVE_LID);
+        checked("umad_set_addr", set)?;
+        let wait = (milliseconds(timeout), c_int::from(retries));
+        let sent = self.umad.send(self.port, self.agent, &mut self.buffer, wait);
+        checked("umad_send", sent).map(drop)
+    }
+
+    /// Takes the next packet; none if there is none within `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`UmadError::Call`] if the port is gone.
+    pub fn receive(&mut self, timeout: Duration) -> Result<Option<Received>, UmadError> {
+        let status = self.umad.receive(self.port, &mut self.buffer, milliseconds(timeout));
+        if status == WOULD_BLOCK || status == TIMED_OUT {
+            return Ok(None);
+        }
+        checked("umad_recv", status)?;
+        let packet = self.buffer[self.header..].try_into().expect("the buffer holds one packet");
+        let packet = Box::new(packet);
+        let answered = self.umad.status(&mut self.buffer) == 0;
+        Ok(Some(if answered { Received::Packet(packet) } else { Received::Unanswered(packet) }))
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.umad.unregister(self.port, self.agent);
+        self.umad.close_port(self.port);
+    }
+}
+
+fn milliseconds(time: Duration) -> c_int {
+    c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX)
+}
+
+fn checked(call: &'static str, status: c_int) -> Result<c_int, UmadError> {
+    if status < 0 { Err(UmadError::Call { call, status }) } else { Ok(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_is_named_with_its_status() {
+        let error = checked("umad_open_port", -19).unwrap_err();
+        assert_eq!(error.to_string(), "umad_open_port failed with status -19");
+        assert_eq!(checked("umad_open_port", 0).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_adapter_name_with_a_zero_byte_or_no_library_is_an_error() {
+        let error = Port::open(Some("mlx5\0"), 1).unwrap_err();
+        assert!(matches!(error, UmadError::AdapterName { .. } | UmadError::Library(_)), "{error}");
+    }
+}
