@@ -55,6 +55,21 @@ pub struct InfinibandOptions {
     pub patience: (Duration, u16),
 }
 
+impl Default for InfinibandOptions {
+    fn default() -> Self {
+        Self {
+            adapter: None,
+            port: 0,
+            key: 0,
+            first_entry: 1,
+            colors: None,
+            expected: None,
+            sweep: Duration::from_secs(2),
+            patience: (Duration::from_millis(200), 3),
+        }
+    }
+}
+
 /// Why there is no driver.
 #[derive(Debug, Error)]
 pub enum InfinibandError {

@@ -35,6 +35,18 @@ pub enum TopologyCommand {
         #[arg(value_name = "FILE|PRESET")]
         file: String,
     },
+    /// Discover an InfiniBand subnet through a local port and print it as `ibnetdiscover` would.
+    Discover {
+        /// Adapter, such as `mlx5_0`; left out, the first with an active port.
+        #[arg(long)]
+        adapter: Option<String>,
+        /// Port of the adapter; 0 takes the first active one.
+        #[arg(long, default_value_t = 0)]
+        port: u8,
+        /// Output file; left out, standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// List switches and endpoints.
     Show {
         /// The file, spec or preset.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use fabricast_config::{
-    FabricConfig, OperatingAgentConfig, RouterConfig, Sources, StoreLocation, SwitchAgentConfig,
-    TicConfig, load,
+    FabricConfig, Hardware, OperatingAgentConfig, RouterConfig, Sources, StoreLocation,
+    SwitchAgentConfig, TicConfig, load,
 };
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
 use fabricast_rpc::BoundServer;
+use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -187,19 +188,42 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
     };
     let _telemetry = telemetry("fabricast-switch-agent", "info")?;
     runtime()?.block_on(async {
-        let key = config.management_key.reveal();
-        let driver = fabricast_switch::EmulatedDriver::new(config.fabric.as_str(), key)?;
         let options = fabricast_switch::Options {
             listen: config.listen,
             name: config.name,
             tic: config.tic.as_str().to_owned(),
-            driver: Arc::new(driver),
+            driver: driver(config.hardware)?,
             switches: config.switches.unwrap_or_else(BTreeSet::new),
             report_interval: config.report_interval,
         };
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
         serve("switch-agent", app.address(), |stop| app.run(stop)).await
     })
+}
+
+/// Opens the hardware that a switch agent programs.
+fn driver(hardware: Hardware) -> Result<Arc<dyn Driver>, Failure> {
+    match hardware {
+        Hardware::Emulated { fabric, management_key } => {
+            Ok(Arc::new(EmulatedDriver::new(fabric.as_str(), management_key.reveal())?))
+        }
+        Hardware::Infiniband(config) => {
+            let expected = config.topology.as_deref();
+            let expected =
+                expected.map(|file| topology("switch_agent.infiniband", file)).transpose()?;
+            let options = InfinibandOptions {
+                adapter: config.adapter,
+                port: config.port,
+                key: config.management_key,
+                first_entry: config.first_entry,
+                colors: config.colors,
+                expected: expected.map(|topology| topology.graph),
+                sweep: config.sweep,
+                patience: (config.timeout, config.retries),
+            };
+            Ok(Arc::new(InfinibandDriver::open(options).context("open the InfiniBand port")?))
+        }
+    }
 }
 
 /// Reads the settings; `None` if they were only to be checked.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use fabricast_routing::jobs::slurm::{self, SlurmTopology};
+use fabricast_switch::{InfinibandDriver, InfinibandOptions};
 use fabricast_topology::spec::PRESETS;
-use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary};
+use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, ibnetdiscover};
 use serde::Serialize;
 
 use crate::args::{Format, TopologyCommand};
@@ -32,6 +33,7 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
         TopologyCommand::Import { file, out } => import(&file, out.as_deref(), format),
         TopologyCommand::Export { file } if format == Format::Slurm => export_slurm(&file),
         TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
+        TopologyCommand::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
         TopologyCommand::Show { file } => {
             let listing = Listing::of(&Topology::read(&file)?.graph);
             output::print(format, &listing, Listing::text)
@@ -41,6 +43,21 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
             found(&Topology::read(&file)?, None, format)?;
             Ok(())
         }
+    }
+}
+
+/// Asks the switches themselves.
+fn discover(adapter: Option<String>, port: u8, out: Option<&Path>) -> Result<(), Failure> {
+    let options = InfinibandOptions { adapter, port, ..InfinibandOptions::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let graph = runtime.block_on(async {
+        let driver = InfinibandDriver::open(options).context("open the InfiniBand port")?;
+        anyhow::Ok(driver.discover().await?)
+    })?;
+    let text = ibnetdiscover::write(&graph);
+    match out {
+        Some(out) => output::files(&[(out, &text)]),
+        None => output::raw(&text),
     }
 }
 

@@ -20,6 +20,7 @@
 //! `FABRICAST_ROUTER__SWITCH_AGENTS='["a:7405", "b:7405"]'`. Durations are written `"250ms"`.
 
 mod fabric;
+mod infiniband;
 mod load;
 mod operating_agent;
 mod problem;
@@ -30,11 +31,12 @@ mod tree;
 mod value;
 
 pub use fabric::{FabricConfig, RawFabricConfig};
+pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 pub use load::{Flag, Role, SECTIONS, Sources, load};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
 pub use router::{Engine, RawRouterConfig, RouterConfig};
-pub use switch_agent::{RawSwitchAgentConfig, SwitchAgentConfig};
+pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
 pub use tic::{RawTicConfig, TicConfig};
 pub use value::{PeerAddress, Secret, StoreLocation};
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -20,14 +21,26 @@ pub struct SwitchAgentConfig {
     pub name: String,
     /// The TIC, which is told of failed parts of the fabric.
     pub tic: PeerAddress,
-    /// The emulated fabric whose switches it programs.
-    pub fabric: PeerAddress,
-    /// Key that the fabric wants to see.
-    pub management_key: Secret,
+    /// The hardware it programs.
+    pub hardware: Hardware,
     /// Node ids of the switches it programs; `None` for all.
     pub switches: Option<BTreeSet<String>>,
     /// Time between two reports of failed parts when nothing changes.
     pub report_interval: Duration,
+}
+
+/// The hardware a switch agent programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hardware {
+    /// The emulated fabric.
+    Emulated {
+        /// Where it is.
+        fabric: PeerAddress,
+        /// Key that it wants to see.
+        management_key: Secret,
+    },
+    /// InfiniBand switches.
+    Infiniband(InfinibandConfig),
 }
 
 /// Section `[switch_agent]` as written.
@@ -43,10 +56,14 @@ pub struct RawSwitchAgentConfig {
     pub name: Option<String>,
     /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
     pub tic: String,
+    /// Kind of hardware: `emulated` or `infiniband`. Default `emulated`: it needs nothing.
+    pub driver: DriverName,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
-    /// Key that the fabric wants to see. No default: a key that everyone knows is none.
+    /// Key that the emulated fabric wants to see. No default: a key that everyone knows is none.
     pub management_key: Option<String>,
+    /// How to reach InfiniBand switches; only read with `driver = "infiniband"`.
+    pub infiniband: RawInfinibandConfig,
     /// Node ids such as `S-ec0d9a0300ec8240`. Left out: all switches of the fabric, which is
     /// right for a single agent.
     pub switches: Option<Vec<String>>,
@@ -62,8 +79,10 @@ impl Default for RawSwitchAgentConfig {
             allow_plaintext: false,
             name: None,
             tic: ports::local_peer(ports::TIC),
+            driver: DriverName::default(),
             fabric: ports::local_peer(ports::FABRIC),
             management_key: None,
+            infiniband: RawInfinibandConfig::default(),
             switches: None,
             report_interval: Duration::from_secs(1),
         }
@@ -79,15 +98,22 @@ impl Role for SwitchAgentConfig {
         check_positive(problems, "report_interval", raw.report_interval);
         let name = check_name(problems, "name", raw.name);
         let tic = PeerAddress::check(problems, "tic", &raw.tic);
-        let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
-        let management_key = Secret::check(problems, "management_key", raw.management_key);
+        let hardware = match raw.driver {
+            DriverName::Emulated => {
+                let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
+                let key = Secret::check(problems, "management_key", raw.management_key);
+                fabric
+                    .zip(key)
+                    .map(|(fabric, management_key)| Hardware::Emulated { fabric, management_key })
+            }
+            DriverName::Infiniband => raw.infiniband.check(problems).map(Hardware::Infiniband),
+        };
         let switches = raw.switches.map(|names| check_switches(problems, names));
         Some(Self {
             listen: raw.listen,
             name: name?,
             tic: tic?,
-            fabric: fabric?,
-            management_key: management_key?,
+            hardware: hardware?,
             switches,
             report_interval: raw.report_interval,
         })
