@@ -1,7 +1,10 @@
-//! What the tests of several crates share: for now, a real etcd to be killed and frozen.
+//! What the tests of several crates share: a real etcd to be killed and frozen, and an InfiniBand
+//! fabric whose switches exist in a simulator that is not ours.
 //!
-//! Read [`Etcd`] first. Only tests use this crate.
+//! Read [`Etcd`] and [`Ibsim`] first. Only tests use this crate.
 
 mod etcd;
+mod ibsim;
 
 pub use etcd::Etcd;
+pub use ibsim::Ibsim;

@@ -162,8 +162,8 @@ impl Cluster {
     ///
     /// If a part cannot start.
     pub async fn start(layout: Layout) -> Self {
-        let store = tempfile::tempdir().expect("a folder");
         let fabric = start_fabric(&layout).await;
+        let store = tempfile::tempdir().expect("a folder");
         let tic = tic(&layout, store.path().join("tic.redb")).await;
         let names: Vec<String> = layout
             .graph
@@ -178,7 +178,36 @@ impl Cluster {
             let key = (fabric.address(), MANAGEMENT_KEY);
             switches.push(start_switch_agent(&name, share, key, tic.address()).await);
         }
-        let agents = switches.iter().map(|agent| agent.address().to_string()).collect();
+        let addresses = addresses(&switches);
+        Self::start_beside(layout, (fabric, tic, store), switches, addresses).await
+    }
+
+    /// Starts all parts but the switch agents, which program hardware that is not ours; packets of
+    /// the nodes still go through the emulated fabric, whose tables stay empty.
+    ///
+    /// - `agents`: starts them, given the address of the TIC.
+    ///
+    /// # Panics
+    ///
+    /// If a part cannot start.
+    pub async fn start_over(
+        layout: Layout,
+        agents: impl AsyncFnOnce(SocketAddr) -> Vec<SocketAddr>,
+    ) -> Self {
+        let fabric = start_fabric(&layout).await;
+        let store = tempfile::tempdir().expect("a folder");
+        let tic = tic(&layout, store.path().join("tic.redb")).await;
+        let addresses = agents(tic.address()).await;
+        Self::start_beside(layout, (fabric, tic, store), Vec::new(), addresses).await
+    }
+
+    async fn start_beside(
+        layout: Layout,
+        (fabric, tic, store): (Part, Part, tempfile::TempDir),
+        switches: Vec<Part>,
+        switch_agents: Vec<SocketAddr>,
+    ) -> Self {
+        let agents = switch_agents.iter().map(ToString::to_string).collect();
         let router = router(&layout, tic.address(), agents).await;
         let mut operating = Vec::new();
         for (index, nodes) in layout.hosts.iter().enumerate() {
@@ -188,7 +217,7 @@ impl Cluster {
         }
         let client = Client::new(
             [fabric.address(), tic.address(), router.address()],
-            &addresses(&switches),
+            &switch_agents,
             &layout.hosts.iter().cloned().zip(addresses(&operating)).collect::<Vec<_>>(),
         );
         client.all_up(layout.hosts.iter().map(Vec::len).sum()).await;

@@ -1,0 +1,122 @@
+//! A simulated InfiniBand fabric: ibsim answers management packets, and the InfiniBand diagnostics
+//! judge what was written.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+
+/// Set, a missing ibsim fails a test instead of leaving it out.
+const NEEDED: &str = "FABRICAST_NEED_IBSIM";
+const READY: &str = "Network simulator ready";
+/// Where Debian puts the library that stands in for the kernel.
+const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
+
+/// A running simulator; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Ibsim {
+    process: Child,
+    console: ChildStdin,
+    socket: String,
+    folder: TempDir,
+}
+
+impl Ibsim {
+    /// Starts a simulator of a fabric as `ibnetdiscover` prints it; `None` if the machine has none
+    /// and the test may be left out. Where `FABRICAST_NEED_IBSIM` is set it may not.
+    ///
+    /// # Panics
+    ///
+    /// If there is no ibsim though it is needed, or it does not take the fabric.
+    #[must_use]
+    pub fn start(fabric: &str) -> Option<Self> {
+        static SIMULATORS: AtomicU32 = AtomicU32::new(0);
+        if !Path::new(PRELOAD).exists() {
+            assert!(
+                std::env::var_os(NEEDED).is_none(),
+                "ibsim is not installed, and {NEEDED} is set: install Debian's ibsim-utils"
+            );
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder for ibsim");
+        let file = folder.path().join("fabric");
+        std::fs::write(&file, fabric).expect("a file for ibsim");
+        let number = SIMULATORS.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("fabricast-{}-{number}", std::process::id());
+        let mut process = Command::new("ibsim")
+            .arg("-s")
+            .arg(&file)
+            .env("IBSIM_SOCKNAME", &socket)
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("ibsim starts");
+        let console = process.stdin.take().expect("piped above");
+        let mut said = BufReader::new(process.stdout.take().expect("piped above"));
+        let mut line = String::new();
+        while !line.contains(READY) {
+            line.clear();
+            let read = said.read_line(&mut line).expect("ibsim prints text");
+            assert!(read > 0, "ibsim ended before it was ready");
+        }
+        // A full pipe would stop it.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Some(Self { process, console, socket, folder })
+    }
+
+    /// Prepares a program that sees the fabric from one of its hosts.
+    ///
+    /// - `host`: node id of an adapter, such as `H-506b4b03003fa9b6`.
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<OsStr>, host: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("LD_PRELOAD", PRELOAD)
+            .env("IBSIM_SOCKNAME", &self.socket)
+            .env("SIM_HOST", host)
+            .current_dir(self.folder.path());
+        command
+    }
+
+    /// A folder that ends with the simulator.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Pulls the cable of a port.
+    ///
+    /// # Panics
+    ///
+    /// If the simulator is gone.
+    pub fn unlink(&mut self, node: &str, port: u8) {
+        self.say(&format!("Unlink \"{node}\"[{port}]"));
+    }
+
+    /// Plugs the cable of a port in again.
+    ///
+    /// # Panics
+    ///
+    /// If the simulator is gone.
+    pub fn relink(&mut self, node: &str, port: u8) {
+        self.say(&format!("Relink \"{node}\"[{port}]"));
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.console, "{line}").expect("ibsim listens");
+        self.console.flush().expect("ibsim listens");
+    }
+}
+
+impl Drop for Ibsim {
+    fn drop(&mut self) {
+        // One that has ended already is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
