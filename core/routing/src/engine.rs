@@ -13,6 +13,7 @@
 //! depends on groups and faults only; members that cannot be reached are left out and reported.
 
 mod change;
+mod dynamic;
 mod fabric;
 mod footprint;
 mod placement;
@@ -21,7 +22,6 @@ mod staging;
 mod tree;
 mod weave;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
@@ -32,11 +32,13 @@ use crate::mgid::Mgid;
 use crate::plan::{Part, Plan};
 use crate::spt::{Layout, LayoutError, MgidSpace};
 pub use change::{Change, ChangeError, ChangeProblem};
+pub use dynamic::{DynamicEngine, RootScope};
 use fabric::Fabric;
 use placement::{Pending, Placement};
 use registry::{Memberships, Registry};
-use staging::Staged;
-use weave::Loom;
+use staging::{Staged, stage};
+use tree::group_tree;
+use weave::{Loom, Strand};
 
 /// From this many groups in one batch on, whole rounds are settled instead of group by group.
 const BULK: usize = 64;
@@ -53,16 +55,6 @@ pub struct Engine {
     rounds: Pending, // to settle again
     trees: Pending,  // to weave again
     plan: Plan,
-}
-
-/// Gives what is in one rising list and not in another.
-fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
-    let mut other = other.iter().peekable();
-    let is_missing = |at: &&u32| {
-        while other.next_if(|one| one < at).is_some() {}
-        other.peek() != Some(at)
-    };
-    list.iter().filter(is_missing).copied().collect()
 }
 
 impl Engine {
@@ -119,8 +111,15 @@ impl Engine {
     /// Gives the members of a group, cut off or not, in the order of the ports they are plugged into.
     #[must_use]
     pub fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
-        let group = self.registry.get(self.registry.find(mgid)?);
-        Some(group.members.iter().map(|seat| self.fabric.endpoint_at(*seat)).collect())
+        self.registry.members(&self.fabric, mgid)
+    }
+
+    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
+    #[must_use]
+    pub fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
+        let members = &self.registry.get(self.registry.find(mgid)?).members;
+        group_tree(&self.fabric, self.fabric.tree(planned.part), members)
     }
 
     /// Lists all groups, spanning tree by spanning tree.
@@ -136,14 +135,7 @@ impl Engine {
     ///
     /// [`ChangeError`] names the first change that cannot be made; then nothing has changed.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
-        let mut staged = BTreeMap::new();
-        for (index, change) in changes.iter().enumerate() {
-            self.stage(&mut staged, change).map_err(|problem| ChangeError {
-                index,
-                mgid: change.mgid(),
-                problem,
-            })?;
-        }
+        let staged = stage(&self.fabric, &self.registry, changes)?;
         let bulk = staged.len() >= BULK;
         if !bulk {
             self.index_members();
@@ -223,29 +215,15 @@ impl Engine {
                 }
             }
             (slot, Some(members)) => {
-                let gained = self.replace_members(mgid, slot, members);
+                let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
+                self.trees.add(self.registry.get(slot).placed);
+                let lists = self.memberships.as_mut();
+                let gained = self.registry.replace_members(slot, members, lists);
                 if bulk || !was_settled || self.may_displace(mgid, &gained) {
                     self.rounds.add(round);
                 }
             }
         }
-    }
-
-    /// Gives a group its new members and says which of them it did not have.
-    fn replace_members(&mut self, mgid: Mgid, slot: Option<u32>, members: Vec<u32>) -> Vec<u32> {
-        let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
-        let group = self.registry.get_mut(slot);
-        self.trees.add(group.placed);
-        let before = std::mem::replace(&mut group.members, members);
-        let Some(lists) = &mut self.memberships else { return Vec::new() }; // nobody will ask
-        let gained = without(&group.members, &before);
-        for seat in without(&before, &group.members) {
-            lists.remove(seat, slot);
-        }
-        for seat in &gained {
-            lists.insert(*seat, slot);
-        }
-        gained
     }
 
     /// Looks whether a changed group on its home tree could be displaced or displace another.
@@ -292,22 +270,19 @@ impl Engine {
     fn weave(&mut self, spt: u32) -> Option<Part> {
         let registry = &self.registry;
         let at_home = registry.at_home(spt);
-        let mut groups: Vec<(Mgid, &[u32])> = Vec::with_capacity(at_home.len());
-        for (mgid, slot) in at_home {
+        let tree = self.fabric.tree(spt);
+        let mut strands: Vec<Strand<'_>> = Vec::with_capacity(at_home.len());
+        for (_, slot) in at_home {
             let group = registry.get(*slot);
             if group.displaced.is_none() {
-                groups.push((*mgid, &group.members));
+                strands.push(group.strand(tree));
             }
         }
         if let Some(guests) = self.placement.guests.get(&spt) {
-            groups.extend(guests.iter().map(|slot| {
-                let group = registry.get(*slot);
-                (group.mgid, &group.members[..])
-            }));
-            groups.sort_unstable_by_key(|(mgid, _)| *mgid);
+            strands.extend(guests.iter().map(|slot| registry.get(*slot).strand(tree)));
+            strands.sort_unstable_by_key(|strand| strand.mgid);
         }
-        let tree = self.fabric.tree(spt);
-        (!groups.is_empty()).then(|| self.loom.weave(&self.fabric, tree, &groups))
+        (!strands.is_empty()).then(|| self.loom.weave(&self.fabric, tree, &strands))
     }
 }
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
 use thiserror::Error;
 
-use crate::engine::{Change, ChangeError, Engine};
+use crate::engine::{Change, ChangeError, DynamicEngine, Engine, RootScope};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
 use crate::mr4lms::{Mr4lms, Mr4lmsOptions};
-use crate::plan::Plan;
+use crate::plan::{BrokenLink, Plan};
 use crate::spt::{LayoutError, MgidSpace};
 use crate::verify;
 
@@ -147,6 +147,27 @@ pub enum RestoreProblem {
         /// The engine.
         engine: EngineKind,
     },
+    /// The MGID names no group.
+    #[error("mgid: there is no such group")]
+    UnknownGroup,
+    /// Two choices are about one tree of one group.
+    #[error("mgid: two choices are about one tree of it")]
+    Twice,
+    /// The engine has no such tree.
+    #[error("tree, part, root: there is no such tree")]
+    UnknownTree,
+    /// There is nothing to choose for the group.
+    #[error("mgid: fewer than two members of the group are live")]
+    FewerThanTwoMembers,
+    /// A link of the tree is dead or missing.
+    #[error("root: the tree needs {link}")]
+    TreeBroken {
+        /// The first such link.
+        link: BrokenLink,
+    },
+    /// Another choice has the place.
+    #[error("root: a choice before it has a link of this tree for another one")]
+    Conflict,
 }
 
 /// The engines there are.
@@ -154,19 +175,22 @@ pub enum RestoreProblem {
 pub enum EngineKind {
     /// C-MR4LMS with the fixed root.
     CMr4lmsFixed,
+    /// C-MR4LMS with dynamic roots.
+    CMr4lmsDynamic,
     /// MR4LMS, for any topology.
     Mr4lms,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 2] = [Self::CMr4lmsFixed, Self::Mr4lms];
+    pub const ALL: &'static [Self] = &[Self::CMr4lmsFixed, Self::CMr4lmsDynamic, Self::Mr4lms];
 
     /// Gives the name in files and on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::CMr4lmsFixed => "c-mr4lms-fixed",
+            Self::CMr4lmsDynamic => "c-mr4lms-dynamic",
             Self::Mr4lms => "mr4lms",
         }
     }
@@ -182,7 +206,7 @@ impl FromStr for EngineKind {
     type Err = UnknownEngine;
 
     fn from_str(name: &str) -> Result<Self, UnknownEngine> {
-        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        let known = Self::ALL.iter().copied().find(|kind| kind.name() == name);
         known.ok_or_else(|| UnknownEngine { name: name.to_owned() })
     }
 }
@@ -202,13 +226,15 @@ pub struct EngineOptions {
     pub colors: u16,
     /// How switches key their tables.
     pub tables: TableKind,
+    /// Where an engine with dynamic roots looks for them.
+    pub root_scope: RootScope,
 }
 
 impl EngineOptions {
     /// Gives the options of an engine for tables of this size and kind, everything else as usual.
     #[must_use]
     pub const fn new(colors: u16, tables: TableKind) -> Self {
-        Self { colors, tables }
+        Self { colors, tables, root_scope: RootScope::Tn }
     }
 }
 
@@ -224,6 +250,11 @@ pub enum BuildError {
         /// The engine.
         kind: EngineKind,
     },
+    /// Trees with roots in several midplanes of a TN group meet in level-1 switches.
+    #[error(
+        "roots in a whole TN group need per-port tables; with per-switch tables only those of one TN can be had"
+    )]
+    ScopeNeedsPerPortTables,
 }
 
 /// Makes an engine without groups or faults.
@@ -239,14 +270,13 @@ pub fn build_engine(
     fat_tree: Option<Arc<FatTree>>,
     options: EngineOptions,
 ) -> Result<Box<dyn RoutingEngine>, BuildError> {
-    match kind {
-        EngineKind::CMr4lmsFixed => {
-            let fat_tree = fat_tree.ok_or(BuildError::NeedsFatTree { kind })?;
-            Ok(Box::new(Engine::new(graph, fat_tree, options)?))
-        }
+    let needed = || fat_tree.ok_or(BuildError::NeedsFatTree { kind });
+    Ok(match kind {
+        EngineKind::CMr4lmsFixed => Box::new(Engine::new(graph, needed()?, options)?),
+        EngineKind::CMr4lmsDynamic => Box::new(DynamicEngine::new(graph, needed()?, options)?),
         EngineKind::Mr4lms => {
             let options = Mr4lmsOptions::new(options.colors, options.tables);
-            Ok(Box::new(Mr4lms::new(graph, options)?))
+            Box::new(Mr4lms::new(graph, options)?)
         }
-    }
+    })
 }

@@ -26,7 +26,7 @@ mod tables;
 pub mod verify;
 
 pub use allocator::{AllocatorError, Choice, MgidAllocator};
-pub use engine::{Change, ChangeError, ChangeProblem, Engine};
+pub use engine::{Change, ChangeError, ChangeProblem, DynamicEngine, Engine, RootScope};
 pub use engines::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
     RoutingEngine, UnknownEngine, build_engine,

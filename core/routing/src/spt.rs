@@ -97,6 +97,20 @@ impl MgidSpace {
     }
 }
 
+impl MgidSpace {
+    /// Walks all spanning trees in the order in which groups that cannot be on one look for another: other rounds
+    /// first and its own last, in each of them from the tree of the same place on.
+    pub(crate) fn search_order(self, home: u32) -> impl Iterator<Item = u32> {
+        let (trees, rounds) = (self.trees_per_color, self.rounds());
+        (1..=rounds)
+            .flat_map(move |step| {
+                let first = (home / trees + step) % rounds * trees;
+                (0..trees).map(move |turn| first + (home + turn) % trees)
+            })
+            .filter(move |spt| *spt < self.total) // the last round of per-switch tables may be short
+    }
+}
+
 /// The numbering of spanning trees on a fat tree of given sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -170,7 +184,7 @@ impl Layout {
 }
 
 /// Lanes from a level-1 switch to a top midplane that can go on to a link of their own.
-fn usable_lanes1(params: &FatTreeParams) -> u32 {
+pub(crate) fn usable_lanes1(params: &FatTreeParams) -> u32 {
     if params.levels >= 4 { params.lanes1.min(params.l2_up_ports()) } else { params.lanes1 }
 }
 
@@ -230,7 +244,7 @@ pub enum LayoutError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
@@ -299,7 +313,7 @@ mod tests {
         assert_eq!(paper(MAX_COLORS).space().colors(), MAX_COLORS);
     }
 
-    fn any_params() -> impl Strategy<Value = FatTreeParams> {
+    pub(crate) fn any_params() -> impl Strategy<Value = FatTreeParams> {
         (2u32..=4, 1u32..5, 1u32..5, 1u32..4, 1u32..5, 1u32..4, 1u32..4).prop_map(
             |(levels, spines, lanes0, p, lanes1, w, lanes2)| FatTreeParams {
                 levels,

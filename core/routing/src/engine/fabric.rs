@@ -34,6 +34,7 @@ pub(super) struct Fabric {
     leaf_has_up: Vec<bool>,
     seats_whole: bool,
     leaves_whole: bool,
+    reaches_all: bool,     // a spanning tree as high as the fabric joins all leaves
     tree_whole: Vec<bool>, // by spanning tree: no link of it is dead or missing
 }
 
@@ -115,8 +116,16 @@ impl Tier {
 
 /// What a new set of faults changed.
 pub(super) struct Touched {
+    rows: [FixedBitSet; 3],
     pub(super) trees: Vec<u32>,
     pub(super) seats: Vec<u32>,
+}
+
+impl Touched {
+    /// Tells whether a link of a spanning tree, whatever its root, died or came back.
+    pub(super) fn meets(&self, fabric: &Fabric, tree: &SpanningTree) -> bool {
+        self.rows.iter().zip(fabric.rows(tree)).any(|(rows, row)| rows.contains(row as usize))
+    }
 }
 
 impl Fabric {
@@ -163,6 +172,7 @@ impl Fabric {
             leaf_has_up: vec![false; leaves],
             seats_whole: false,
             leaves_whole: false,
+            reaches_all: false,
             tree_whole: vec![false; trees.len()],
             trees,
             seat_endpoint: order.iter().map(|(_, endpoint)| *endpoint).collect(),
@@ -177,6 +187,9 @@ impl Fabric {
             graph,
             fat_tree,
         };
+        let tiers = fabric.tiers_in_use();
+        fabric.reaches_all =
+            (tiers >= 1 || leaves <= 1) && (tiers >= 2 || cns <= 1) && (tiers >= 3 || blocks <= 1);
         fabric.set_faults(Faults::new());
         fabric
     }
@@ -271,28 +284,26 @@ impl Fabric {
             high.refresh(graph, &faults, &used[2]),
         ];
         self.faults = faults;
-        Touched { trees: self.refresh_trees(&changed), seats: self.refresh_seats() }
-    }
-
-    fn refresh_trees(&mut self, changed: &[FixedBitSet; 3]) -> Vec<u32> {
-        let tiers = (self.fat_tree.params().levels as usize).saturating_sub(1).min(3);
-        let blocks = self.cn_block.iter().max().map_or(0, |last| *last as usize + 1);
-        let reaches_all = (tiers >= 1 || self.leaf_cn.len() <= 1)
-            && (tiers >= 2 || self.cn_block.len() <= 1)
-            && (tiers >= 3 || blocks <= 1);
-        let mut touched = Vec::new();
+        let mut touched = Touched { rows: changed, trees: Vec::new(), seats: self.refresh_seats() };
         for spt in 0..self.tree_count() {
-            let rows = self.rows(self.tree(spt));
-            let whole = reaches_all
-                && (0..tiers).all(|tier| {
-                    self.tiers[tier].row_whole.get(rows[tier] as usize).is_some_and(|whole| *whole)
-                });
-            self.tree_whole[spt as usize] = whole;
-            if (0..tiers).any(|tier| changed[tier].contains(rows[tier] as usize)) {
-                touched.push(spt);
+            self.tree_whole[spt as usize] = self.has_all_links(self.tree(spt));
+            if touched.meets(self, self.tree(spt)) {
+                touched.trees.push(spt);
             }
         }
         touched
+    }
+
+    /// Tells whether no link of a tree over everything is dead or missing.
+    pub(super) fn has_all_links(&self, tree: &SpanningTree) -> bool {
+        let rows = self.rows(tree);
+        let levels = self.tiers_in_use();
+        let whole = |tier: usize| self.tiers[tier].row_whole.get(rows[tier] as usize);
+        self.reaches_all && (0..levels).all(|tier| whole(tier).is_some_and(|whole| *whole))
+    }
+
+    fn tiers_in_use(&self) -> usize {
+        (self.fat_tree.params().levels as usize).saturating_sub(1).min(3)
     }
 
     fn refresh_seats(&mut self) -> Vec<u32> {

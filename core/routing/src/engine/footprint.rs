@@ -2,8 +2,11 @@
 //!
 //! None of it depends on the spanning tree. Scratch memory that is used again for every group.
 
+use fabricast_topology::SwitchId;
+
 use crate::engine::fabric::{Fabric, NONE};
 use crate::plan::CutOffReason;
+use crate::spt::SpanningTree;
 
 /// The live members of one group and what they touch.
 #[derive(Clone, Debug, Default)]
@@ -56,18 +59,22 @@ impl Footprint {
         [&self.leaves, &self.cns, &self.blocks]
     }
 
-    /// Gives the level of the nearest common ancestor of the live members, of which there is one or
-    /// more, and which leaf, CN or block it belongs to.
-    pub(super) fn top(&self) -> (usize, u32) {
-        if self.blocks.len() > 1 {
+    /// Gives the nearest common ancestor of the live members on a spanning tree, and its level.
+    pub(super) fn top_switch(
+        &self,
+        fabric: &Fabric,
+        tree: &SpanningTree,
+    ) -> Option<(usize, SwitchId)> {
+        let (level, at) = if self.blocks.len() > 1 {
             (3, 0)
         } else if self.cns.len() > 1 {
-            (2, self.blocks[0])
+            (2, *self.blocks.first()?)
         } else if self.leaves.len() > 1 {
-            (1, self.cns[0])
+            (1, *self.cns.first()?)
         } else {
-            (0, self.leaves[0])
-        }
+            (0, *self.leaves.first()?)
+        };
+        fabric.switch(tree, level, at).map(|switch| (level, switch))
     }
 
     /// Finds out where members (seats, rising) are.

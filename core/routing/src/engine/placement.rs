@@ -258,28 +258,20 @@ impl Placement {
         memberships: &Memberships,
         slot: u32,
     ) -> Result<u32, [u32; 2]> {
-        let (trees, rounds) = (self.space.trees_per_color(), self.space.rounds());
         let group = registry.get(slot);
         self.footprint.trace(fabric, &group.members);
         let held = self.colors_held(fabric, registry, memberships, slot);
         let home = self.space.spt(group.mgid);
         let (mut broken, mut taken) = (0, 0);
-        for step in 1..=rounds {
-            let round = (self.round(home) + step) % rounds;
-            for turn in 0..trees {
-                let spt = round * trees + (home + turn) % trees;
-                if spt >= self.space.total() {
-                    continue; // the last round of per-switch tables may be short
-                }
-                if held[round as usize].bars(spt) {
-                    taken += 1;
-                } else if !fabric.tree_is_whole(spt)
-                    && fabric.broken_link(fabric.tree(spt), self.footprint.places()).is_some()
-                {
-                    broken += 1;
-                } else {
-                    return Ok(spt);
-                }
+        for spt in self.space.search_order(home) {
+            if held[self.round(spt) as usize].bars(spt) {
+                taken += 1;
+            } else if !fabric.tree_is_whole(spt)
+                && fabric.broken_link(fabric.tree(spt), self.footprint.places()).is_some()
+            {
+                broken += 1;
+            } else {
+                return Ok(spt);
             }
         }
         Err([broken, taken])
@@ -378,6 +370,10 @@ impl Pending {
         for at in 0..dense(self.listed.len()) {
             self.add(at);
         }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.list.iter().copied()
     }
 
     pub(super) fn pop(&mut self) -> Option<u32> {

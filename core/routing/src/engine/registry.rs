@@ -1,9 +1,12 @@
 //! The groups as the engine keeps them: by home spanning tree, and by member.
 
-use crate::engine::fabric::NONE;
+use fabricast_topology::EndpointId;
+
+use crate::engine::fabric::{Fabric, NONE};
+use crate::engine::weave::Strand;
 use crate::mgid::Mgid;
 use crate::plan::Displacement;
-use crate::spt::MgidSpace;
+use crate::spt::{MgidSpace, SpanningTree};
 
 /// One group.
 #[derive(Clone, Debug)]
@@ -19,6 +22,13 @@ pub(super) struct Group {
     pub(super) displaced: Option<Displacement>,
     /// The spanning tree it is on; [`NONE`] if unrouted.
     pub(super) placed: u32,
+}
+
+impl Group {
+    /// Gives what the loom needs of the group.
+    pub(super) fn strand<'a>(&'a self, tree: &'a SpanningTree) -> Strand<'a> {
+        Strand { mgid: self.mgid, members: &self.members, tree }
+    }
 }
 
 /// All groups. A *slot* is the number of a group here; slots are used again.
@@ -86,10 +96,47 @@ impl Registry {
         group
     }
 
+    /// Gives a group its new members and says which of them it did not have; nothing is said (and
+    /// noted) without lists of memberships.
+    pub(super) fn replace_members(
+        &mut self,
+        slot: u32,
+        members: Vec<u32>,
+        lists: Option<&mut Memberships>,
+    ) -> Vec<u32> {
+        let group = self.get_mut(slot);
+        let before = std::mem::replace(&mut group.members, members);
+        let Some(lists) = lists else { return Vec::new() };
+        let gained = without(&group.members, &before);
+        for seat in without(&before, &group.members) {
+            lists.remove(seat, slot);
+        }
+        for seat in &gained {
+            lists.insert(*seat, slot);
+        }
+        gained
+    }
+
+    /// Gives the members of a group in the order of the ports they are plugged into.
+    pub(super) fn members(&self, fabric: &Fabric, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        let group = self.get(self.find(mgid)?);
+        Some(group.members.iter().map(|seat| fabric.endpoint_at(*seat)).collect())
+    }
+
     /// Walks all groups, spanning tree by spanning tree.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
         self.homes.iter().flatten().map(|(_, slot)| (*slot, self.get(*slot)))
     }
+}
+
+/// Gives what is in one rising list and not in another.
+fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
+    let mut other = other.iter().peekable();
+    let is_missing = |at: &&u32| {
+        while other.next_if(|one| one < at).is_some() {}
+        other.peek() != Some(at)
+    };
+    list.iter().filter(is_missing).copied().collect()
 }
 
 /// The groups of each member: linked lists in one column, so that building it costs one pass.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use fabricast_topology::EndpointId;
 
-use crate::engine::Engine;
-use crate::engine::change::{Change, ChangeProblem};
+use crate::engine::change::{Change, ChangeError, ChangeProblem};
+use crate::engine::fabric::Fabric;
+use crate::engine::registry::Registry;
 use crate::mgid::Mgid;
 
 /// What happens to a group in a batch.
@@ -15,13 +16,40 @@ pub(super) struct Staged {
     put: bool,
 }
 
-impl Engine {
+/// Checks a whole batch and says what becomes of each group that it touches.
+///
+/// # Errors
+///
+/// [`ChangeError`] names the first change that cannot be made.
+pub(super) fn stage(
+    fabric: &Fabric,
+    registry: &Registry,
+    changes: &[Change],
+) -> Result<BTreeMap<Mgid, Staged>, ChangeError> {
+    let stage = Stage { fabric, registry };
+    let mut staged = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate() {
+        stage.take(&mut staged, change).map_err(|problem| ChangeError {
+            index,
+            mgid: change.mgid(),
+            problem,
+        })?;
+    }
+    Ok(staged)
+}
+
+struct Stage<'a> {
+    fabric: &'a Fabric,
+    registry: &'a Registry,
+}
+
+impl Stage<'_> {
     fn seat(&self, endpoint: EndpointId) -> Result<u32, ChangeProblem> {
         self.fabric.seat_of(endpoint).ok_or(ChangeProblem::UnknownEndpoint { endpoint })
     }
 
     /// Checks a change against the groups as the changes before it leave them.
-    pub(super) fn stage(
+    fn take(
         &self,
         staged: &mut BTreeMap<Mgid, Staged>,
         change: &Change,

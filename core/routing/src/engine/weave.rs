@@ -5,7 +5,7 @@
 //! of "share a link" (with per-switch tables: "share a switch"), and one pass that marks
 //! each group's links finds them. Marks are bits by port: reading them out gives the ports sorted.
 
-use fabricast_topology::{PortId, TableKind};
+use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::engine::fabric::{Fabric, dense};
 use crate::engine::footprint::Footprint;
@@ -13,8 +13,18 @@ use crate::mgid::Mgid;
 use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, VirtualGroupId};
 use crate::spt::SpanningTree;
 
-/// Level and place there of the topmost switch of a tree, if there is a tree.
-type Top = Option<(usize, u32)>;
+/// One group to weave.
+#[derive(Clone, Copy)]
+pub(super) struct Strand<'a> {
+    pub(super) mgid: Mgid,
+    /// Seats, rising.
+    pub(super) members: &'a [u32],
+    /// Where its links are. Groups that meet have the same.
+    pub(super) tree: &'a SpanningTree,
+}
+
+/// Level and number of the topmost switch of a tree, if there is a tree.
+type Top = Option<(usize, SwitchId)>;
 
 /// Scratch memory for weaving; everything is clear between two calls.
 #[derive(Clone, Debug)]
@@ -47,18 +57,18 @@ impl Loom {
         }
     }
 
-    /// Weaves groups, rising by MGID, that all have the links they need on this spanning tree.
+    /// Weaves groups, rising by MGID, that all have the links they need, into the part of a spanning tree.
     pub(super) fn weave(
         &mut self,
         fabric: &Fabric,
         tree: &SpanningTree,
-        groups: &[(Mgid, &[u32])],
+        strands: &[Strand<'_>],
     ) -> Part {
         self.parents.clear();
         self.owned.clear();
         self.tops.clear();
-        let (mut planned, mut cut_off) = (Vec::with_capacity(groups.len()), Vec::new());
-        for (mgid, members) in groups.iter().copied() {
+        let (mut planned, mut cut_off) = (Vec::with_capacity(strands.len()), Vec::new());
+        for Strand { mgid, members, tree } in strands.iter().copied() {
             self.footprint.trace(fabric, members);
             let live = dense(self.footprint.live(members).len());
             planned.push(PlannedGroup { mgid, virtual_group: VirtualGroupId(mgid.0), live });
@@ -70,7 +80,7 @@ impl Loom {
             let at = dense(self.parents.len());
             self.parents.push(at);
             self.owned.push(0);
-            let top = if live >= 2 { Some(self.footprint.top()) } else { None };
+            let top = if live >= 2 { self.footprint.top_switch(fabric, tree) } else { None };
             self.tops.push(top);
             if live >= 2 {
                 self.mark(fabric, tree, at, members);
@@ -79,7 +89,7 @@ impl Loom {
         for used in self.used_switches.drain(..) {
             self.switches[used as usize] = 0;
         }
-        self.collect(fabric, tree, planned, cut_off)
+        self.collect(tree, planned, cut_off)
     }
 
     fn mark(&mut self, fabric: &Fabric, tree: &SpanningTree, group: u32, members: &[u32]) {
@@ -129,7 +139,6 @@ impl Loom {
 
     fn collect(
         &mut self,
-        fabric: &Fabric,
         tree: &SpanningTree,
         mut groups: Vec<PlannedGroup>,
         cut_off: Vec<CutOff>,
@@ -155,7 +164,7 @@ impl Loom {
                 (merged_count[at], owned[at]) = (merged_end, ports_end); // where to write
                 (merged_end, ports_end) = (merged_end + merged, ports_end + ports);
                 let id = groups[at].virtual_group;
-                let root = tops[at].and_then(|(level, at)| fabric.switch(tree, level, at));
+                let root = tops[at].map(|(_, switch)| switch);
                 virtual_groups.push(PlannedVirtualGroup { id, root, merged_end, ports_end });
             }
         }

@@ -66,6 +66,8 @@ pub enum Displacement {
         /// The spanning tree that has the color there.
         by: u32,
     },
+    /// No root of its spanning tree serves it together with the groups that it meets there.
+    NoSharedRoot,
 }
 
 impl fmt::Display for Displacement {
@@ -74,6 +76,9 @@ impl fmt::Display for Displacement {
             Self::TreeBroken { link } => write!(f, "its tree needs {link}"),
             Self::ColorHeld { endpoint, by } => {
                 write!(f, "member {} has this color on spanning tree {by}", endpoint.0)
+            }
+            Self::NoSharedRoot => {
+                f.write_str("no root of its tree serves it together with the groups it meets there")
             }
         }
     }

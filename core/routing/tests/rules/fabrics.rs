@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabricast_routing::{Change, Engine, EngineOptions, Mgid};
+use fabricast_routing::{Change, Engine, EngineOptions, Mgid, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
@@ -108,7 +108,7 @@ pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
 }
 
 /// Makes one step; changes that make no sense as the groups are now are left out.
-pub(crate) fn make(engine: &mut Engine, graph: &Graph, step: &Step) {
+pub(crate) fn make(engine: &mut dyn RoutingEngine, graph: &Graph, step: &Step) {
     let endpoint =
         |at: u32| EndpointId(at % u32::try_from(graph.endpoint_count()).expect("a small fabric"));
     let change = match step {

@@ -1,5 +1,6 @@
 //! Rules R1 to R4 as laws over random fabrics, faults and histories.
 
+mod dynamic;
 mod fabrics;
 mod oracle;
 mod tables;
@@ -8,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::verify::{Options, Report, Senders, verify};
 use fabricast_routing::{
-    Change, Engine, GroupTree, Mgid, PartBuilder, Plan, PlannedTree, RoutingEngine, VirtualGroup,
-    metrics, table_entries,
+    Change, GroupTree, Mgid, PartBuilder, Plan, PlannedTree, RoutingEngine, VirtualGroup, metrics,
+    table_entries,
 };
 use fabricast_topology::{EndpointId, Graph, TableKind};
 use proptest::prelude::*;
@@ -70,10 +71,10 @@ fn by_color(plan: &Plan) -> Plan {
 }
 
 /// Sends a packet from every live member of every routed group.
-fn check(graph: &Graph, engine: &Engine) -> Report {
+fn check(graph: &Graph, engine: &dyn RoutingEngine) -> Report {
     let options = Options {
-        colors: engine.layout().space().colors(),
-        tables: engine.layout().space().tables(),
+        colors: engine.plan().colors(),
+        tables: engine.plan().tables(),
         senders: Senders::All,
         list: 5,
     };
