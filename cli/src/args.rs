@@ -6,12 +6,13 @@ mod running;
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use fabricast_routing::MAX_COLORS;
+use fabricast_routing::{EngineKind, MAX_COLORS};
 
 pub use jobs::{JobCommand, JobPlanArgs};
 pub use offline::{
-    EngineName, EvalArgs, Layers, PlanArgs, RouteCommand, Tables, TopologyCommand, VerifyArgs,
+    EvalArgs, Layers, PlanArgs, RouteCommand, Scope, Tables, TopologyCommand, VerifyArgs,
 };
 pub use running::{
     ElementArgs, FabricCommand, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs, NodeCommand,
@@ -48,6 +49,12 @@ pub enum Format {
 /// Numbers of colors that a fabric can have.
 fn colors() -> clap::builder::RangedI64ValueParser<u16> {
     value_parser!(u16).range(1..=i64::from(MAX_COLORS))
+}
+
+/// The engines that can be asked for.
+fn engine_kind() -> impl TypedValueParser<Value = EngineKind> {
+    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
+        .try_map(|name| name.parse::<EngineKind>())
 }
 
 /// Reads how many members of a group send: a check in which nobody sends checks nothing.

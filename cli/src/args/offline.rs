@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
+use fabricast_routing::EngineKind;
 
-use super::{ServerArgs, colors};
+use super::{ServerArgs, colors, engine_kind};
 
 /// Verbs of `topology`.
 #[derive(Debug, Subcommand)]
@@ -103,12 +104,13 @@ pub enum Tables {
     PerSwitch,
 }
 
-/// The engines that can be asked for.
+/// Where dynamic roots are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EngineName {
-    /// C-MR4LMS with the fixed root.
-    #[value(name = "c-mr4lms-fixed")]
-    CMr4lmsFixed,
+pub enum Scope {
+    /// In the top midplane of the spanning tree.
+    Tn,
+    /// In all top midplanes of its group; needs per-port tables.
+    TnGroup,
 }
 
 /// Options of `route plan`.
@@ -134,8 +136,11 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t = Layers::Compact, conflicts_with = "groups")]
     pub layers: Layers,
     /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineName::CMr4lmsFixed)]
-    pub engine: EngineName,
+    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
+    pub engine: EngineKind,
+    /// Where `c-mr4lms-dynamic` looks for roots; left out, `tn`.
+    #[arg(long, value_enum)]
+    pub root_scope: Option<Scope>,
     /// Entries of a multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,

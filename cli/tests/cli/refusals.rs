@@ -144,6 +144,18 @@ fn plans_that_make_no_sense_are_refused() {
             ("route plan --topology cluster --groups g --processes 2", 2, "cannot be used with"),
             ("route plan --topology cluster --pattern 8x12 --colors 0", 2, "not in 1..=16384"),
             ("route plan --topology cluster --pattern 8x12 --colors 16385", 2, "not in 1..=16384"),
+            ("route plan --topology cluster --pattern 8x12 --engine best", 2, "c-mr4lms-dynamic"),
+            (
+                "route plan --topology cluster --pattern 8x12 --root-scope tn",
+                2,
+                "--root-scope: c-mr4lms-fixed has no choice",
+            ),
+            (
+                "route plan --topology cluster --pattern 8x12 --engine c-mr4lms-dynamic \
+                 --root-scope tn-group --tables per-switch",
+                2,
+                "need per-port tables",
+            ),
             ("route plan --topology cluster --pattern 8x12 --colors 65535", 2, "not in 1..=16384"),
             ("route plan --topology cluster --pattern 8x12 --colors 1", 2, "2 layers need as many"),
             ("route plan --topology cluster --pattern 0x0", 2, "--pattern '0x0': x is 0"),

@@ -60,6 +60,30 @@ fn what_is_planned_is_verified_on_every_kind_of_fabric() {
     }
 }
 
+/// Engines beside the usual one, with what they can be asked for.
+const ENGINES: [&[&str]; 3] = [
+    &["--engine", "c-mr4lms-dynamic"],
+    &["--engine", "c-mr4lms-dynamic", "--tables", "per-switch"],
+    &["--engine", "c-mr4lms-dynamic", "--root-scope", "tn-group"],
+];
+
+#[test]
+fn every_engine_passes_the_verifier() {
+    let bench = Bench::new();
+    for (name, spec) in FABRICS {
+        for engine in ENGINES {
+            let options = [&["--pattern", "4x3", "--colors", "8"], engine].concat();
+            let figures = plan(&bench, spec, &options);
+            assert_eq!(figures["engine"], engine[1], "{name} {figures}");
+            let verdict = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
+            assert_eq!(verdict["violation_count"], 0, "{name} {engine:?} {verdict}");
+            assert_eq!(verdict["groups"], figures["groups"], "{name} {engine:?} {verdict}");
+            assert_eq!(verdict["unused_entries"], 0, "{name} {engine:?} {verdict}");
+            assert_eq!(bench.json(&VERIFY[..8])["violation_count"], 0, "{name} {engine:?}");
+        }
+    }
+}
+
 #[test]
 fn groups_without_numbers_get_the_same_ones_from_both() {
     let bench = Bench::new();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use divan::Bencher;
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, RoutingEngine, TableImage, grid_groups,
-    metrics, table_entries,
+    Change, DynamicEngine, Engine, EngineOptions, Grid, LayerPlan, RootScope, RoutingEngine,
+    TableImage, grid_groups, metrics, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
@@ -39,6 +39,20 @@ fn loaded() -> (Arc<Graph>, Engine, Vec<Change>) {
 #[divan::bench(sample_count = 20)]
 fn batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
     let (_, engine, puts) = paper();
+    bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
+        engine.apply(&puts).expect("valid groups");
+        engine
+    });
+}
+
+/// Budget: 100 ms. Roots in a whole TN group.
+#[divan::bench(sample_count = 20)]
+fn dynamic_batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
+    let (graph, _, puts) = paper();
+    let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
+    let root_scope = RootScope::TnGroup;
+    let options = EngineOptions { root_scope, ..EngineOptions::new(32, TableKind::PerPort) };
+    let engine = DynamicEngine::new(graph, fat_tree, options).expect("32 colors are fine");
     bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
         engine.apply(&puts).expect("valid groups");
         engine

@@ -243,7 +243,8 @@ impl Planner {
                 let name = self.graph.endpoint_name(*endpoint);
                 format!("member {name} uses this color on spanning tree {by}")
             }
-            Displacement::TreeBroken { link: BrokenLink::Missing { .. } } => why.to_string(),
+            Displacement::TreeBroken { link: BrokenLink::Missing { .. } }
+            | Displacement::NoSharedRoot => why.to_string(),
         }
     }
 

@@ -9,14 +9,14 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
-    build_engine, metrics, table_entries,
+    BuildError, Change, EngineKind, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan,
+    RootScope, RoutingEngine, build_engine, metrics, table_entries,
 };
 use fabricast_topology::{Graph, TableEntry, TableKind};
 use serde::Serialize;
 
 use super::pattern::pattern;
-use crate::args::{EngineName, Format, PlanArgs, Tables};
+use crate::args::{Format, PlanArgs, Scope, Tables};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
@@ -55,11 +55,7 @@ struct Figures {
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(&args.topology)?;
     let graph = &topology.graph;
-    let fat_tree = Arc::new(topology.fat_tree()?);
-    let options = EngineOptions::new(args.colors, table_kind(args.tables));
-    let kind = engine_kind(args.engine);
-    let mut engine =
-        build_engine(kind, graph.clone(), Some(fat_tree), options).context("--colors")?;
+    let mut engine = engine(args, &topology)?;
     let space = *engine.space();
     let records = groups(args, graph, space)?;
     let mgids = allot_mgids(&records, space);
@@ -168,9 +164,27 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
     unrouted.chain(cut_off).take(LISTED).collect()
 }
 
-const fn engine_kind(engine: EngineName) -> EngineKind {
-    match engine {
-        EngineName::CMr4lmsFixed => EngineKind::CMr4lmsFixed,
+/// Makes the engine that was asked for.
+fn engine(args: &PlanArgs, topology: &Topology) -> Result<Box<dyn RoutingEngine>, Failure> {
+    let kind = args.engine;
+    if args.root_scope.is_some() && kind != EngineKind::CMr4lmsDynamic {
+        let dynamic = EngineKind::CMr4lmsDynamic;
+        return Err(Failure::input(format!("--root-scope: {kind} has no choice, {dynamic} has")));
+    }
+    let root_scope = match args.root_scope {
+        None | Some(Scope::Tn) => RootScope::Tn,
+        Some(Scope::TnGroup) => RootScope::TnGroup,
+    };
+    let options =
+        EngineOptions { root_scope, ..EngineOptions::new(args.colors, table_kind(args.tables)) };
+    let fat_tree = topology.fat_tree();
+    let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
+    match (build_engine(kind, topology.graph.clone(), view, options), fat_tree) {
+        (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
+        (Err(error @ BuildError::ScopeNeedsPerPortTables), _) => {
+            Err(Failure::input(format!("--root-scope, --tables: {error}")))
+        }
+        (built, _) => Ok(built.context("--colors")?),
     }
 }
 
