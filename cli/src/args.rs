@@ -53,7 +53,7 @@ fn colors() -> clap::builder::RangedI64ValueParser<u16> {
 
 /// The engines that can be asked for.
 fn engine_kind() -> impl TypedValueParser<Value = EngineKind> {
-    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
+    PossibleValuesParser::new(EngineKind::ALL.iter().map(|kind| kind.name()))
         .try_map(|name| name.parse::<EngineKind>())
 }
 
