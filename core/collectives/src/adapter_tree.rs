@@ -11,6 +11,7 @@ mod hierarchical;
 mod slots;
 mod timing;
 
+use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId};
 use thiserror::Error;
 
 use crate::nesting::Nesting;
@@ -213,6 +214,28 @@ impl AdapterTree {
             }
         }
         longest
+    }
+
+    /// Lists the entries that adapters must hold, one for each process with children, given the endpoint
+    /// of every process. A process without children sends to its parent.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer endpoints than processes: the caller's mistake.
+    #[must_use]
+    pub fn entries(&self, tree: u32, endpoints: &[EndpointId]) -> Vec<AggregationEntry> {
+        let node = |process: u32| AggregationNode::Process {
+            process,
+            endpoint: endpoints[process as usize],
+        };
+        let inner = self.order.iter().copied().filter(|one| !self.children(*one).is_empty());
+        let entry = |process| AggregationEntry {
+            holder: node(process),
+            tree,
+            parent: self.parent(process).map(node),
+            children: [process].iter().chain(self.children(process)).copied().map(node).collect(),
+        };
+        inner.map(entry).collect()
     }
 
     /// Counts the packets between the groups of one level, by sender's and receiver's group.

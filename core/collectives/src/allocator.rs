@@ -21,7 +21,7 @@ mod state;
 
 use std::collections::BTreeMap;
 
-use fabricast_topology::{AggregationChild, AggregationEntry, SwitchId};
+use fabricast_topology::{AggregationEntry, AggregationNode, SwitchId};
 
 pub use faults::FaultChanges;
 pub use ledger::{Holder, Holding, Quota, Reservation, ReservationId, ReserveError, Usage};
@@ -164,29 +164,33 @@ impl Allocator {
         else {
             return Vec::new();
         };
-        let switch = |place: u32| tree.kept[place as usize].switch;
-        let mut entries: Vec<AggregationEntry> = tree
-            .kept
-            .iter()
-            .map(|kept| AggregationEntry {
-                switch: kept.switch,
+        let node = |place: u32| AggregationNode::Switch(tree.kept[place as usize].switch);
+        let mut entries: Vec<AggregationEntry> = (0_u32..)
+            .zip(&tree.kept)
+            .map(|(place, kept)| AggregationEntry {
+                holder: node(place),
                 tree: id.0,
-                parent: kept.parent.map(switch),
+                parent: kept.parent.map(node),
                 children: Vec::new(),
             })
             .collect();
-        for kept in &tree.kept {
+        for (place, kept) in (0_u32..).zip(&tree.kept) {
             if let Some(parent) = kept.parent {
-                let child = AggregationChild::Switch(kept.switch);
-                entries[parent as usize].children.push(child);
+                entries[parent as usize].children.push(node(place));
             }
         }
         let members = (0_u32..).zip(&request.members).zip(&tree.member_parents);
         for ((process, endpoint), parent) in members {
-            let child = AggregationChild::Process { process, endpoint: *endpoint };
+            let child = AggregationNode::Process { process, endpoint: *endpoint };
             entries[*parent as usize].children.push(child);
         }
         entries
+    }
+
+    /// Gives a number to a tree that is none of ours, such as an adapter tree to be programmed.
+    pub fn number_tree(&mut self) -> TreeId {
+        self.next_tree += 1;
+        TreeId(self.next_tree - 1)
     }
 
     /// Chooses the kind of tree for an operation of a collective: as the cost model says, but an adapter
@@ -300,11 +304,7 @@ impl Allocator {
             return Service::Adapters { why: Fallback::Slower };
         }
         match self.find_tree(request.owner) {
-            Ok(tree) => {
-                let id = TreeId(self.next_tree);
-                self.next_tree += 1;
-                Service::Switches { id, tree }
-            }
+            Ok(tree) => Service::Switches { id: self.number_tree(), tree },
             Err(why) => Service::Adapters { why },
         }
     }

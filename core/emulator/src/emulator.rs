@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fabricast_topology::{Faults, Graph, PortId, SwitchId, TableEntry, TableKind};
 use thiserror::Error;
 
+use crate::aggregation::Aggregation;
 use crate::events::EventLog;
 use crate::table::{EntryProblem, EntryWrite, Fence, SwitchTable};
 
@@ -16,6 +17,8 @@ const EVENTS_KEPT: usize = 65_536;
 /// - Tables: [`Emulator::write_table`], [`Emulator::read_table`], [`Emulator::fence`],
 ///   [`Emulator::free_entries`].
 /// - Packets: [`Emulator::inject`], [`Emulator::counters`].
+/// - Collectives: [`Emulator::write_aggregation`], [`Emulator::contribute`],
+///   [`Emulator::run_aggregation`], [`Emulator::poll_finished`].
 /// - Faults: [`Emulator::fail`], [`Emulator::heal`], [`Emulator::events_since`].
 #[derive(Clone, Debug)]
 pub struct Emulator {
@@ -30,6 +33,7 @@ pub struct Emulator {
     pub(crate) arrivals: Vec<PortId>,
     pub(crate) hop_budget: u64,
     pub(crate) kind: TableKind,
+    pub(crate) aggregation: Aggregation,
     colors: u16,
 }
 
@@ -112,6 +116,7 @@ impl Emulator {
             events: EventLog::new(EVENTS_KEPT),
             arrivals: Vec::new(),
             hop_budget: u64::from(ports) + 1,
+            aggregation: Aggregation::new(&graph),
             graph,
             kind,
             colors,

@@ -3,6 +3,7 @@
 use fabricast_topology::{EndpointId, Faults, Peer, PortId, SwitchId};
 use thiserror::Error;
 
+use crate::aggregation::AggregationPlace;
 use crate::emulator::{Emulator, PortCounters};
 use crate::events::{Event, EventPage, EventsLost};
 
@@ -28,8 +29,8 @@ pub struct UnknownComponent {
 impl Emulator {
     /// Fails a part; `false` if it had failed already.
     ///
-    /// A switch that fails loses its tables, its fence and its counters, as in a power cycle: after
-    /// healing it is empty and obeys any fence.
+    /// A switch that fails loses its tables, its fences and its counters, as in a power cycle: after
+    /// healing it is empty and obeys any fence. Collectives that it or an endpoint had part of fail.
     ///
     /// # Errors
     ///
@@ -49,6 +50,15 @@ impl Emulator {
             self.events.push(Event::Switch { switch, up: false });
         }
         self.update_ports(component);
+        match component {
+            Component::Switch(switch) if changed => {
+                self.lose_place(AggregationPlace::Switch(switch));
+            }
+            Component::Endpoint(endpoint) if changed => {
+                self.lose_place(AggregationPlace::Adapter(endpoint));
+            }
+            Component::Switch(_) | Component::Endpoint(_) | Component::Link(_) => {}
+        }
         Ok(changed)
     }
 
@@ -132,6 +142,7 @@ impl Emulator {
     fn update_port(&mut self, port: PortId) {
         let up = self.faults.port_is_live(&self.graph, port);
         if std::mem::replace(&mut self.live[port.index()], up) != up {
+            self.aggregation.routes.forget();
             self.events.push(Event::Port { port, up });
         }
     }

@@ -10,8 +10,13 @@
 //! - EMU-2: what was written is what is read and what forwards; a refused batch changes nothing.
 //! - EMU-3: nothing passes a dead switch, link or endpoint.
 //! - EMU-4: a switch obeys no fence older than the newest it has seen since it was powered on.
+//! - EMU-5: a process gets the result over the contributions of all processes, or an error that says
+//!   why; never a wrong value, whatever the entries say and whatever fails.
+//! - EMU-6: when nothing travels any more, every process of an operation that all have contributed to
+//!   has got one of both.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod aggregation;
 mod emulator;
 mod events;
 mod faults;
@@ -19,6 +24,10 @@ mod forward;
 mod packet;
 mod table;
 
+pub use aggregation::{
+    AggregationError, AggregationLimits, AggregationPlace, AggregationProblem, AggregationWrite,
+    ChangeProblem, Contribution, ContributionError, Failure, Finished, Reduction, Values, Work,
+};
 pub use emulator::{Emulator, PortCounters, TableError, TableProblem};
 pub use events::{Event, EventPage, EventsLost};
 pub use faults::{Component, UnknownComponent};

@@ -21,7 +21,7 @@ pub mod spec;
 mod summary;
 mod tables;
 
-pub use aggregation::{AggregationChild, AggregationEntry};
+pub use aggregation::{AggregationEntry, AggregationNode};
 pub use chance::SplitMix;
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
 pub use faults::Faults;

@@ -87,20 +87,19 @@ fn entries_name_every_member_once_below_its_parent() {
     allocator.allocate(request(7, &[0, 0, 1, 4, 5, 8])).unwrap();
     let entries = allocator.entries(CollectiveId(7));
     assert_eq!(entries.iter().filter(|entry| entry.parent.is_none()).count(), 1);
-    let children: Vec<AggregationChild> =
+    let children: Vec<AggregationNode> =
         entries.iter().flat_map(|entry| entry.children.clone()).collect();
     let mut processes: Vec<(u32, u32)> = children
         .iter()
         .filter_map(|child| match child {
-            AggregationChild::Process { process, endpoint } => Some((*process, endpoint.0)),
-            AggregationChild::Switch(_) => None,
+            AggregationNode::Process { process, endpoint } => Some((*process, endpoint.0)),
+            AggregationNode::Switch(_) => None,
         })
         .collect();
     processes.sort_unstable();
     assert_eq!(processes, [(0, 0), (1, 0), (2, 1), (3, 4), (4, 5), (5, 8)]);
     for entry in &entries {
-        let listed = children.contains(&AggregationChild::Switch(entry.switch));
-        assert_eq!(listed, entry.parent.is_some());
+        assert_eq!(children.contains(&entry.holder), entry.parent.is_some());
         assert!(entry.children.len() <= 3);
     }
     assert!(allocator.entries(CollectiveId(8)).is_empty());
