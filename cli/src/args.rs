@@ -118,6 +118,9 @@ pub struct DemoArgs {
     /// Entries of a multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,
+    /// What computes the trees.
+    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
+    pub engine: EngineKind,
     /// File for the records; left out, a new one in a temporary folder.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -133,6 +136,9 @@ pub struct UpArgs {
     /// 96 hosts; taken if left out), `demo` (2 048 endpoints) or `paper` (32 768 endpoints).
     #[arg(long, value_name = "FILE|PRESET")]
     pub topology: Option<String>,
+    /// What computes the trees.
+    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
+    pub engine: EngineKind,
     /// File for the records, or `memory`.
     #[arg(long, value_name = "FILE|memory", default_value = "memory")]
     pub store: String,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
+use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_rpc::{BoundServer, Services};
 use fabricast_topology::{Graph, TableKind};
 use tokio::task::JoinSet;
@@ -38,6 +39,8 @@ const MANAGEMENT_KEY: &str = "one-process";
 pub struct Layout {
     /// The network.
     pub topology: Topology,
+    /// What computes the trees.
+    pub engine: EngineKind,
     /// Entries of a multicast table (C).
     pub colors: u16,
     /// File for the records; `None` keeps them in memory.
@@ -78,7 +81,7 @@ impl Cluster {
     ///
     /// Names the part that cannot start and why.
     pub async fn start(layout: Layout) -> Result<Self, Failure> {
-        let Layout { topology, colors, store, agent_hosts, switch_agents } = layout;
+        let Layout { topology, engine, colors, store, agent_hosts, switch_agents } = layout;
         let graph = &topology.graph;
         let nodes = nodes_of(graph);
         let stop = CancellationToken::new();
@@ -102,7 +105,7 @@ impl Cluster {
             }
             run(&mut parts, &stop, "switch agent", |stop| agent.run(stop));
         }
-        let router = router_app(tic_address, &switch_addresses, colors)?;
+        let router = router_app(tic_address, &switch_addresses, engine, colors)?;
         let router_address = router.address();
         services = services.merged(router.services());
         run(&mut parts, &stop, "route service", |stop| router.run(stop));
@@ -226,6 +229,7 @@ fn switch_app(
 fn router_app(
     tic: SocketAddr,
     switch_agents: &[SocketAddr],
+    engine: EngineKind,
     colors: u16,
 ) -> Result<fabricast_router::App, Failure> {
     let options = fabricast_router::Options {
@@ -233,8 +237,8 @@ fn router_app(
         name: "router".to_owned(),
         tic: tic.to_string(),
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
-        colors,
-        table_kind: TableKind::PerPort,
+        engine,
+        engine_options: EngineOptions::new(colors, TableKind::PerPort),
         drain: DRAIN,
         read_back: READ_BACK,
     };

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
     };
     let layout = Layout {
         topology: topology.clone(),
+        engine: args.engine,
         colors: args.colors,
         store: Some(store),
         agent_hosts: AGENT_HOSTS,

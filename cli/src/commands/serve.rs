@@ -11,6 +11,7 @@ use fabricast_config::{
 };
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
+use fabricast_routing::EngineOptions;
 use fabricast_rpc::BoundServer;
 use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
 use tokio::runtime::Runtime;
@@ -33,12 +34,15 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     // The lines that begin and end a log are for services; here they would frame every refusal.
     let _telemetry = telemetry("fabricast", "info,fabricast_telemetry=warn")?;
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
-    topology.fat_tree()?;
+    if args.engine.needs_fat_tree() {
+        topology.fat_tree()?;
+    }
     let store = match args.store.as_str() {
         "memory" => None,
         file => Some(PathBuf::from(file)),
     };
-    let layout = Layout { topology, colors: args.colors, store, agent_hosts: 1, switch_agents: 1 };
+    let (engine, colors) = (args.engine, args.colors);
+    let layout = Layout { topology, engine, colors, store, agent_hosts: 1, switch_agents: 1 };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
         let front = BoundServer::bind(args.listen).map_err(|error| {
@@ -108,14 +112,17 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
         return Ok(());
     };
     let _telemetry = telemetry("fabricast-router", "info")?;
-    let fabricast_config::Engine::CMr4lmsFixed = config.engine;
+    let engine_options = EngineOptions {
+        root_scope: config.root_scope,
+        ..EngineOptions::new(config.colors, config.tables)
+    };
     let options = fabricast_router::Options {
         listen: config.listen,
         name: format!("router at {}", config.listen),
         tic: config.tic.as_str().to_owned(),
         switch_agents: config.switch_agents.iter().map(|peer| peer.as_str().to_owned()).collect(),
-        colors: config.colors,
-        table_kind: config.tables,
+        engine: config.engine,
+        engine_options,
         drain: config.drain,
         read_back: config.read_back,
     };

@@ -185,6 +185,15 @@ impl EngineKind {
     /// Every engine.
     pub const ALL: &'static [Self] = &[Self::CMr4lmsFixed, Self::CMr4lmsDynamic, Self::Mr4lms];
 
+    /// Tells whether the engine works on fat trees only.
+    #[must_use]
+    pub const fn needs_fat_tree(self) -> bool {
+        match self {
+            Self::CMr4lmsFixed | Self::CMr4lmsDynamic => true,
+            Self::Mr4lms => false,
+        }
+    }
+
     /// Gives the name in files and on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -35,7 +35,7 @@ pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 pub use load::{Flag, Role, SECTIONS, Sources, load};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
-pub use router::{Engine, RawRouterConfig, RouterConfig};
+pub use router::{RawRouterConfig, RouterConfig, ScopeName};
 pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
 pub use tic::{RawTicConfig, TicConfig};
 pub use value::{PeerAddress, Secret, StoreLocation};

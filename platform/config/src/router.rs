@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fabricast_routing::{EngineKind, RootScope};
 use fabricast_topology::TableKind;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::load::Role;
 use crate::ports;
@@ -21,7 +22,9 @@ pub struct RouterConfig {
     /// Switch agents, at least one; each says itself which switches it programs.
     pub switch_agents: Vec<PeerAddress>,
     /// How trees are computed.
-    pub engine: Engine,
+    pub engine: EngineKind,
+    /// Where `c-mr4lms-dynamic` looks for roots.
+    pub root_scope: RootScope,
     /// Table entries that may be used, at least 1.
     pub colors: u16,
     /// How the switches key their tables.
@@ -46,8 +49,14 @@ pub struct RawRouterConfig {
     pub tic: String,
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
-    /// Default `c-mr4lms-fixed`: the only engine whose tables are a pure function of the groups.
-    pub engine: Engine,
+    /// How trees are computed: one of the engines that `route plan --help` lists. Default
+    /// `c-mr4lms-fixed`: its tables are a pure function of the groups. `mr4lms` works where the
+    /// topology is no fat tree.
+    #[serde(deserialize_with = "engine")]
+    pub engine: EngineKind,
+    /// Where `c-mr4lms-dynamic` looks for roots: `tn` or `tn-group`. Default `tn`, as in the paper;
+    /// `tn-group` merges less and needs per-port tables.
+    pub root_scope: ScopeName,
     /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
@@ -65,13 +74,33 @@ pub struct RawRouterConfig {
     pub read_back: Duration,
 }
 
-/// How trees are computed.
+/// Where dynamic roots are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Engine {
-    /// C-MR4LMS with a fixed root for every group.
+#[serde(rename_all = "kebab-case")]
+pub enum ScopeName {
+    /// In the top midplane of the spanning tree.
     #[default]
-    #[serde(rename = "c-mr4lms-fixed")]
-    CMr4lmsFixed,
+    Tn,
+    /// In all top midplanes of its group.
+    TnGroup,
+}
+
+impl From<ScopeName> for RootScope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Tn => Self::Tn,
+            ScopeName::TnGroup => Self::TnGroup,
+        }
+    }
+}
+
+fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<EngineKind, D::Error> {
+    let name = String::deserialize(value)?;
+    name.parse().map_err(|_| {
+        let known: Vec<String> = EngineKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
+        let known = known.join(", ");
+        serde::de::Error::custom(format!("unknown engine `{name}`, expected one of {known}"))
+    })
 }
 
 impl Default for RawRouterConfig {
@@ -81,7 +110,8 @@ impl Default for RawRouterConfig {
             allow_plaintext: false,
             tic: ports::local_peer(ports::TIC),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
-            engine: Engine::default(),
+            engine: EngineKind::CMr4lmsFixed,
+            root_scope: ScopeName::default(),
             colors: 32,
             tables: TableKind::PerPort,
             drain: Duration::from_secs(1),
@@ -116,6 +146,7 @@ impl Role for RouterConfig {
             tic: tic?,
             switch_agents,
             engine: raw.engine,
+            root_scope: raw.root_scope.into(),
             colors: raw.colors,
             tables: raw.tables,
             drain: raw.drain,

@@ -5,9 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use fabricast_config::{
-    Engine, FabricConfig, OperatingAgentConfig, Role, RouterConfig, Sources, StoreLocation,
+    FabricConfig, Hardware, OperatingAgentConfig, Role, RouterConfig, Sources, StoreLocation,
     SwitchAgentConfig, TicConfig, load,
 };
+use fabricast_routing::EngineKind;
 
 /// Loads from a file with this text and these variables; the messages name the file `F`.
 fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<String>> {
@@ -79,7 +80,10 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     assert_eq!(switch_agent.tic.as_str(), tic.listen.to_string());
     assert_eq!(tic.topology, fabric.topology);
     assert_eq!((tic.colors, tic.tables), (fabric.colors, fabric.tables));
-    assert_eq!(switch_agent.fabric.as_str(), fabric.listen.to_string());
+    let Hardware::Emulated { fabric: emulated, management_key } = switch_agent.hardware else {
+        panic!("the default needs nothing")
+    };
+    assert_eq!(emulated.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.fabric.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.nodes[0].endpoints, ["h0"]);
     assert!(tic.report_timeout > operating_agent.report_interval);
@@ -91,8 +95,8 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     let hint_pause = Duration::from_millis(20);
     assert!(router.drain > operating_agent.report_interval + hint_pause);
     assert_eq!((router.colors, router.tables), (fabric.colors, fabric.tables));
-    assert_eq!(router.engine, Engine::CMr4lmsFixed);
-    assert_eq!(fabric.management_key, switch_agent.management_key);
+    assert_eq!(router.engine.name(), "c-mr4lms-fixed");
+    assert_eq!(fabric.management_key, management_key);
 }
 
 #[test]
@@ -130,7 +134,31 @@ fn flag_beats_variable_beats_file_beats_default() {
 fn a_variable_for_a_text_is_never_taken_for_a_number() {
     let variables = [("FABRICAST_SWITCH_AGENT__MANAGEMENT_KEY", "1234")];
     let key: SwitchAgentConfig = load_text("[switch_agent]\nname = 'a'", &variables).unwrap();
-    assert_eq!(key.management_key.reveal(), "1234");
+    let Hardware::Emulated { management_key, .. } = key.hardware else { panic!("the default") };
+    assert_eq!(management_key.reveal(), "1234");
+}
+
+#[test]
+fn infiniband_switches_need_no_fabric_and_no_key_of_it() {
+    let file = "\
+[switch_agent]
+name = 'a'
+driver = 'infiniband'
+[switch_agent.infiniband]
+first_entry = 7
+management_key = '0x10'
+";
+    let agent: SwitchAgentConfig = load_text(file, &[]).unwrap();
+    let Hardware::Infiniband(driver) = agent.hardware else { panic!("asked for") };
+    assert_eq!((driver.first_entry, driver.management_key, driver.colors), (7, 16, None));
+    let bad = file.replace('7', "20000").replace("0x10", "10").replace("'a'", "'a'\nfabric = ''");
+    assert_eq!(
+        complaints::<SwitchAgentConfig>(&bad, &[]),
+        [
+            "F:6: switch_agent.infiniband.first_entry: a multicast table has entries 0 to 16383",
+            "F:7: switch_agent.infiniband.management_key: not 0x and at most 16 hexadecimal digits",
+        ]
+    );
 }
 
 #[test]
@@ -149,6 +177,8 @@ allow_plaintext = 'yes'
 
 [roter]
 ";
+    let engines: Vec<String> = EngineKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
+    let engines = engines.join(", ");
     assert_eq!(
         complaints::<RouterConfig>(file, &[]),
         [
@@ -156,10 +186,10 @@ allow_plaintext = 'yes'
             "F:10: router.allow_plaintext: invalid type: string \"yes\", expected a boolean",
             "F:7: router.colors: invalid value: integer `70000`, expected u16",
             "F:9: router.drain: invalid value: string \"50\", expected a duration such as 250ms",
-            "F:6: router.engine: unknown variant `c-mr4lms`, expected `c-mr4lms-fixed`",
+            &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected a string",
-            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `colors`, `tables`, `drain`, `read_back`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `root_scope`, `colors`, `tables`, `drain`, `read_back`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
         ]

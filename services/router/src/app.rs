@@ -13,8 +13,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
+use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
-use fabricast_topology::{TableKind, ibnetdiscover};
+use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -38,10 +39,10 @@ pub struct Options {
     pub tic: String,
     /// The switch agents, as host:port.
     pub switch_agents: Vec<String>,
-    /// Entries of a multicast table (C).
-    pub colors: u16,
-    /// How tables are organised.
-    pub table_kind: TableKind,
+    /// What computes the trees.
+    pub engine: EngineKind,
+    /// Tables, and how the engine is to use them.
+    pub engine_options: EngineOptions,
     /// How long old entries stay after senders were told a new color.
     pub drain: Duration,
     /// Interval at which all tables are read back and compared.

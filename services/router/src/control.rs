@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_routing::EngineKind;
 use fabricast_rpc::{Backoff, Peer, Reason, reason_of};
 use fabricast_topology::{Graph, SwitchId};
 use tokio::sync::{mpsc, oneshot};
@@ -76,7 +77,7 @@ impl Control {
         options: Options,
         graph: Arc<Graph>,
     ) -> Result<Self, RunError> {
-        let planner = Planner::new(&graph, options.colors, options.table_kind)?;
+        let planner = Planner::new(&graph, options.engine, options.engine_options)?;
         let term = acquire_term(&tic, &options.name).await;
         info!(epoch = term, "term acquired");
         let read_back_at = Instant::now() + options.read_back;
@@ -208,6 +209,11 @@ impl Control {
     /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
     async fn program_and_report(&mut self) -> Result<(), String> {
         let read_back = self.programmer.read_back().await;
+        if self.options.engine != EngineKind::CMr4lmsFixed {
+            let replanted =
+                self.programmer.held().replanted(self.planner.desired(), self.planner.graph());
+            check(self.write(replanted).await)?;
+        }
         let additions =
             self.programmer.held().additions(self.planner.desired(), self.planner.graph());
         let added = self.write(additions).await;

@@ -4,6 +4,8 @@
 //! colors, and only then [`Image::swaps`] and [`Image::removals`]. In between, an entry is the
 //! union of old and new wherever that cannot make a loop.
 
+mod replanted;
+
 use std::collections::BTreeMap;
 
 use fabricast_topology::{Graph, Peer, PortSet, SwitchId, TableEntry};

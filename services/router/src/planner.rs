@@ -12,12 +12,10 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BrokenLink, Change, Displacement, Engine, EngineOptions, GroupPlan, LayoutError, Mgid,
-    RoutingEngine, metrics, table_entries,
+    BrokenLink, BuildError, Change, Displacement, EngineKind, EngineOptions, GroupPlan, Mgid,
+    RoutingEngine, build_engine, metrics, table_entries,
 };
-use fabricast_topology::{
-    EndpointId, FatTree, Faults, Graph, NotFatTree, PortId, SwitchId, TableKind,
-};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, NotFatTree, PortId, SwitchId};
 use thiserror::Error;
 use tracing::warn;
 
@@ -28,20 +26,25 @@ use crate::mirror::{Mirror, MirrorGroup};
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// The engine needs a fat tree.
-    #[error("the topology is not a fat tree")]
-    NotFatTree(#[from] NotFatTree),
+    #[error("{engine} needs a fat tree; mr4lms works on any topology")]
+    NotFatTree {
+        /// The engine.
+        engine: EngineKind,
+        /// Why the topology is none.
+        #[source]
+        why: NotFatTree,
+    },
     /// The engine refuses the settings.
     #[error("the engine refuses the settings")]
-    Engine(#[from] LayoutError),
+    Engine(#[from] BuildError),
 }
 
 /// The engine with what belongs to it.
 #[derive(Debug)]
 pub(crate) struct Planner {
     graph: Arc<Graph>,
-    fat_tree: Arc<FatTree>,
-    engine: Engine,
-    colors: u16,
+    irregularities: Vec<String>,
+    engine: Box<dyn RoutingEngine>,
     /// MGID under which the engine holds a group, by GN.
     planned: BTreeMap<u64, Mgid>,
     /// GNs that the engine cannot or must not hold, with the reason.
@@ -52,17 +55,25 @@ pub(crate) struct Planner {
 impl Planner {
     pub(crate) fn new(
         graph: &Arc<Graph>,
-        colors: u16,
-        table_kind: TableKind,
+        kind: EngineKind,
+        options: EngineOptions,
     ) -> Result<Self, PlanError> {
-        let fat_tree = Arc::new(FatTree::detect(graph)?);
-        let options = EngineOptions::new(colors, table_kind);
-        let engine = Engine::new(Arc::clone(graph), Arc::clone(&fat_tree), options)?;
+        let fat_tree = FatTree::detect(graph);
+        let irregularities = match &fat_tree {
+            Ok(tree) => tree.irregularities().iter().map(ToString::to_string).collect(),
+            Err(why) => vec![why.to_string()],
+        };
+        let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
+        let engine = match (build_engine(kind, Arc::clone(graph), view, options), fat_tree) {
+            (Err(BuildError::NeedsFatTree { kind: engine }), Err(why)) => {
+                return Err(PlanError::NotFatTree { engine, why });
+            }
+            (built, _) => built?,
+        };
         Ok(Self {
             graph: Arc::clone(graph),
-            fat_tree,
+            irregularities,
             engine,
-            colors,
             planned: BTreeMap::new(),
             refused: BTreeMap::new(),
             desired: Image::default(),
@@ -269,7 +280,7 @@ impl Planner {
         let figures = metrics(&self.graph, plan);
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         status.engine = self.engine.kind().name().to_owned();
-        status.colors = u32::from(self.colors);
+        status.colors = u32::from(plan.colors());
         status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
         status.unicast_only_groups = count(mirror.groups.len()) - status.routed_groups;
         status.virtual_groups = count(plan.virtual_groups().count());
@@ -278,14 +289,14 @@ impl Planner {
         status.max_tfi = figures.max_tfi;
         status.mean_tfi = figures.mean_tfi;
         status.used_entries = figures.max_entries;
-        status.irregularities =
-            self.fat_tree.irregularities().iter().map(ToString::to_string).collect();
+        status.irregularities.clone_from(&self.irregularities);
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use fabricast_topology::TableKind;
     use fabricast_topology::spec::TopologySpec;
 
     const FABRIC: &str = r#"
@@ -297,7 +308,8 @@ pub(crate) mod tests {
 
     fn planner() -> Planner {
         let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
-        Planner::new(&graph, 2, TableKind::PerPort).unwrap()
+        let options = EngineOptions::new(2, TableKind::PerPort);
+        Planner::new(&graph, EngineKind::CMr4lmsFixed, options).unwrap()
     }
 
     pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> MirrorGroup {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
-use fabricast_routing::MgidSpace;
+use fabricast_routing::{EngineKind, EngineOptions, MgidSpace};
 use fabricast_topology::{FatTree, Faults, Graph, TableKind, ibnetdiscover, spec::TopologySpec};
 
 use crate::audit::audit;
@@ -38,6 +38,8 @@ const READ_BACK: Duration = Duration::from_millis(1_000);
 pub struct Layout {
     /// The network.
     pub graph: Arc<Graph>,
+    /// What computes the trees.
+    pub engine: EngineKind,
     /// Entries of a table (C).
     pub colors: u16,
     /// How tables are organised.
@@ -67,6 +69,7 @@ impl Layout {
         let hosts = nodes.chunks(nodes.len().div_ceil(2)).map(<[_]>::to_vec).collect();
         Self {
             graph: Arc::new(graph),
+            engine: EngineKind::CMr4lmsFixed,
             colors: 16,
             tables: TableKind::PerPort,
             hosts,
@@ -114,6 +117,12 @@ impl Layout {
     #[must_use]
     pub fn with_colors(self, colors: u16) -> Self {
         Self { colors, ..self }
+    }
+
+    /// The same with another engine.
+    #[must_use]
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
     }
 
     /// The same with so many switch agents.
@@ -347,8 +356,8 @@ async fn router(layout: &Layout, tic: SocketAddr, switch_agents: Vec<String>) ->
             name: "router".to_owned(),
             tic: tic.to_string(),
             switch_agents: switch_agents.clone(),
-            colors: layout.colors,
-            table_kind: layout.tables,
+            engine: layout.engine,
+            engine_options: EngineOptions::new(layout.colors, layout.tables),
             drain: DRAIN,
             read_back: layout.read_back,
         };

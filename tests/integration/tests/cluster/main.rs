@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod driver;
+mod engines;
 mod failures;
 mod groups;
 mod history;

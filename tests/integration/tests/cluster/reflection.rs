@@ -7,6 +7,7 @@ use std::process::Command;
 use fabricast_cli::Topology;
 use fabricast_cli::cluster::{Cluster, Layout};
 use fabricast_integration::soon;
+use fabricast_routing::EngineKind;
 use fabricast_rpc::{BoundServer, Peer};
 use prost::Message;
 use prost_reflect::DescriptorPool;
@@ -20,7 +21,14 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 /// What `fabricast up` does; answers the address of all services.
 async fn up() -> (Cluster, String) {
     let topology = Topology::read("cluster").unwrap();
-    let layout = Layout { topology, colors: 32, store: None, agent_hosts: 1, switch_agents: 1 };
+    let layout = Layout {
+        topology,
+        engine: EngineKind::CMr4lmsFixed,
+        colors: 32,
+        store: None,
+        agent_hosts: 1,
+        switch_agents: 1,
+    };
     let front = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = front.address().to_string();
     let cluster = Cluster::start(layout).await.unwrap();
