@@ -8,10 +8,11 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId};
 use thiserror::Error;
 
 use crate::event::Event;
-use crate::fabric::{Counters, Deadlock, Fabric, Parcel};
+use crate::fabric::{Counters, Deadlock, Fabric, Parcel, Trail};
 use crate::model::{Model, ModelError};
 use crate::queue::{EventQueue, TimingWheel};
 use crate::routes::{Routes, TreeId};
+use crate::traffic::Streams;
 
 /// What adapters send, and what becomes of it.
 ///
@@ -74,6 +75,8 @@ pub struct Delivery {
     pub sent_ps: u64,
     /// As it was sent.
     pub tag: u64,
+    /// Where it waited, if that is recorded.
+    pub trail: Option<Trail>,
 }
 
 /// Why a run ended before its time.
@@ -155,6 +158,11 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         self.fabric.set_faults(faults);
     }
 
+    /// Records from now on where copies wait; packets under way have lost what lies behind them.
+    pub fn record_trails(&mut self) {
+        self.fabric.trails.get_or_insert_default();
+    }
+
     /// Runs until a moment, its events included, and gives whether anything is left to happen.
     ///
     /// # Errors
@@ -189,9 +197,10 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
             let mut arrived = std::mem::take(&mut fabric.arrived);
             arrived.sort_unstable_by_key(|(port, _)| *port);
             for (port, copy) in arrived.drain(..) {
-                let Parcel { source, bytes, born_ps, sent_ps, tag, .. } = fabric.collect(copy);
+                let (parcel, trail) = fabric.collect(copy);
+                let Parcel { source, bytes, born_ps, sent_ps, tag, .. } = parcel;
                 let to = fabric.wiring.endpoint(port);
-                let delivery = Delivery { to, from: source, bytes, born_ps, sent_ps, tag };
+                let delivery = Delivery { to, from: source, bytes, born_ps, sent_ps, tag, trail };
                 self.workload.delivered(fabric.now, &delivery);
                 fabric.adapters.push(port);
             }
@@ -274,10 +283,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
 
     /// Gives what the statistics registers of a switch port say.
     pub fn port_statistics(&self, port: PortId) -> PortStatistics {
-        PortStatistics {
-            sent_bytes: self.fabric.port_bytes[port.index()],
-            waited_ps: self.fabric.port_waits[port.index()],
-        }
+        self.fabric.statistics(port)
     }
 
     /// Counts the copies under way, now and at the worst moment.
@@ -293,4 +299,23 @@ pub struct PortStatistics {
     pub sent_bytes: u64,
     /// Picoseconds that packets waited at the head of a buffer before this port sent them.
     pub waited_ps: u64,
+}
+
+impl<Q: EventQueue> Simulator<'_, Streams, Q> {
+    /// Runs until a moment and reads the statistics registers whenever their time has come.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Simulator::run_until`].
+    pub fn run_sampled_until(&mut self, until_ps: u64) -> Result<(), RunError> {
+        loop {
+            let reading_ps = self.workload.registers().next_ps();
+            self.run_until(reading_ps.min(until_ps))?;
+            if reading_ps > until_ps {
+                return Ok(());
+            }
+            let Self { fabric, workload, .. } = self;
+            workload.registers().read(|port| fabric.statistics(port));
+        }
+    }
 }

@@ -68,8 +68,8 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         if what & OUTPUT == 0 {
             return self.propose(what, candidates);
         }
-        let early = self.model.multicast == MulticastPolicy::BulletinEarly;
-        if !early && !self.is_idle(what & !OUTPUT) {
+        let promises = self.model.multicast == MulticastPolicy::Bulletin;
+        if !promises && !self.is_idle(what & !OUTPUT) {
             return;
         }
         let mut base = self.wiring.first_queue(switch);
@@ -111,8 +111,8 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             return;
         }
         match self.model.multicast {
-            MulticastPolicy::Bulletin => self.serve_together(queue, hop),
-            MulticastPolicy::BulletinEarly => self.serve_early(queue, hop),
+            MulticastPolicy::BulletinIdle => self.serve_when_idle(queue, hop),
+            MulticastPolicy::Bulletin => self.serve_by_bulletin(queue, hop),
             MulticastPolicy::Splitting => self.serve_split(queue, hop),
             MulticastPolicy::FixedPriority => self.serve_by_priority(queue, hop),
             MulticastPolicy::HoldAndWait => self.serve_greedily(queue, hop),

@@ -34,8 +34,8 @@ proptest! {
         buffer_bytes in prop_oneof![Just(1_024u32), Just(1_500), Just(4_096)],
     ) {
         let multicast = [
+            MulticastPolicy::BulletinIdle,
             MulticastPolicy::Bulletin,
-            MulticastPolicy::BulletinEarly,
             MulticastPolicy::Splitting,
             MulticastPolicy::FixedPriority,
         ][policy];
