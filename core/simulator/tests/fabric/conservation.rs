@@ -51,7 +51,7 @@ fn a_plans_tree_reaches_all_its_endpoints_from_each_of_them() {
     let spec = TopologySpec::demo();
     let mut fixture = Fixture::of(spec.generate().unwrap());
     let (graph, tree) = (fixture.graph.clone().into(), fixture.tree.clone().into());
-    let options = EngineOptions { colors: 8, tables: TableKind::PerPort };
+    let options = EngineOptions::new(8, TableKind::PerPort);
     let mut engine = Engine::new(graph, tree, options).unwrap();
     let members: Vec<EndpointId> = [3, 4, 90, 700, 701, 1_999].map(EndpointId).into();
     engine.apply(&[Change::Put { mgid: Mgid(5), members: members.clone() }]).unwrap();
