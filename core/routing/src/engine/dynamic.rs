@@ -24,7 +24,7 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
 use crate::engine::change::{Change, ChangeError};
 use crate::engine::fabric::{Fabric, NONE};
 use crate::engine::footprint::Footprint;
-use crate::engine::placement::Pending;
+use crate::engine::pending::Pending;
 use crate::engine::registry::{Memberships, Registry};
 use crate::engine::staging::{Staged, stage};
 use crate::engine::tree::group_tree;

@@ -8,16 +8,20 @@
 //! other rounds first and its own last, in each of them starting at the tree next to its home's.
 //! It sees all groups, so it is redone whenever anything changes while groups are displaced.
 
+mod holders;
+
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fabricast_topology::TableKind;
 
-use crate::engine::fabric::{Fabric, NONE, dense};
+use crate::engine::fabric::{Fabric, NONE};
 use crate::engine::footprint::Footprint;
 use crate::engine::registry::{Memberships, Registry};
 use crate::mgid::Mgid;
 use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
 use crate::spt::MgidSpace;
+use holders::Holders;
 
 /// Where groups are that cannot be at home, and scratch memory to find out.
 #[derive(Clone, Debug)]
@@ -31,34 +35,7 @@ pub(super) struct Placement {
     footprint: Footprint,
     holders: Holders,
     order: Vec<(Mgid, u32, u32)>,
-}
-
-/// Which spanning tree holds the color of the round at each seat.
-#[derive(Clone, Debug, Default)]
-struct Holders {
-    by_seat: Vec<u32>, // base + tree in round
-    base: u32,
-    step: u32,
-}
-
-impl Holders {
-    fn start_round(&mut self, seats: usize, trees: u32) {
-        if self.by_seat.len() != seats || self.base > u32::MAX - 2 * trees {
-            self.by_seat = vec![0; seats];
-            (self.base, self.step) = (1, 0);
-        }
-        self.base += self.step;
-        self.step = trees;
-    }
-
-    fn other_than(&self, seat: u32, tree: u32) -> Option<u32> {
-        let holder = self.by_seat[seat as usize];
-        (holder >= self.base && holder != self.base + tree).then(|| holder - self.base)
-    }
-
-    fn hold(&mut self, seat: u32, tree: u32) {
-        self.by_seat[seat as usize] = self.base + tree;
-    }
+    taken: [Vec<u64>; 2], // a bit for each seat: by earlier trees of a round, by the present one
 }
 
 /// The outcome of pass 2.
@@ -78,6 +55,7 @@ impl Placement {
             footprint: Footprint::default(),
             holders: Holders::default(),
             order: Vec::new(),
+            taken: [Vec::new(), Vec::new()],
         }
     }
 
@@ -125,6 +103,9 @@ impl Placement {
         let trees = self.space.trees_per_color();
         let first = round * trees;
         let end = (first + trees).min(self.space.total());
+        if self.all_are_at_home(fabric, registry, first..end) {
+            return;
+        }
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         for spt in first..end {
@@ -153,6 +134,46 @@ impl Placement {
         let before = std::mem::replace(&mut self.displaced_in_round[round as usize], displaced);
         self.displaced = self.displaced - before as usize + displaced as usize;
         self.unsettled |= before != 0;
+    }
+
+    /// Looks, without asking in which order, whether nothing keeps any group of a round from its home.
+    fn all_are_at_home(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        trees: Range<u32>,
+    ) -> bool {
+        if !self.round_is_settled(self.round(trees.start))
+            || !fabric.is_whole()
+            || !trees.clone().all(|spt| fabric.tree_is_whole(spt))
+        {
+            return false;
+        }
+        let [before, own] = &mut self.taken;
+        before.clear();
+        before.resize(fabric.seats().div_ceil(64), 0);
+        for spt in trees {
+            own.clear();
+            own.resize(before.len(), 0);
+            registry.each_at_home(spt, |group| {
+                group.spans = false; // only asked for where leaves are cut off
+                group.has_tree = group.members.len() >= 2;
+                if group.has_tree {
+                    group
+                        .members
+                        .iter()
+                        .for_each(|seat| own[*seat as usize >> 6] |= 1 << (seat & 63));
+                }
+            });
+            // With per-switch tables every spanning tree has an entry of its own.
+            if self.space.tables() == TableKind::PerPort {
+                if before.iter().zip(&*own).any(|(before, own)| before & own != 0) {
+                    return false;
+                }
+                before.iter_mut().zip(&*own).for_each(|(before, own)| *before |= own);
+            }
+        }
+        true
     }
 
     fn try_home(
@@ -290,7 +311,7 @@ impl Placement {
             return held;
         }
         for seat in self.footprint.live(&registry.get(slot).members) {
-            let leaf_has_up = fabric.leaf_has_up(fabric.seat_leaf[*seat as usize]);
+            let leaf_has_up = fabric.leaf_has_up(fabric.leaf_of(*seat));
             for other in memberships.groups_of(*seat).map(|other| registry.get(other)) {
                 let is_member = other.has_tree && (leaf_has_up || !other.spans);
                 if is_member && other.placed != NONE {
@@ -343,42 +364,5 @@ impl Held {
             Self::On(held) => held != spt,
             Self::OnSeveral => true,
         }
-    }
-}
-
-/// Packs the rounds and spanning trees that wait to be computed again, each once.
-#[derive(Clone, Debug)]
-pub(super) struct Pending {
-    listed: fixedbitset::FixedBitSet,
-    list: Vec<u32>,
-}
-
-impl Pending {
-    pub(super) fn new(count: u32) -> Self {
-        let listed = fixedbitset::FixedBitSet::with_capacity(count as usize);
-        Self { listed, list: Vec::new() }
-    }
-
-    /// Adds one; [`NONE`] is nothing.
-    pub(super) fn add(&mut self, at: u32) {
-        if at != NONE && !self.listed.put(at as usize) {
-            self.list.push(at);
-        }
-    }
-
-    pub(super) fn add_all(&mut self) {
-        for at in 0..dense(self.listed.len()) {
-            self.add(at);
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.list.iter().copied()
-    }
-
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        let at = self.list.pop()?;
-        self.listed.remove(at as usize);
-        Some(at)
     }
 }

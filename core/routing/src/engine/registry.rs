@@ -64,6 +64,13 @@ impl Registry {
         &self.homes[spt as usize]
     }
 
+    /// Gives every group whose home is a spanning tree to be changed, by MGID.
+    pub(super) fn each_at_home(&mut self, spt: u32, mut each: impl FnMut(&mut Group)) {
+        for (_, slot) in &self.homes[spt as usize] {
+            each(&mut self.slots[*slot as usize]);
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
