@@ -164,6 +164,7 @@ pub(crate) struct Fabric<'a, Q> {
     /// Picoseconds that packets waited at the head of a buffer for every port, each output of a packet.
     pub(crate) port_waits: Vec<u64>,
     unicast: Unicast<'a>,
+    has_faults: bool,
     parcels: Slab<Parcel>,
     transits: Slab<Transit>,
     buffers: Vec<Buffer>,
@@ -228,6 +229,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             port_bytes: vec![0; ports],
             port_waits: vec![0; ports],
             unicast: Unicast::new(graph, fat_tree),
+            has_faults: false,
             parcels: Slab::new(),
             transits: Slab::new(),
             buffers: vec![buffer; queues],
@@ -265,6 +267,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     /// Cuts the links of dead things.
     pub(crate) fn set_faults(&mut self, faults: &Faults) {
         self.wiring.fail(self.graph, faults);
+        self.has_faults = !faults.is_empty();
         for (port, output) in self.outputs.iter_mut().enumerate() {
             let to_endpoint = self.wiring.is_endpoint(self.wiring.far[port]);
             output.endless = self.wiring.dead[port] || to_endpoint;

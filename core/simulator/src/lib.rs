@@ -10,6 +10,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod chance;
+mod collective;
 mod event;
 mod fabric;
 mod m_port_tree;
@@ -24,6 +25,10 @@ mod unicast;
 mod wiring;
 
 pub use chance::Chance;
+pub use collective::{
+    Collective, CollectiveCounters, CollectiveError, CollectiveSpec, Operation, ProcessPlan, Round,
+    grid_processes,
+};
 pub use fabric::{Counters, Deadlock, Trail, Wait, WaitFor};
 pub use m_port_tree::{MPortTreeError, m_port_n_tree};
 pub use model::{Model, ModelError, MulticastPolicy};

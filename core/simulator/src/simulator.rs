@@ -25,6 +25,12 @@ pub trait Workload {
 
     /// Hears of a packet whose tail has arrived.
     fn delivered(&mut self, now_ps: u64, delivery: &Delivery);
+
+    /// Does what is due at an endpoint beside sending, and gives the moment when it wants to be called
+    /// again, in picoseconds. It is called at that moment and before an endpoint is asked for packets.
+    fn act(&mut self, _now_ps: u64, _at: EndpointId) -> Option<u64> {
+        None
+    }
 }
 
 /// What an adapter does next.
@@ -107,7 +113,8 @@ pub enum RunError {
 pub struct Simulator<'a, W, Q = TimingWheel> {
     fabric: Fabric<'a, Q>,
     workload: W,
-    /// By endpoint and channel: when it asked to be reminded; 0 if not.
+    /// By endpoint and channel, and once more for what it does beside sending: when it asked to be
+    /// reminded; 0 if not.
     reminders: Vec<u64>,
 }
 
@@ -149,11 +156,12 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         let endpoints = fabric.graph.endpoint_count();
         let ports = fabric.graph.endpoints().map(|endpoint| fabric.wiring.port_of(endpoint));
         fabric.adapters.extend(ports);
-        let reminders = vec![0; endpoints * usize::from(model.channels)];
+        let reminders = vec![0; endpoints * (usize::from(model.channels) + 1)];
         Ok(Self { fabric, workload, reminders })
     }
 
-    /// Cuts the links of dead things: copies sent into them are lost.
+    /// Cuts the links of dead things: copies sent into them are lost. Unicast goes round them where it
+    /// can; multicast follows its tree.
     pub fn set_faults(&mut self, faults: &Faults) {
         self.fabric.set_faults(faults);
     }
@@ -223,22 +231,18 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
     /// Fills the empty buffers of an adapter and lets it send.
     fn poll(&mut self, port: u32) -> Result<(), RunError> {
         let fabric = &mut self.fabric;
-        let endpoint = fabric.wiring.endpoint(port);
-        for channel in 0..fabric.model.channels {
+        let (endpoint, channels) = (fabric.wiring.endpoint(port), fabric.model.channels);
+        if let Some(at) = self.workload.act(fabric.now, endpoint) {
+            self.remind(port, channels, at);
+        }
+        for channel in 0..channels {
+            let fabric = &mut self.fabric;
             if !fabric.is_empty(port, channel.into()) {
                 continue;
             }
             match self.workload.next(fabric.now, endpoint, channel) {
                 Offer::Nothing => {}
-                Offer::At(at) => {
-                    let place = endpoint.index() * usize::from(fabric.model.channels);
-                    let reminder = &mut self.reminders[place + usize::from(channel)];
-                    // An earlier reminder that is still to come will ask again.
-                    if *reminder <= fabric.now || at < *reminder {
-                        *reminder = at.max(fabric.now + 1);
-                        fabric.wake(port, *reminder);
-                    }
-                }
+                Offer::At(at) => self.remind(port, channel, at),
                 Offer::Send(packet) => {
                     let buffer = fabric.model.buffer_bytes;
                     if packet.bytes == 0 || packet.bytes > buffer {
@@ -257,8 +261,20 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
                 }
             }
         }
-        fabric.send_from_adapter(port);
+        self.fabric.send_from_adapter(port);
         Ok(())
+    }
+
+    /// Asks an endpoint again at a moment; `what` is a channel, or their number for acting.
+    fn remind(&mut self, port: u32, what: u8, at: u64) {
+        let Self { fabric, reminders, .. } = self;
+        let row = fabric.wiring.endpoint(port).index() * (usize::from(fabric.model.channels) + 1);
+        let reminder = &mut reminders[row + usize::from(what)];
+        // An earlier reminder that is still to come will ask again.
+        if *reminder <= fabric.now || at < *reminder {
+            *reminder = at.max(fabric.now + 1);
+            fabric.wake(port, *reminder);
+        }
     }
 
     /// Gives the present moment, in picoseconds.

@@ -19,7 +19,10 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         let buffer = &mut self.buffers[queue as usize];
         (buffer.bytes, buffer.hop) = (bytes, head.hop);
         let wanting = if head.hop == UNICAST {
-            let port = self.unicast.next(switch, to);
+            let port = match self.has_faults {
+                false => self.unicast.next(switch, to),
+                true => self.unicast.next_around(switch, to, &self.wiring.dead),
+            };
             buffer.single = port;
             if port == NONE {
                 0
