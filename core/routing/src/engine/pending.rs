@@ -1,8 +1,8 @@
-//! What waits to be computed again.
+//! What waits to be computed again, each once.
 
 use crate::engine::fabric::{NONE, dense};
 
-/// Rounds or spanning trees that wait, each once.
+/// Packs the rounds and spanning trees that wait to be computed again, each once.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     listed: fixedbitset::FixedBitSet,
