@@ -138,9 +138,6 @@ pub struct PlanArgs {
     /// The engine.
     #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
     pub engine: EngineKind,
-    /// Give each group two trees that share no switch above the leaves (`c-mr4lms-fixed`).
-    #[arg(long)]
-    pub fault_tolerant: bool,
     /// Where `c-mr4lms-dynamic` looks for roots; left out, `tn`.
     #[arg(long, value_enum)]
     pub root_scope: Option<Scope>,

@@ -97,6 +97,10 @@ fn walked(graph: &Graph, group: &v1::Group, color: u32) -> Result<verify::Group,
         .collect::<Result<_, _>>()?;
     members.sort_unstable();
     members.dedup();
-    let (color, virtual_group) = (u16::try_from(color)?, u32::try_from(route.virtual_group)?);
-    Ok(verify::Group::new(Mgid(group.mgid), color, virtual_group, members))
+    Ok(verify::Group {
+        mgid: Mgid(group.mgid),
+        color: u16::try_from(color)?,
+        virtual_group: u32::try_from(route.virtual_group)?,
+        members,
+    })
 }

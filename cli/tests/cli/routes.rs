@@ -85,36 +85,6 @@ fn every_engine_passes_the_verifier() {
 }
 
 #[test]
-fn two_trees_pass_the_verifier_and_say_where_there_is_one() {
-    let bench = Bench::new();
-    let one_way_up = "kind=\"leaf-spine\"\nleaves=4\nspines=2\nendpoints_per_leaf=6\n[faults]\n\
-                      links=[{switch=\"leaf0\",to=\"spine1\"}]\n";
-    for (name, spec) in FABRICS.into_iter().chain([("one-way-up", one_way_up)]) {
-        for kind in ["per-port", "per-switch"] {
-            let options = ["--pattern", "4x3", "--colors", "8", "--tables", kind];
-            let options = [&options[..], &["--fault-tolerant"]].concat();
-            if name == "one-level" {
-                bench.write("t.toml", spec);
-                let plan = ["route", "plan", "--topology", "t.toml"];
-                let run = bench.run(&[&plan[..], &options].concat());
-                run.refused(2, "--fault-tolerant: fault tolerance needs two trees");
-                continue;
-            }
-            let figures = plan(&bench, spec, &options);
-            let alone = bench.read("routes").matches("\"unprotected\":").count();
-            assert_eq!(figures["unprotected"], alone, "{name} {kind} {figures}");
-            assert_eq!(alone > 0, name == "one-way-up", "{name} {kind} {figures}");
-            let verdict = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
-            assert_eq!(verdict["violation_count"], 0, "{name} {kind} {verdict}");
-            assert_eq!(verdict["groups"], figures["groups"], "{name} {kind} {verdict}");
-            assert_eq!(verdict["entries"], figures["table_entries"], "{name} {kind} {verdict}");
-            assert_eq!(verdict["unused_entries"], 0, "{name} {kind} {verdict}");
-            assert_eq!(bench.json(&VERIFY[..8])["violation_count"], 0, "{name} {kind}");
-        }
-    }
-}
-
-#[test]
 fn groups_without_numbers_get_the_same_ones_from_both() {
     let bench = Bench::new();
     bench.write("t.toml", FABRICS[0].1);

@@ -16,9 +16,11 @@ mod change;
 mod dynamic;
 mod fabric;
 mod footprint;
+mod marks;
 mod pending;
 mod placement;
 mod registry;
+mod sets;
 mod staging;
 mod tree;
 mod weave;
@@ -30,7 +32,7 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
 use crate::engines::{EngineKind, EngineOptions, RoutingEngine};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
-use crate::plan::{GroupPlan, Part, Plan};
+use crate::plan::{Part, Plan};
 use crate::spt::{Layout, LayoutError, MgidSpace};
 pub use change::{Change, ChangeError, ChangeProblem};
 pub use dynamic::{DynamicEngine, RootScope};
@@ -64,29 +66,23 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LayoutError`] if the colors are out of range, the fabric has no spanning tree, or fault tolerance
-    /// is asked for and there is no second one.
+    /// [`LayoutError`] if the colors are out of range or the fabric has no spanning tree.
     pub fn new(
         graph: Arc<Graph>,
         fat_tree: Arc<FatTree>,
         options: EngineOptions,
     ) -> Result<Self, LayoutError> {
-        let EngineOptions { colors, tables, .. } = options;
-        let layout = if options.fault_tolerant {
-            Layout::fault_tolerant(fat_tree.params(), colors, tables)?
-        } else {
-            Layout::new(fat_tree.params(), colors, tables)?
-        };
+        let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
         let fabric = Fabric::new(graph, fat_tree, &layout);
-        let numbering = *layout.numbering();
+        let space = *layout.space();
         Ok(Self {
-            registry: Registry::new(numbering),
+            registry: Registry::new(space),
             memberships: None,
-            placement: Placement::new(numbering),
-            loom: Loom::new(&fabric, tables),
-            rounds: Pending::new(numbering.space().rounds()),
-            trees: Pending::new(numbering.count()),
-            plan: Plan::numbered(colors, numbering),
+            placement: Placement::new(space),
+            loom: Loom::new(&fabric, options.tables),
+            rounds: Pending::new(space.rounds()),
+            trees: Pending::new(space.total()),
+            plan: Plan::numbered(space),
             layout,
             fabric,
         })
@@ -122,6 +118,14 @@ impl Engine {
         self.registry.members(&self.fabric, mgid)
     }
 
+    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
+    #[must_use]
+    pub fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
+        let members = &self.registry.get(self.registry.find(mgid)?).members;
+        group_tree(&self.fabric, self.fabric.tree(planned.part), members)
+    }
+
     /// Lists all groups, spanning tree by spanning tree.
     pub fn groups(&self) -> impl Iterator<Item = Mgid> + '_ {
         self.registry.iter().map(|(_, group)| group.mgid)
@@ -153,13 +157,12 @@ impl Engine {
         if !touched.seats.is_empty() {
             self.index_members();
         }
-        let Self { layout, fabric, registry, placement, rounds, trees, memberships, .. } = self;
-        for tree in touched.trees {
-            let (spt, _) = layout.numbering().number(tree);
+        let Self { fabric, registry, placement, rounds, trees, memberships, .. } = self;
+        for spt in touched.trees {
             for (_, slot) in registry.at_home(spt) {
                 let group = registry.get(*slot);
-                if group.is_displaced() || placement.is_broken_at_home(fabric, spt, &group.members)
-                {
+                let broken = placement.broken_at_home(fabric, spt, &group.members);
+                if broken.is_some() || group.displaced.is_some() {
                     rounds.add(placement.round(spt));
                 }
             }
@@ -167,8 +170,8 @@ impl Engine {
         for (seat, lists) in touched.seats.iter().zip(std::iter::repeat(&*memberships)) {
             for slot in lists.iter().flat_map(|lists| lists.groups_of(*seat)) {
                 let group = registry.get(slot);
-                rounds.add(placement.round(layout.space().spt(group.mgid)));
-                group.placed.iter().for_each(|tree| trees.add(*tree));
+                rounds.add(placement.round(self.layout.space().spt(group.mgid)));
+                trees.add(group.placed);
             }
         }
         self.settle();
@@ -177,12 +180,12 @@ impl Engine {
     /// Computes the plan for the same groups and faults without using anything of the current one.
     #[must_use]
     pub fn plan_from_scratch(&self) -> Plan {
-        let numbering = *self.layout.numbering();
+        let space: MgidSpace = *self.layout.space();
         let mut fresh = Self {
-            registry: Registry::new(numbering),
+            registry: Registry::new(space),
             memberships: None,
-            placement: Placement::new(numbering),
-            plan: Plan::numbered(self.plan.colors(), numbering),
+            placement: Placement::new(space),
+            plan: Plan::numbered(space),
             ..self.clone()
         };
         for (_, group) in self.registry.iter() {
@@ -199,7 +202,7 @@ impl Engine {
         let spt = self.layout.space().spt(mgid);
         let round = self.placement.round(spt);
         let was_settled = self.placement.round_is_settled(round);
-        self.layout.numbering().trees(spt).into_iter().for_each(|tree| self.trees.add(tree));
+        self.trees.add(spt);
         match (staged.slot, staged.members) {
             (None, None) => {}
             (Some(slot), None) => {
@@ -207,9 +210,9 @@ impl Engine {
                 if let Some(lists) = &mut self.memberships {
                     group.members.iter().for_each(|seat| lists.remove(*seat, slot));
                 }
-                if group.is_displaced() {
+                if group.displaced.is_some() {
                     self.placement.forget_displaced(round);
-                    group.placed.into_iter().for_each(|tree| self.trees.add(tree));
+                    self.trees.add(group.placed);
                 }
                 if !was_settled {
                     self.rounds.add(round);
@@ -217,8 +220,7 @@ impl Engine {
             }
             (slot, Some(members)) => {
                 let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
-                let placed = self.registry.get(slot).placed;
-                placed.into_iter().for_each(|tree| self.trees.add(tree));
+                self.trees.add(self.registry.get(slot).placed);
                 let lists = self.memberships.as_mut();
                 let gained = self.registry.replace_members(slot, members, lists);
                 if bulk || !was_settled || self.may_displace(mgid, &gained) {
@@ -232,7 +234,7 @@ impl Engine {
     /// Cheap and careful: false only if that is impossible.
     fn may_displace(&mut self, mgid: Mgid, gained: &[u32]) -> bool {
         let spt = self.layout.space().spt(mgid);
-        if !self.fabric.is_whole() || !self.placement.homes_are_whole(&self.fabric, spt) {
+        if !self.fabric.is_whole() || !self.fabric.tree_is_whole(spt) {
             return true;
         }
         let slot = self.registry.find(mgid).expect("the group was changed just now");
@@ -263,26 +265,24 @@ impl Engine {
             let outcome = placement.place_displaced(fabric, registry, lists, |spt| trees.add(spt));
             self.plan.moved = Arc::new(outcome.moved);
             self.plan.unrouted = Arc::new(outcome.unrouted);
-            self.plan.unprotected = Arc::new(outcome.unprotected);
         }
-        while let Some(tree) = self.trees.pop() {
-            self.plan.parts[tree as usize] = self.weave(tree).map(Arc::new);
+        while let Some(spt) = self.trees.pop() {
+            self.plan.parts[spt as usize] = self.weave(spt).map(Arc::new);
         }
     }
 
-    fn weave(&mut self, number: u32) -> Option<Part> {
+    fn weave(&mut self, spt: u32) -> Option<Part> {
         let registry = &self.registry;
-        let (spt, which) = self.layout.numbering().number(number);
         let at_home = registry.at_home(spt);
-        let tree = self.fabric.tree(number);
+        let tree = self.fabric.tree(spt);
         let mut strands: Vec<Strand<'_>> = Vec::with_capacity(at_home.len());
         for (_, slot) in at_home {
             let group = registry.get(*slot);
-            if group.displaced[which as usize].is_none() {
+            if group.displaced.is_none() {
                 strands.push(group.strand(tree));
             }
         }
-        if let Some(guests) = self.placement.guests.get(&number) {
+        if let Some(guests) = self.placement.guests.get(&spt) {
             strands.extend(guests.iter().map(|slot| registry.get(*slot).strand(tree)));
             strands.sort_unstable_by_key(|strand| strand.mgid);
         }
@@ -331,9 +331,7 @@ impl RoutingEngine for Engine {
         Self::members(self, mgid)
     }
 
-    fn tree(&self, planned: &GroupPlan<'_>) -> Option<GroupTree> {
-        let members = &self.registry.get(self.registry.find(planned.mgid)?).members;
-        let tree = self.fabric.tree(planned.part);
-        planned.has_tree().then(|| group_tree(&self.fabric, tree, members))?
+    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        Self::group_tree(self, mgid)
     }
 }

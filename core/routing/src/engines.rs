@@ -14,7 +14,7 @@ use crate::engine::{Change, ChangeError, DynamicEngine, Engine, RootScope};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
 use crate::mr4lms::{Mr4lms, Mr4lmsOptions};
-use crate::plan::{BrokenLink, GroupPlan, Plan};
+use crate::plan::{BrokenLink, Plan};
 use crate::spt::{LayoutError, MgidSpace};
 use crate::verify;
 
@@ -67,33 +67,25 @@ pub trait RoutingEngine: Debug + Send + Sync {
         Some(members)
     }
 
-    /// Lists the routed groups with their trees and the members these reach, as the verifier wants them.
+    /// Lists the routed groups with the members their trees reach, as the verifier wants them.
     fn delivery_groups(&self) -> Vec<verify::Group> {
         let groups = self.plan().groups();
-        let tree = |planned: GroupPlan<'_>| verify::Tree {
-            tree: planned.tree,
-            virtual_group: planned.virtual_group.0,
-            color: planned.color,
-        };
         let served = groups.map(|group| verify::Group {
             mgid: group.mgid,
-            trees: self.plan().trees(group.mgid).map(tree).collect(),
+            color: group.color,
+            virtual_group: group.virtual_group.0,
             members: self.live_members(group.mgid).expect("the plan's groups exist"),
         });
         served.collect()
     }
 
-    /// Gives one tree of a group of the plan, alone; none with fewer than two live members.
-    fn tree(&self, planned: &GroupPlan<'_>) -> Option<GroupTree> {
-        let live = self.live_members(planned.mgid).filter(|_| planned.has_tree())?;
-        let ports = live.iter().filter_map(|member| self.graph().attachment(*member)).collect();
-        GroupTree::cut_out(self.graph(), &self.plan().virtual_group(planned)?, ports)
-    }
-
-    /// Gives the tree of a group, with fault tolerance the first that it has; none if the group does not
-    /// exist, is not routed or has fewer than two live members.
+    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
     fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
-        self.tree(&self.plan().group(mgid)?)
+        let plan = self.plan();
+        plan.group(mgid).filter(|group| group.has_tree())?;
+        let live = self.live_members(mgid)?;
+        let ports = live.iter().filter_map(|member| self.graph().attachment(*member)).collect();
+        GroupTree::cut_out(self.graph(), &plan.virtual_group_of(mgid)?, ports)
     }
 
     /// Gives what the engine chose and could not choose again from groups and faults alone; empty for
@@ -125,7 +117,7 @@ pub struct RecordedChoice {
     /// The group it is about, or the virtual group by its name.
     pub mgid: Mgid,
     /// Which tree of the group, from 0.
-    pub tree: u32,
+    pub tree: u8,
     /// The part of the plan that the tree is in.
     pub part: u32,
     /// The root that was chosen, as the engine numbers roots.
@@ -245,15 +237,13 @@ pub struct EngineOptions {
     pub tables: TableKind,
     /// Where an engine with dynamic roots looks for them.
     pub root_scope: RootScope,
-    /// Whether groups get two trees that share no switch above the leaves.
-    pub fault_tolerant: bool,
 }
 
 impl EngineOptions {
     /// Gives the options of an engine for tables of this size and kind, everything else as usual.
     #[must_use]
     pub const fn new(colors: u16, tables: TableKind) -> Self {
-        Self { colors, tables, root_scope: RootScope::Tn, fault_tolerant: false }
+        Self { colors, tables, root_scope: RootScope::Tn }
     }
 }
 
@@ -266,12 +256,6 @@ pub enum BuildError {
     /// The engine works on fat trees only.
     #[error("{kind} needs a fat tree, and the fabric is none")]
     NeedsFatTree {
-        /// The engine.
-        kind: EngineKind,
-    },
-    /// The engine gives each group one tree.
-    #[error("{kind} has no fault tolerance, {with} has", with = EngineKind::CMr4lmsFixed)]
-    OneTreeOnly {
         /// The engine.
         kind: EngineKind,
     },
@@ -300,9 +284,6 @@ pub fn build_engine(
         EngineKind::CMr4lmsFixed => Box::new(Engine::new(graph, needed()?, options)?),
         EngineKind::CMr4lmsDynamic => Box::new(DynamicEngine::new(graph, needed()?, options)?),
         EngineKind::Mr4lms => {
-            if options.fault_tolerant {
-                return Err(BuildError::OneTreeOnly { kind });
-            }
             let options = Mr4lmsOptions::new(options.colors, options.tables);
             Box::new(Mr4lms::new(graph, options)?)
         }

@@ -46,5 +46,5 @@ pub use plan::{
     PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,
 };
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
-pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, Numbering, SpanningTree};
+pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
 pub use tables::{SwitchDiff, TableImage, table_diff, table_entries, virtual_group_entries};

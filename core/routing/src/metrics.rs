@@ -4,14 +4,12 @@
 //! cross it; every packet of a group crosses the whole tree of its virtual group. The
 //! *TFI* of a tree is the number of groups that use it, 1 if nothing was merged.
 //!
-//! With fault tolerance a group counts once for each of its two trees, but for the number of groups.
-//!
 //! Means of EFI are over links that carry at least one group. The papers' figures are those of links
 //! between switches.
 
 use fabricast_topology::{Graph, Peer, PortId, TableKind};
 
-use crate::plan::{GroupPlan, Plan};
+use crate::plan::Plan;
 
 /// Figures of one plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,10 +57,10 @@ impl LinkLoads {
 #[must_use]
 pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
     let efi = efi_by_port(graph, plan);
-    let (mut uses, mut trees, mut max_tfi) = (0, 0, 0);
+    let (mut groups, mut trees, mut max_tfi) = (0, 0, 0);
     for group in plan.virtual_groups().filter(|group| !group.ports.is_empty()) {
-        let tfi = dense(group.groups.len());
-        uses += tfi;
+        let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
+        groups += tfi;
         trees += 1;
         max_tfi = max_tfi.max(tfi);
     }
@@ -74,15 +72,11 @@ pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
             Peer::None => None,
         })
     };
-    let groups = match plan.trees_per_group() {
-        1 => uses,
-        _ => dense(plan.groups().filter(GroupPlan::has_tree).count()),
-    };
     Metrics {
         groups,
         trees,
         max_tfi,
-        mean_tfi: mean(f64::from(uses), trees),
+        mean_tfi: mean(f64::from(groups), trees),
         switch_links: LinkLoads::of(loads(false)),
         all_links: LinkLoads::of(loads(true)),
         max_entries: max_entries(graph, plan),
@@ -94,7 +88,7 @@ pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
 pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
     let mut efi = vec![0; graph.port_count()];
     for group in plan.virtual_groups() {
-        let tfi = dense(group.groups.len());
+        let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
         for port in group.ports {
             efi[port.index()] += tfi;
         }
@@ -105,20 +99,19 @@ pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
 fn max_entries(graph: &Graph, plan: &Plan) -> u32 {
     let per_switch = plan.tables() == TableKind::PerSwitch;
     let tables = if per_switch { graph.switch_count() } else { graph.port_count() };
-    let mut entries = vec![(0u32, None); tables]; // with the last color
+    let mut entries = vec![0u32; tables];
     for group in plan.virtual_groups() {
+        let mut last = None;
         for port in group.ports {
-            let table = if per_switch { graph.switch_of(*port).index() } else { port.index() };
-            let (count, last) = &mut entries[table];
-            // Colors rise, and trees that meet in a table with one color have one row there.
-            *count += u32::from(last.replace(group.color) != Some(group.color));
+            let switch = graph.switch_of(*port).index();
+            if !per_switch {
+                entries[port.index()] += 1;
+            } else if last.replace(switch) != Some(switch) {
+                entries[switch] += 1;
+            }
         }
     }
-    entries.into_iter().map(|(count, _)| count).max().unwrap_or(0)
-}
-
-fn dense(count: usize) -> u32 {
-    u32::try_from(count).expect("groups have 32-bit MGIDs")
+    entries.into_iter().max().unwrap_or(0)
 }
 
 fn mean(sum: f64, count: u32) -> f64 {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::mgid::Mgid;
-use crate::spt::Numbering;
+use crate::spt::MgidSpace;
 use index::GroupIndex;
 pub(crate) use part::{Part, PlannedGroup, PlannedVirtualGroup};
 pub use part::{PartBuilder, PlannedTree};
@@ -30,9 +30,8 @@ pub struct Plan {
     tables: TableKind,
     index: GroupIndex,
     pub(crate) parts: Vec<Option<Arc<Part>>>, // by number, colors rising; none if nobody uses it
-    pub(crate) moved: Arc<Vec<Moved>>,        // by MGID and tree
+    pub(crate) moved: Arc<Vec<Moved>>,        // by MGID
     pub(crate) unrouted: Arc<Vec<Unrouted>>,  // by MGID
-    pub(crate) unprotected: Arc<Vec<Unrouted>>, // by MGID
 }
 
 /// Names a virtual group: the smallest MGID in it.
@@ -45,16 +44,14 @@ impl fmt::Display for VirtualGroupId {
     }
 }
 
-/// What a plan says about one routed group, or about one of its two trees with fault tolerance.
+/// What a plan says about one routed group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupPlan<'a> {
     /// The group.
     pub mgid: Mgid,
-    /// Which of its trees this is, 0 or 1; without fault tolerance 0.
-    pub tree: u32,
-    /// The tree's part of the plan: the spanning tree, or the color of engines that do not number them.
+    /// Its part of the plan: the spanning tree, or the color of engines that do not number them.
     pub part: u32,
-    /// The tree's entry, which packets for it carry.
+    /// Its table entry, which its packets carry.
     pub color: u16,
     /// The virtual group it is part of.
     pub virtual_group: VirtualGroupId,
@@ -93,27 +90,28 @@ pub struct VirtualGroup<'a> {
 
 impl Plan {
     /// Makes the plan of an engine that numbers its spanning trees: one part for each.
-    pub(crate) fn numbered(colors: u16, numbering: Numbering) -> Self {
-        let parts = numbering.count() as usize;
-        Self::empty(colors, numbering.space().tables(), GroupIndex::Numbered(numbering), parts)
-    }
-
-    fn empty(colors: u16, tables: TableKind, index: GroupIndex, parts: usize) -> Self {
+    pub(crate) fn numbered(space: MgidSpace) -> Self {
         Self {
-            colors,
-            tables,
-            index,
-            parts: vec![None; parts],
+            colors: space.colors(),
+            tables: space.tables(),
+            index: GroupIndex::Numbered(space),
+            parts: vec![None; space.total() as usize],
             moved: Arc::default(),
             unrouted: Arc::default(),
-            unprotected: Arc::default(),
         }
     }
 
     /// Makes an empty plan for an engine that puts any group on any color: one part for each color.
     #[must_use]
     pub fn listed(colors: u16, tables: TableKind) -> Self {
-        Self::empty(colors, tables, GroupIndex::Listed(Arc::default()), usize::from(colors))
+        Self {
+            colors,
+            tables,
+            index: GroupIndex::Listed(Arc::default()),
+            parts: vec![None; usize::from(colors)],
+            moved: Arc::default(),
+            unrouted: Arc::default(),
+        }
     }
 
     /// Replaces one part of a plan made by [`Plan::listed`]. A group that goes from one part to another
@@ -148,17 +146,11 @@ impl Plan {
         self.tables
     }
 
-    /// Counts the trees that a group is meant to have: 1, with fault tolerance 2.
-    #[must_use]
-    pub const fn trees_per_group(&self) -> u32 {
-        self.index.trees_per_group()
-    }
-
-    /// Gives the part where the first tree of a group would be if nothing kept it from there; none for
-    /// engines where the MGID says nothing.
+    /// Gives the part where a group would be if nothing kept it from there; none for engines where
+    /// the MGID says nothing.
     #[must_use]
     pub fn home(&self, mgid: Mgid) -> Option<u32> {
-        self.index.home(mgid, 0)
+        self.index.home(mgid)
     }
 
     /// Gives the table entry a group would have at home; 0 where the MGID says nothing.
@@ -170,46 +162,24 @@ impl Plan {
         self.parts.get(number as usize)?.as_deref()
     }
 
-    fn tree(&self, mgid: Mgid, which: u32) -> Option<GroupPlan<'_>> {
-        let key = (mgid, which);
-        let moved = self.moved.binary_search_by_key(&key, |moved| (moved.mgid, moved.tree));
+    fn part_of(&self, mgid: Mgid) -> Option<&Part> {
+        let moved = self.moved.binary_search_by_key(&mgid, |moved| moved.mgid);
         let number = match moved {
             Ok(at) => self.moved[at].to,
-            Err(_) => self.index.find(mgid, which)?,
+            Err(_) => self.index.find(mgid)?,
         };
-        self.part(number)?.find(mgid, which)
+        self.part(number)
     }
 
-    /// Walks the trees of a group: none if it is unrouted, at most one without fault tolerance.
-    pub fn trees(&self, mgid: Mgid) -> impl Iterator<Item = GroupPlan<'_>> {
-        (0..self.trees_per_group()).filter_map(move |which| self.tree(mgid, which))
-    }
-
-    /// Finds a routed group, with the first tree that it has.
+    /// Finds a routed group.
     #[must_use]
     pub fn group(&self, mgid: Mgid) -> Option<GroupPlan<'_>> {
-        self.trees(mgid).next()
+        self.part_of(mgid)?.find(mgid)
     }
 
-    /// Lists the colors of a group's trees, each once. A sender sends one packet with each.
-    #[must_use]
-    pub fn sender_colors(&self, mgid: Mgid) -> Vec<u16> {
-        let mut colors: Vec<u16> =
-            self.trees(mgid).filter(GroupPlan::has_tree).map(|tree| tree.color).collect();
-        colors.dedup();
-        colors
-    }
-
-    /// Walks the routed groups, each with the first tree that it has, part by part, rising.
+    /// Walks the routed groups, part by part, rising.
     pub fn groups(&self) -> impl Iterator<Item = GroupPlan<'_>> {
-        let parts = (0u32..).zip(&self.parts).filter_map(|(at, part)| Some((at, part.as_deref()?)));
-        parts.flat_map(move |(at, part)| {
-            let which = self.index.which(at);
-            let is_first = move |group: &GroupPlan<'_>| {
-                which == 0 || self.tree(group.mgid, 0).is_none() // there are at most two
-            };
-            part.groups(which).filter(is_first)
-        })
+        self.parts.iter().flatten().flat_map(|part| part.groups())
     }
 
     /// Walks the virtual groups, part by part, rising.
@@ -222,19 +192,14 @@ impl Plan {
         self.part(part).into_iter().flat_map(|part| part.virtual_groups())
     }
 
-    /// Finds the virtual group of a routed group, that of the first tree it has.
+    /// Finds the virtual group of a routed group.
     #[must_use]
     pub fn virtual_group_of(&self, mgid: Mgid) -> Option<VirtualGroup<'_>> {
-        self.virtual_group(&self.group(mgid)?)
+        let group = self.group(mgid)?;
+        self.virtual_groups_on(group.part).find(|one| one.id == group.virtual_group)
     }
 
-    /// Finds the virtual group that one tree of a group belongs to.
-    #[must_use]
-    pub fn virtual_group(&self, tree: &GroupPlan<'_>) -> Option<VirtualGroup<'_>> {
-        self.virtual_groups_on(tree.part).find(|one| one.id == tree.virtual_group)
-    }
-
-    /// Lists the trees that are not on the spanning tree of their group's MGID, by MGID.
+    /// Lists the groups that are not on the spanning tree of their MGID, by MGID.
     #[must_use]
     pub fn moved(&self) -> &[Moved] {
         &self.moved
@@ -246,15 +211,9 @@ impl Plan {
         &self.unrouted
     }
 
-    /// Lists the groups that have one tree where they are meant to have two, by MGID.
-    #[must_use]
-    pub fn unprotected(&self) -> &[Unrouted] {
-        &self.unprotected
-    }
-
     /// Lists all members left out, part by part.
     pub fn cut_off(&self) -> impl Iterator<Item = &CutOff> {
-        self.groups().flat_map(|group| group.cut_off)
+        self.parts.iter().flatten().flat_map(|part| &part.cut_off)
     }
 
     /// Lists the parts in which anything differs from an earlier plan of the same engine.

@@ -63,6 +63,12 @@ impl RootPolicy {
     pub const fn looks_at_load(self) -> bool {
         !matches!(self, Self::Cyclic)
     }
+
+    /// Tells whether loads of links make a difference.
+    #[must_use]
+    pub const fn looks_at_links(self) -> bool {
+        matches!(self, Self::LlpEcMax | Self::LlpEcSum)
+    }
 }
 
 impl fmt::Display for RootPolicy {

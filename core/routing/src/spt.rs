@@ -9,20 +9,112 @@
 //! are told apart by the ports they use. With per-switch tables they meet in every
 //! leaf, so the entry is the spanning-tree number itself and `C` entries give `C` trees.
 
-mod space;
-
 use fabricast_topology::{FatTreeParams, TableKind};
 use thiserror::Error;
 
-pub use space::{MgidSpace, Numbering};
+use crate::mgid::Mgid;
 
 /// The most entries a multicast table can have: InfiniBand's limit, the multicast LIDs from 0xC000 on.
 pub const MAX_COLORS: u16 = 16_384;
 
+/// Numbers that tell which spanning tree and table entry an MGID has; no geometry.
+///
+/// This is all that a chooser of MGIDs needs to know of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MgidSpace {
+    total: u32,
+    trees_per_color: u32,
+    tables: TableKind,
+}
+
+impl MgidSpace {
+    /// Makes the space of `colors` table entries where one color has `trees_per_color` trees.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] if a number is out of its range.
+    pub fn new(colors: u16, trees_per_color: u32, tables: TableKind) -> Result<Self, LayoutError> {
+        if colors == 0 || colors > MAX_COLORS {
+            return Err(LayoutError::Colors { colors: u32::from(colors) });
+        }
+        if trees_per_color == 0 {
+            return Err(LayoutError::NoTrees);
+        }
+        let total = match tables {
+            TableKind::PerPort => u32::from(colors)
+                .checked_mul(trees_per_color)
+                .ok_or(LayoutError::TooManyTrees { colors, trees_per_color })?,
+            TableKind::PerSwitch => u32::from(colors),
+        };
+        Ok(Self { total, trees_per_color, tables })
+    }
+
+    /// Counts the spanning trees.
+    #[must_use]
+    pub const fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// Counts the conflict-free spanning trees of one color (the paper's m where there are no lanes).
+    #[must_use]
+    pub const fn trees_per_color(&self) -> u32 {
+        self.trees_per_color
+    }
+
+    /// Gives the kind of tables.
+    #[must_use]
+    pub const fn tables(&self) -> TableKind {
+        self.tables
+    }
+
+    /// Gives the spanning tree of an MGID (equation (2)).
+    #[must_use]
+    pub const fn spt(&self, mgid: Mgid) -> u32 {
+        mgid.0 % self.total
+    }
+
+    /// Gives the table entry that a spanning tree uses.
+    #[must_use]
+    pub fn color(&self, spt: u32) -> u16 {
+        let color = match self.tables {
+            TableKind::PerPort => spt / self.trees_per_color,
+            TableKind::PerSwitch => spt,
+        };
+        u16::try_from(color).expect("a color is less than MAX_COLORS")
+    }
+
+    /// Counts the table entries, C.
+    #[must_use]
+    pub fn colors(&self) -> u16 {
+        self.color(self.total - 1) + 1
+    }
+
+    /// Counts the rounds in which the spanning trees are numbered, `M` to a round
+    /// (the last may be short). With per-port tables a round is a color.
+    #[must_use]
+    pub const fn rounds(&self) -> u32 {
+        self.total.div_ceil(self.trees_per_color)
+    }
+}
+
+impl MgidSpace {
+    /// Walks all spanning trees in the order in which groups that cannot be on one look for another: other rounds
+    /// first and its own last, in each of them from the tree of the same place on.
+    pub(crate) fn search_order(self, home: u32) -> impl Iterator<Item = u32> {
+        let (trees, rounds) = (self.trees_per_color, self.rounds());
+        (1..=rounds)
+            .flat_map(move |step| {
+                let first = (home / trees + step) % rounds * trees;
+                (0..trees).map(move |turn| first + (home + turn) % trees)
+            })
+            .filter(move |spt| *spt < self.total) // the last round of per-switch tables may be short
+    }
+}
+
 /// The numbering of spanning trees on a fat tree of given sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    numbering: Numbering,
+    space: MgidSpace,
     params: FatTreeParams,
     lanes: u32,
 }
@@ -40,44 +132,13 @@ impl Layout {
     ) -> Result<Self, LayoutError> {
         let lanes = lanes(params);
         let trees = if params.levels <= 1 { 1 } else { params.spines * lanes };
-        let numbering = Numbering::new(MgidSpace::new(colors, trees, tables)?, 1);
-        Ok(Self { numbering, params: *params, lanes })
-    }
-
-    /// Numbers pairs of spanning trees that share no switch above the leaves (equation (4)).
-    ///
-    /// # Errors
-    ///
-    /// [`LayoutError`] as [`Layout::new`], and if the fabric or the tables have no room for two.
-    pub fn fault_tolerant(
-        params: &FatTreeParams,
-        colors: u16,
-        tables: TableKind,
-    ) -> Result<Self, LayoutError> {
-        Self::new(params, colors, tables)?;
-        let (lanes, half) = (lanes(params), params.spines / 2);
-        if half == 0 {
-            return Err(LayoutError::NoSecondTree);
-        }
-        let colors = match tables {
-            TableKind::PerPort => colors,
-            TableKind::PerSwitch if colors < 2 => return Err(LayoutError::NoSecondEntry),
-            TableKind::PerSwitch => colors / 2, // each tree has an entry of its own
-        };
-        let numbering = Numbering::new(MgidSpace::new(colors, half * lanes, tables)?, 2);
-        Ok(Self { numbering, params: *params, lanes })
+        Ok(Self { space: MgidSpace::new(colors, trees, tables)?, params: *params, lanes })
     }
 
     /// Gives the numbers without the geometry.
     #[must_use]
     pub const fn space(&self) -> &MgidSpace {
-        self.numbering.space()
-    }
-
-    /// Gives the numbers of the trees.
-    #[must_use]
-    pub const fn numbering(&self) -> &Numbering {
-        &self.numbering
+        &self.space
     }
 
     /// Gives the sizes of the fat tree.
@@ -92,18 +153,16 @@ impl Layout {
         self.lanes
     }
 
-    /// Gives the switches and lanes of a spanning tree by its number, less than the count.
+    /// Gives the switches and lanes of spanning tree `spt`, less than the total.
     #[must_use]
-    pub fn tree(&self, number: u32) -> SpanningTree {
+    pub fn tree(&self, spt: u32) -> SpanningTree {
         let params = &self.params;
-        let (spt, which) = self.numbering.number(number);
-        let m = self.space().trees_per_color();
-        let (round, t) = (spt / m, spt % m);
-        let spines = (params.spines / self.numbering.trees_per_group()).max(1);
-        let (g, lane) = (which * spines + t % spines, t / spines);
+        let (round, t) = (spt / self.space.trees_per_color, spt % self.space.trees_per_color);
+        let spines = params.spines.max(1);
+        let (g, lane) = (t % spines, t / spines);
         let mut tree = SpanningTree {
-            spt: number,
-            color: self.numbering.color(number),
+            spt,
+            color: self.space.color(spt),
             round,
             g,
             lane0: lane,
@@ -171,14 +230,6 @@ pub enum LayoutError {
         /// The number given.
         colors: u32,
     },
-    /// The fabric has fewer than two level-1 switches to a midplane, or no level 1.
-    #[error(
-        "fault tolerance needs two trees without a common switch above the leaves, and the fabric has none"
-    )]
-    NoSecondTree,
-    /// There is one entry, and with per-switch tables a group needs two.
-    #[error("fault tolerance needs two entries for each group with per-switch tables, colors is 1")]
-    NoSecondEntry,
     /// The fabric has no path from a leaf upwards.
     #[error("the fat tree has no spanning tree: it has several levels but no up-links")]
     NoTrees,
@@ -199,7 +250,6 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mgid::Mgid;
 
     fn paper(colors: u16) -> Layout {
         let params = FatTreeParams {
@@ -308,34 +358,6 @@ pub(crate) mod tests {
                         prop_assert_eq!(tree.v % params.l3_per_tn, tree.l3);
                         prop_assert!(l2.insert((tree.tn, tree.v)));
                     }
-                }
-            }
-        }
-
-        /// Equation (4): the two trees of a pair share no switch above the leaves, all trees of one color
-        /// remain conflict-free, and numbers lead there and back.
-        #[test]
-        fn pairs_share_nothing_above_the_leaves(
-            params in any_params(), colors in 2u16..9, per_switch in any::<bool>(),
-        ) {
-            prop_assume!(params.spines > 1);
-            let tables = if per_switch { TableKind::PerSwitch } else { TableKind::PerPort };
-            let layout = Layout::fault_tolerant(&params, colors, tables).unwrap();
-            let numbering = layout.numbering();
-            let mut links = BTreeSet::new();
-            let mut last = 0;
-            for number in 0..numbering.count() {
-                let (spt, which) = numbering.number(number);
-                prop_assert_eq!(numbering.tree(spt, which), number);
-                let (tree, other) = (layout.tree(number), layout.tree(numbering.tree(spt, 1 - which)));
-                prop_assert!(tree.g != other.g && (params.levels < 3 || tree.tn != other.tn));
-                prop_assert!(tree.color < colors && tree.color >= last);
-                last = tree.color;
-                prop_assert!(links.insert((tree.color, 0, tree.leaf_slot, 0)));
-                prop_assert!(params.levels < 3 || links.insert((tree.color, 1, tree.g, tree.u)));
-                prop_assert!(params.levels < 4 || links.insert((tree.color, 2, tree.tn, tree.v)));
-                if tables == TableKind::PerPort {
-                    prop_assert_eq!(tree.color, other.color);
                 }
             }
         }

@@ -21,8 +21,7 @@ pub struct TableImage {
     switches: Vec<SwitchTable>,
 }
 
-/// The trees that have ports in one switch, by color and port set; those of one color share no port, but
-/// with fault tolerance those of endpoints.
+/// The trees that have ports in one switch, by color and port set; those of one color share no port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SwitchTable {
     colors: Vec<u16>, // by tree
@@ -71,10 +70,8 @@ impl TableImage {
         let table = &self.switches[switch.index()];
         let first = table.colors.partition_point(|other| *other < color);
         let same = table.colors[first..].iter().take_while(|other| **other == color).count();
-        let sets = (first..first + same).map(|tree| table.set(tree));
-        // Two trees of one group meet where a packet of their color enters; its row leads up both.
-        let sets = sets.filter(|set| set.contains(in_port));
-        sets.reduce(PortSet::union).map(|set| set.without(in_port))
+        let mut sets = (first..first + same).map(|tree| table.set(tree));
+        sets.find(|set| set.contains(in_port)).map(|set| set.without(in_port))
     }
 
     /// Walks the rows of one switch, rising by input port and color.
@@ -83,14 +80,9 @@ impl TableImage {
         let in_ports = table.in_ports(self.plan.tables());
         in_ports.iter().flat_map(move |in_port| {
             let trees = (0..table.colors.len()).filter(move |tree| table.has(*tree, in_port));
-            let mut trees = trees.peekable();
-            std::iter::from_fn(move || {
-                let tree = trees.next()?;
-                let (color, mut out) = (table.colors[tree], table.set(tree));
-                while let Some(other) = trees.next_if(|other| table.colors[*other] == color) {
-                    out = out.union(table.set(other)); // as in `find`
-                }
-                Some(TableEntry { switch, in_port, color, out: out.without(in_port) })
+            trees.map(move |tree| {
+                let (color, out) = (table.colors[tree], table.set(tree).without(in_port));
+                TableEntry { switch, in_port, color, out }
             })
         })
     }
@@ -107,7 +99,6 @@ impl TableImage {
     pub fn len(&self) -> usize {
         let bits = |words: &u64| words.count_ones() as usize;
         match self.plan.tables() {
-            TableKind::PerPort if self.plan.trees_per_group() > 1 => self.iter().count(),
             TableKind::PerPort => {
                 self.switches.iter().flat_map(|table| &table.sets).map(bits).sum()
             }

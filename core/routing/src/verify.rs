@@ -3,54 +3,31 @@
 //! From every sender a packet is followed over all copies: into a switch by a port, through the row for
 //! (switch, input port, color), out by its ports. What must hold:
 //! - R1: a row serves one virtual group.
-//! - R2: every other member gets exactly one copy by each tree of the group (one in all on the switch
-//!   where the packet enters), nothing comes round twice, and whoever else gets one is a member of another
-//!   group of the same virtual group.
+//! - R2: every other member gets exactly one copy, nothing comes round twice, and whoever else gets
+//!   one is a member of another group of the same virtual group.
 //! - R4: no entry number reaches C.
 //!
 //! Cost: the sum over senders of the size of the tree they reach.
 
 mod index;
-mod walk;
 
-use std::collections::BTreeMap;
-
-use fabricast_topology::{EndpointId, Faults, Graph, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, PortId, SwitchId, TableEntry, TableKind};
 use thiserror::Error;
 
 use crate::mgid::Mgid;
-use index::Rows;
-use walk::Walker;
+use index::{Hop, Hops, Rows};
 
 /// A group as it has to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub mgid: Mgid,
-    /// The trees its packets go over: one, with fault tolerance up to two. A sender sends one packet
-    /// with each color among them.
-    pub trees: Vec<Tree>,
-    /// Whoever must be reached, once by each tree. With fewer than two nothing is sent.
-    pub members: Vec<EndpointId>,
-}
-
-/// One tree of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tree {
-    /// Which one, 0 or 1; without fault tolerance 0.
-    pub tree: u32,
+    /// The entry number its packets carry.
+    pub color: u16,
     /// The virtual group it belongs to.
     pub virtual_group: u32,
-    /// The entry number that packets for it carry.
-    pub color: u16,
-}
-
-impl Group {
-    /// Makes a group with one tree.
-    #[must_use]
-    pub fn new(mgid: Mgid, color: u16, virtual_group: u32, members: Vec<EndpointId>) -> Self {
-        Self { mgid, trees: vec![Tree { tree: 0, virtual_group, color }], members }
-    }
+    /// Whoever must be reached, each once. With fewer than two nothing is sent.
+    pub members: Vec<EndpointId>,
 }
 
 /// Who sends.
@@ -180,17 +157,7 @@ pub enum Violation {
         /// Who is missing it.
         to: EndpointId,
     },
-    /// R2: with fault tolerance, a member got a copy by one of two trees only.
-    #[error("group {}: a packet from {} reaches {} by one of two trees only", .mgid.0, .from.0, .to.0)]
-    TreeMissed {
-        /// The group.
-        mgid: Mgid,
-        /// The sender.
-        from: EndpointId,
-        /// Who should have got two copies.
-        to: EndpointId,
-    },
-    /// R2: an endpoint got more copies than there are trees, or the sender got one.
+    /// R2: an endpoint got two copies, or the sender got one.
     #[error("group {}: a packet from {} reaches {} once too often", .mgid.0, .from.0, .to.0)]
     DeliveredTwice {
         /// The group.
@@ -236,13 +203,23 @@ pub fn verify(
     let mut report = Report { entries: entries.len(), ..Report::default() };
     let mut notes = Notes { report: &mut report, list: options.list };
     let rows = Rows::new(graph, entries, options, |violation| notes.add(violation));
-    let mut walker = Walker::new(graph, faults, rows);
+    let mut walker = Walker {
+        graph,
+        hops: Hops::new(graph, faults),
+        row_users: vec![u32::MAX; rows.len()],
+        row_used: vec![false; rows.len()],
+        rows,
+        entered: vec![0; graph.port_count()],
+        reached: vec![0; graph.endpoint_count()],
+        packet: 0,
+        insiders: vec![0; graph.endpoint_count()],
+        stack: Vec::new(),
+    };
     let mut order: Vec<&Group> = groups.iter().filter(|group| group.members.len() >= 2).collect();
-    order.sort_by_key(|group| (&group.trees, group.mgid));
+    order.sort_by_key(|group| (group.virtual_group, group.mgid));
     notes.report.groups = order.len();
-    let families = Families::of(&order);
-    for (round, family) in (1u32..).zip(order.chunk_by(|a, b| a.trees == b.trees)) {
-        for endpoint in families.insiders(&family[0].trees) {
+    for (round, family) in (1u32..).zip(order.chunk_by(|a, b| a.virtual_group == b.virtual_group)) {
+        for endpoint in family.iter().flat_map(|group| &group.members) {
             walker.insiders[endpoint.index()] = round;
         }
         for group in family {
@@ -251,27 +228,6 @@ pub fn verify(
     }
     report.unused_entries = walker.row_used.iter().filter(|used| !**used).count();
     report
-}
-
-/// The groups of each virtual group of each tree.
-struct Families<'a>(BTreeMap<(u32, u32), Vec<&'a Group>>);
-
-impl<'a> Families<'a> {
-    fn of(groups: &[&'a Group]) -> Self {
-        let mut families: BTreeMap<_, Vec<&Group>> = BTreeMap::new();
-        for group in groups {
-            for tree in &group.trees {
-                families.entry((tree.tree, tree.virtual_group)).or_default().push(group);
-            }
-        }
-        Self(families)
-    }
-
-    /// Walks all who may get packets that go over these trees.
-    fn insiders(&self, trees: &'a [Tree]) -> impl Iterator<Item = EndpointId> {
-        let families = trees.iter().filter_map(|tree| self.0.get(&(tree.tree, tree.virtual_group)));
-        families.flatten().flat_map(|group| group.members.iter().copied())
-    }
 }
 
 struct Notes<'a> {
@@ -284,6 +240,108 @@ impl Notes<'_> {
         self.report.violation_count += 1;
         if self.report.violations.len() < self.list {
             self.report.violations.push(violation);
+        }
+    }
+}
+
+struct Walker<'a> {
+    graph: &'a Graph,
+    rows: Rows,
+    hops: Hops,
+    row_users: Vec<u32>, // by row: the virtual group that met it first
+    row_used: Vec<bool>,
+    entered: Vec<u32>, // by switch port: the last packet that came in
+    reached: Vec<u32>, // by endpoint: the last packet that arrived
+    packet: u32,
+    insiders: Vec<u32>, // by endpoint: the last virtual group it is part of
+    stack: Vec<u32>,
+}
+
+impl Walker<'_> {
+    fn check(&mut self, group: &Group, round: u32, options: Options, notes: &mut Notes<'_>) {
+        let mgid = group.mgid;
+        if group.color >= options.colors {
+            notes.add(Violation::ColorOutOfRange { mgid, color: group.color });
+            return;
+        }
+        let mut senders: Vec<(u32, EndpointId)> = Vec::with_capacity(group.members.len());
+        for endpoint in &group.members {
+            match self.graph.attachment(*endpoint).filter(|port| self.hops.is_live(*port)) {
+                Some(port) => senders.push((port.0, *endpoint)),
+                None => notes.add(Violation::Detached { mgid, endpoint: *endpoint }),
+            }
+        }
+        senders.sort_unstable();
+        let switch = |port: u32| self.graph.switch_of(PortId(port));
+        match options.senders {
+            Senders::All => {}
+            Senders::OnePerSwitch => senders.dedup_by_key(|(port, _)| switch(*port)),
+            Senders::First => senders.truncate(1),
+        }
+        for sender in senders {
+            self.send(group, round, sender, notes);
+        }
+    }
+
+    fn send(
+        &mut self,
+        group: &Group,
+        round: u32,
+        (port, from): (u32, EndpointId),
+        notes: &mut Notes<'_>,
+    ) {
+        if self.packet == u32::MAX {
+            self.entered.fill(0);
+            self.reached.fill(0);
+            self.packet = 0;
+        }
+        self.packet += 1;
+        let mgid = group.mgid;
+        let (mut copies, mut strangers) = (0u64, 0u64);
+        self.reached[from.index()] = self.packet;
+        self.stack.push(port);
+        while let Some(port) = self.stack.pop() {
+            notes.report.hops += 1;
+            if std::mem::replace(&mut self.entered[port as usize], self.packet) == self.packet {
+                let port = PortId(port);
+                let (switch, port) = (self.graph.switch_of(port), self.graph.port_number(port));
+                notes.add(Violation::Loop { mgid, from, switch, port });
+                continue;
+            }
+            let Some(row) = self.rows.find(port, group.color) else { continue };
+            self.note_user(row, group.virtual_group, notes);
+            let Self { stack, hops, reached, insiders, packet, rows, .. } = self;
+            rows.outputs(row, port, |out| match hops.from(out) {
+                Hop::Nowhere => {}
+                Hop::Switch(next) => stack.push(next),
+                Hop::Endpoint(to) => {
+                    copies += 1;
+                    let to = EndpointId(to);
+                    if std::mem::replace(&mut reached[to.index()], *packet) == *packet {
+                        notes.add(Violation::DeliveredTwice { mgid, from, to });
+                    } else if insiders[to.index()] != round {
+                        strangers += 1;
+                        notes.add(Violation::DeliveredToStranger { mgid, from, to });
+                    }
+                }
+            });
+        }
+        for to in group.members.iter().filter(|to| self.reached[to.index()] != self.packet) {
+            notes.add(Violation::NotDelivered { mgid, from, to: *to });
+        }
+        notes.report.packets += 1;
+        notes.report.delivered += copies - strangers;
+    }
+
+    fn note_user(&mut self, row: usize, virtual_group: u32, notes: &mut Notes<'_>) {
+        if !std::mem::replace(&mut self.row_used[row], true) {
+            self.row_users[row] = virtual_group;
+        } else if self.row_users[row] != virtual_group {
+            notes.add(Violation::SharedEntry {
+                row: self.rows.key(row),
+                first: self.row_users[row],
+                second: virtual_group,
+            });
         }
     }
 }

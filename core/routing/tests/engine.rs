@@ -199,7 +199,7 @@ fn rows(graph: &Graph, rows: &[(&str, u8, &[u8])]) -> Vec<TableEntry> {
 }
 
 fn pair(mgid: u32, virtual_group: u32, members: [u32; 2]) -> Group {
-    Group::new(Mgid(mgid), 0, virtual_group, members.map(EndpointId).into())
+    Group { mgid: Mgid(mgid), color: 0, virtual_group, members: members.map(EndpointId).into() }
 }
 
 fn violations(groups: &[Group], table: &[(&str, u8, &[u8])]) -> Vec<Violation> {
@@ -250,7 +250,7 @@ fn the_verifier_names_every_kind_of_violation() {
     assert!(matches!(&violations(alone, &doubled)[..], [Violation::DuplicateEntry { .. }]));
     let unknown = [good[0], good[1], ("leaf1", 9, &[1])];
     assert!(matches!(&violations(alone, &unknown)[..], [Violation::UnknownPort { port: 9, .. }]));
-    let beyond = Group::new(mgid, 2, 7, group.members.clone());
+    let beyond = Group { color: 2, ..group.clone() };
     assert_eq!(violations(&[beyond], &good), [Violation::ColorOutOfRange { mgid, color: 2 }]);
     let (graph, _) = small(TableKind::PerPort);
     let mut faults = Faults::new();

@@ -144,38 +144,6 @@ fn routes_survive_a_round_trip_and_imply_the_tables() {
 }
 
 #[test]
-fn routes_with_two_trees_survive_a_round_trip_and_imply_the_tables() {
-    let graph = fabric();
-    let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
-    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
-        let options = EngineOptions { fault_tolerant: true, ..EngineOptions::new(4, tables) };
-        let mut engine = Engine::new(graph.clone(), fat_tree.clone(), options).unwrap();
-        let groups = [(0, [0, 2, 5]), (1, [1, 3, 4]), (2, [0, 1, 3]), (3, [2, 4, 5])];
-        let put = |(mgid, members): (u32, [u32; 3])| Change::Put {
-            mgid: Mgid(mgid),
-            members: members.map(EndpointId).into(),
-        };
-        engine.apply(&groups.map(put)).unwrap();
-        // One link: a tree moves to another color. A whole spine: one tree is left.
-        let leaf = graph.find_switch("leaf0").unwrap();
-        let (mut link, mut spine) = (Faults::new(), Faults::new());
-        link.fail_link(&graph, graph.port(leaf, 3).unwrap());
-        spine.fail_switch(graph.find_switch("spine1").unwrap());
-        for (faults, alone) in [(Faults::new(), 0), (link, 0), (spine, 4)] {
-            engine.set_faults(faults);
-            let file = RoutesFile::of(&engine, "00ff");
-            let text = write_routes(&file, &graph);
-            assert_eq!(read_routes(&text, &graph), Ok(file.clone()));
-            assert_eq!(text.matches("unprotected").count(), alone, "{text}");
-            let members: BTreeMap<_, _> =
-                engine.groups().map(|mgid| (mgid, engine.members(mgid).unwrap())).collect();
-            let entries = table_entries(&graph, engine.plan());
-            assert_eq!(file.table_entries(&graph, &members), entries);
-        }
-    }
-}
-
-#[test]
 fn unrouted_groups_keep_their_reason_in_the_file() {
     let graph = fabric();
     let mut engine = engine(&graph, TableKind::PerPort);

@@ -17,13 +17,13 @@ mod transit;
 
 pub use deadlock::{Deadlock, Wait, WaitFor};
 
-use fabricast_topology::{EndpointId, Faults, Graph};
+use fabricast_topology::{EndpointId, Faults, Graph, PortId};
 
 use crate::event::Event;
 use crate::model::{Model, ModelError};
 use crate::queue::EventQueue;
 use crate::routes::Routes;
-use crate::simulator::{Network, Packet};
+use crate::simulator::{Network, Packet, PortStatistics};
 use crate::slab::{NONE, Slab};
 use crate::unicast::Unicast;
 use crate::wiring::Wiring;
@@ -52,6 +52,30 @@ struct Transit {
     hop: u32,
     next: u32, // behind it in the buffer
     ready_ps: u64,
+}
+
+/// Where a copy has waited on its way, stage by stage: its adapter, then every switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    waits_ps: [u64; 8],
+    stages: u8,
+}
+
+impl Trail {
+    /// Lists the time between the moment when the head could have left a stage and the moment when it
+    /// did, in picoseconds: what was waited for links, arbitration and credit.
+    #[must_use]
+    pub fn waits_ps(&self) -> &[u64] {
+        &self.waits_ps[..usize::from(self.stages)]
+    }
+
+    fn push(&mut self, wait_ps: u64) {
+        // An adapter and seven switches are the longest way in four levels.
+        if let Some(place) = self.waits_ps.get_mut(usize::from(self.stages)) {
+            *place = wait_ps;
+            self.stages += 1;
+        }
+    }
 }
 
 /// An input buffer.
@@ -140,6 +164,7 @@ pub(crate) struct Fabric<'a, Q> {
     /// Picoseconds that packets waited at the head of a buffer for every port, each output of a packet.
     pub(crate) port_waits: Vec<u64>,
     unicast: Unicast<'a>,
+    has_faults: bool,
     parcels: Slab<Parcel>,
     transits: Slab<Transit>,
     buffers: Vec<Buffer>,
@@ -153,6 +178,8 @@ pub(crate) struct Fabric<'a, Q> {
     touched_switches: Vec<u32>,
     candidates: Vec<(u64, u32)>,
     grants: u64,
+    /// By copy, if they are recorded.
+    pub(crate) trails: Option<Vec<Trail>>,
     /// The first deadlock found, with a policy that can have one.
     pub(crate) deadlock: Option<Deadlock>,
 }
@@ -202,6 +229,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             port_bytes: vec![0; ports],
             port_waits: vec![0; ports],
             unicast: Unicast::new(graph, fat_tree),
+            has_faults: false,
             parcels: Slab::new(),
             transits: Slab::new(),
             buffers: vec![buffer; queues],
@@ -214,6 +242,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             touched_switches: Vec::new(),
             candidates: Vec::new(),
             grants: 0,
+            trails: None,
             deadlock: None,
             wiring,
         })
@@ -238,6 +267,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     /// Cuts the links of dead things.
     pub(crate) fn set_faults(&mut self, faults: &Faults) {
         self.wiring.fail(self.graph, faults);
+        self.has_faults = !faults.is_empty();
         for (port, output) in self.outputs.iter_mut().enumerate() {
             let to_endpoint = self.wiring.is_endpoint(self.wiring.far[port]);
             output.endless = self.wiring.dead[port] || to_endpoint;
@@ -256,7 +286,10 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         debug_assert_eq!(self.buffers[queue as usize].head, NONE, "an adapter offers one packet");
         let parcel = self.parcels.insert(parcel);
         let (bytes, hop) = (self.parcels[parcel].bytes, hop.unwrap_or(UNICAST));
-        self.append(queue, parcel, hop, self.now);
+        let copy = self.append(queue, parcel, hop, self.now);
+        if let Some(trail) = self.trails.as_mut().and_then(|trails| trails.get_mut(copy as usize)) {
+            *trail = Trail::default();
+        }
         let buffer = &mut self.buffers[queue as usize];
         (buffer.bytes, buffer.hop, buffer.single) = (bytes, hop, port);
         buffer.wanting = 1;
@@ -289,13 +322,20 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     }
 
     /// Takes a copy off at its endpoint.
-    pub(crate) fn collect(&mut self, copy: u32) -> Parcel {
+    pub(crate) fn collect(&mut self, copy: u32) -> (Parcel, Option<Trail>) {
         let parcel = self.transits[copy].parcel;
         self.transits.remove(copy);
         let seen = self.parcels[parcel];
         self.release(parcel);
         self.counters.delivered += 1;
-        seen
+        (seen, self.trails.as_ref().map(|trails| trails[copy as usize]))
+    }
+
+    /// Gives what the statistics registers of a switch port say.
+    pub(crate) fn statistics(&self, port: PortId) -> PortStatistics {
+        let (sent_bytes, waited_ps) =
+            (self.port_bytes[port.index()], self.port_waits[port.index()]);
+        PortStatistics { sent_bytes, waited_ps }
     }
 
     /// Counts the copies under way.

@@ -10,6 +10,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod chance;
+mod collective;
 mod event;
 mod fabric;
 mod m_port_tree;
@@ -19,11 +20,16 @@ mod rooted;
 mod routes;
 mod simulator;
 mod slab;
+mod traffic;
 mod unicast;
 mod wiring;
 
 pub use chance::Chance;
-pub use fabric::{Counters, Deadlock, Wait, WaitFor};
+pub use collective::{
+    Collective, CollectiveCounters, CollectiveError, CollectiveSpec, Operation, ProcessPlan, Round,
+    grid_processes,
+};
+pub use fabric::{Counters, Deadlock, Trail, Wait, WaitFor};
 pub use m_port_tree::{MPortTreeError, m_port_n_tree};
 pub use model::{Model, ModelError, MulticastPolicy};
 pub use queue::{EventQueue, HeapQueue, TimingWheel};
@@ -31,4 +37,8 @@ pub use rooted::{RootedError, Roots};
 pub use routes::{Routes, TreeError, TreeId};
 pub use simulator::{
     Delivery, Network, Offer, Packet, PortStatistics, Route, RunError, Simulator, Workload,
+};
+pub use traffic::{
+    Destinations, Finished, LoadMeasure, MulticastLoad, Reading, Received, Registers, Streams,
+    StreamsSpec, UnicastLoad, UnicastPattern,
 };

@@ -22,13 +22,14 @@ pub struct Model {
 /// How a multicast packet at the head of an input buffer gets its outputs (Dawning §3.1, §4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MulticastPolicy {
-    /// Resource bulletin board: it leaves by all outputs together, as soon as they are idle and have
-    /// credit at one moment; nothing is held while it waits.
+    /// Resource bulletin board, which shows the outputs that carry no multicast: when all it needs are on
+    /// the board and have credit it takes them together. Outputs that still send a unicast packet follow
+    /// when they are done, and it leaves by all of them then.
     #[default]
     Bulletin,
-    /// Resource bulletin board that grants early: outputs without multicast and with credit are taken
-    /// together; those that still send a unicast packet follow, and the packet leaves when all are idle.
-    BulletinEarly,
+    /// The same, read more strictly: all outputs must be idle as well at one moment, and nothing is ever
+    /// held. Steady unicast keeps such a packet waiting for long.
+    BulletinIdle,
     /// Fan-out splitting: each output gets its copy when it is ready; the buffer is read several times.
     Splitting,
     /// Outputs are taken one by one, but of packets that want a common output only one takes any:

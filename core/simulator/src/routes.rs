@@ -19,7 +19,14 @@ pub struct Routes {
     hops: Vec<Hop>,
     outs: Vec<Out>,
     entries: Vec<(EndpointId, u32)>, // tree by tree, rising: sender and its first hop
-    trees: Vec<u32>,                 // by tree: where its entries end
+    trees: Vec<Ends>,
+}
+
+/// Where the entries and outputs of a tree end; they start where those of the one before end.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    entries: u32,
+    outs: u32,
 }
 
 /// Names a tree of [`Routes`].
@@ -217,7 +224,7 @@ impl Routes {
     fn close(&mut self, mut entries: Vec<(EndpointId, u32)>) -> TreeId {
         entries.sort_unstable();
         self.entries.extend(entries);
-        self.trees.push(dense(self.entries.len()));
+        self.trees.push(Ends { entries: dense(self.entries.len()), outs: dense(self.outs.len()) });
         TreeId(dense(self.trees.len() - 1))
     }
 
@@ -234,9 +241,20 @@ impl Routes {
     }
 
     fn entries_of(&self, tree: TreeId) -> &[(EndpointId, u32)] {
+        let [from, to] = self.ends(tree);
+        &self.entries[from.entries as usize..to.entries as usize]
+    }
+
+    /// Walks the ports by which copies can leave switches on a tree.
+    pub fn out_ports(&self, tree: TreeId) -> impl ExactSizeIterator<Item = PortId> + '_ {
+        let [from, to] = self.ends(tree);
+        self.outs[from.outs as usize..to.outs as usize].iter().map(|out| PortId(out.port))
+    }
+
+    fn ends(&self, tree: TreeId) -> [Ends; 2] {
         let at = tree.0 as usize;
-        let first = if at == 0 { 0 } else { self.trees[at - 1] };
-        &self.entries[first as usize..self.trees[at] as usize]
+        let before = at.checked_sub(1).map_or(Ends { entries: 0, outs: 0 }, |at| self.trees[at]);
+        [before, self.trees[at]]
     }
 
     /// Walks the outputs of a hop.

@@ -8,10 +8,11 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId};
 use thiserror::Error;
 
 use crate::event::Event;
-use crate::fabric::{Counters, Deadlock, Fabric, Parcel};
+use crate::fabric::{Counters, Deadlock, Fabric, Parcel, Trail};
 use crate::model::{Model, ModelError};
 use crate::queue::{EventQueue, TimingWheel};
 use crate::routes::{Routes, TreeId};
+use crate::traffic::Streams;
 
 /// What adapters send, and what becomes of it.
 ///
@@ -24,6 +25,12 @@ pub trait Workload {
 
     /// Hears of a packet whose tail has arrived.
     fn delivered(&mut self, now_ps: u64, delivery: &Delivery);
+
+    /// Does what is due at an endpoint beside sending, and gives the moment when it wants to be called
+    /// again, in picoseconds. It is called at that moment and before an endpoint is asked for packets.
+    fn act(&mut self, _now_ps: u64, _at: EndpointId) -> Option<u64> {
+        None
+    }
 }
 
 /// What an adapter does next.
@@ -74,6 +81,8 @@ pub struct Delivery {
     pub sent_ps: u64,
     /// As it was sent.
     pub tag: u64,
+    /// Where it waited, if that is recorded.
+    pub trail: Option<Trail>,
 }
 
 /// Why a run ended before its time.
@@ -104,7 +113,8 @@ pub enum RunError {
 pub struct Simulator<'a, W, Q = TimingWheel> {
     fabric: Fabric<'a, Q>,
     workload: W,
-    /// By endpoint and channel: when it asked to be reminded; 0 if not.
+    /// By endpoint and channel, and once more for what it does beside sending: when it asked to be
+    /// reminded; 0 if not.
     reminders: Vec<u64>,
 }
 
@@ -146,13 +156,19 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         let endpoints = fabric.graph.endpoint_count();
         let ports = fabric.graph.endpoints().map(|endpoint| fabric.wiring.port_of(endpoint));
         fabric.adapters.extend(ports);
-        let reminders = vec![0; endpoints * usize::from(model.channels)];
+        let reminders = vec![0; endpoints * (usize::from(model.channels) + 1)];
         Ok(Self { fabric, workload, reminders })
     }
 
-    /// Cuts the links of dead things: copies sent into them are lost.
+    /// Cuts the links of dead things: copies sent into them are lost. Unicast goes round them where it
+    /// can; multicast follows its tree.
     pub fn set_faults(&mut self, faults: &Faults) {
         self.fabric.set_faults(faults);
+    }
+
+    /// Records from now on where copies wait; packets under way have lost what lies behind them.
+    pub fn record_trails(&mut self) {
+        self.fabric.trails.get_or_insert_default();
     }
 
     /// Runs until a moment, its events included, and gives whether anything is left to happen.
@@ -189,9 +205,10 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
             let mut arrived = std::mem::take(&mut fabric.arrived);
             arrived.sort_unstable_by_key(|(port, _)| *port);
             for (port, copy) in arrived.drain(..) {
-                let Parcel { source, bytes, born_ps, sent_ps, tag, .. } = fabric.collect(copy);
+                let (parcel, trail) = fabric.collect(copy);
+                let Parcel { source, bytes, born_ps, sent_ps, tag, .. } = parcel;
                 let to = fabric.wiring.endpoint(port);
-                let delivery = Delivery { to, from: source, bytes, born_ps, sent_ps, tag };
+                let delivery = Delivery { to, from: source, bytes, born_ps, sent_ps, tag, trail };
                 self.workload.delivered(fabric.now, &delivery);
                 fabric.adapters.push(port);
             }
@@ -214,22 +231,18 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
     /// Fills the empty buffers of an adapter and lets it send.
     fn poll(&mut self, port: u32) -> Result<(), RunError> {
         let fabric = &mut self.fabric;
-        let endpoint = fabric.wiring.endpoint(port);
-        for channel in 0..fabric.model.channels {
+        let (endpoint, channels) = (fabric.wiring.endpoint(port), fabric.model.channels);
+        if let Some(at) = self.workload.act(fabric.now, endpoint) {
+            self.remind(port, channels, at);
+        }
+        for channel in 0..channels {
+            let fabric = &mut self.fabric;
             if !fabric.is_empty(port, channel.into()) {
                 continue;
             }
             match self.workload.next(fabric.now, endpoint, channel) {
                 Offer::Nothing => {}
-                Offer::At(at) => {
-                    let place = endpoint.index() * usize::from(fabric.model.channels);
-                    let reminder = &mut self.reminders[place + usize::from(channel)];
-                    // An earlier reminder that is still to come will ask again.
-                    if *reminder <= fabric.now || at < *reminder {
-                        *reminder = at.max(fabric.now + 1);
-                        fabric.wake(port, *reminder);
-                    }
-                }
+                Offer::At(at) => self.remind(port, channel, at),
                 Offer::Send(packet) => {
                     let buffer = fabric.model.buffer_bytes;
                     if packet.bytes == 0 || packet.bytes > buffer {
@@ -248,8 +261,20 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
                 }
             }
         }
-        fabric.send_from_adapter(port);
+        self.fabric.send_from_adapter(port);
         Ok(())
+    }
+
+    /// Asks an endpoint again at a moment; `what` is a channel, or their number for acting.
+    fn remind(&mut self, port: u32, what: u8, at: u64) {
+        let Self { fabric, reminders, .. } = self;
+        let row = fabric.wiring.endpoint(port).index() * (usize::from(fabric.model.channels) + 1);
+        let reminder = &mut reminders[row + usize::from(what)];
+        // An earlier reminder that is still to come will ask again.
+        if *reminder <= fabric.now || at < *reminder {
+            *reminder = at.max(fabric.now + 1);
+            fabric.wake(port, *reminder);
+        }
     }
 
     /// Gives the present moment, in picoseconds.
@@ -274,10 +299,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
 
     /// Gives what the statistics registers of a switch port say.
     pub fn port_statistics(&self, port: PortId) -> PortStatistics {
-        PortStatistics {
-            sent_bytes: self.fabric.port_bytes[port.index()],
-            waited_ps: self.fabric.port_waits[port.index()],
-        }
+        self.fabric.statistics(port)
     }
 
     /// Counts the copies under way, now and at the worst moment.
@@ -293,4 +315,23 @@ pub struct PortStatistics {
     pub sent_bytes: u64,
     /// Picoseconds that packets waited at the head of a buffer before this port sent them.
     pub waited_ps: u64,
+}
+
+impl<Q: EventQueue> Simulator<'_, Streams, Q> {
+    /// Runs until a moment and reads the statistics registers whenever their time has come.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Simulator::run_until`].
+    pub fn run_sampled_until(&mut self, until_ps: u64) -> Result<(), RunError> {
+        loop {
+            let reading_ps = self.workload.registers().next_ps();
+            self.run_until(reading_ps.min(until_ps))?;
+            if reading_ps > until_ps {
+                return Ok(());
+            }
+            let Self { fabric, workload, .. } = self;
+            workload.registers().read(|port| fabric.statistics(port));
+        }
+    }
 }

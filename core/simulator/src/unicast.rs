@@ -2,7 +2,8 @@
 //!
 //! The up-ports of a switch are dealt out to destinations in turn, lowest digit first (*d-mod-k*): all
 //! packets to one endpoint meet at one root and come down one way, and two endpoints share as little of
-//! it as can be. Nothing depends on load or chance.
+//! it as can be. Nothing depends on load or chance. Round dead links the next port is taken
+//! from which there is a live way, as a subnet manager would route unicast anew.
 
 use fabricast_topology::{EndpointId, FatTree, Graph, Peer, Place, PortId, SwitchId};
 
@@ -23,11 +24,9 @@ struct Way {
     cn: u32,
     block: u32,
     slot: u32,
-    lane0: u32,
     u: u32,
-    lane1: u32, // times TNs of a group
     v: u32,
-    lane2: u32, // times level-3 switches of a TN
+    lanes: [u32; 3],
 }
 
 impl<'a> Unicast<'a> {
@@ -44,11 +43,13 @@ impl<'a> Unicast<'a> {
                 cn,
                 block: if leaf == NONE { NONE } else { tree.block_of_cn(cn) },
                 slot,
-                lane0: slot % params.lanes0.max(1),
                 u,
-                lane1: u - u % params.tns_per_group.max(1),
                 v,
-                lane2: v - v % params.l3_per_tn.max(1),
+                lanes: [
+                    slot % params.lanes0.max(1),
+                    u / params.tns_per_group.max(1),
+                    v / params.l3_per_tn.max(1),
+                ],
             }
         });
         Self { graph, tree, ways: ways.collect() }
@@ -56,29 +57,64 @@ impl<'a> Unicast<'a> {
 
     /// Gives the port by which a packet leaves a switch; [`NONE`] if the fabric lacks a link it needs.
     pub(crate) fn next(&self, switch: u32, to: EndpointId) -> u32 {
-        self.next_port(SwitchId(switch), to).map_or(NONE, |port| port.0)
+        self.option(SwitchId(switch), to, 0).map_or(NONE, |port| port.0)
     }
 
-    fn next_port(&self, switch: SwitchId, to: EndpointId) -> Option<PortId> {
+    /// The same round dead links: the first port from the usual one on from which there is a live way.
+    pub(crate) fn next_around(&self, switch: u32, to: EndpointId, dead: &[bool]) -> u32 {
+        let options = self.options(SwitchId(switch));
+        let live = (0..options).filter_map(|turn| self.option(SwitchId(switch), to, turn));
+        let leads_there = |port: &PortId| {
+            !dead[port.index()]
+                && match self.graph.peer(*port) {
+                    Peer::None => false,
+                    Peer::Endpoint(end) => end == to,
+                    Peer::Switch(far) => {
+                        self.next_around(self.graph.switch_of(far).0, to, dead) != NONE
+                    }
+                }
+        };
+        live.into_iter().find(leads_there).map_or(NONE, |port| port.0)
+    }
+
+    /// Counts the turns after which the ports of a switch are tried again.
+    fn options(&self, switch: SwitchId) -> u32 {
+        let params = self.tree.params();
+        match self.tree.place(switch) {
+            Place::Outside => 0,
+            Place::Leaf { .. } => params.leaf_up_ports().max(1),
+            Place::L1 { .. } => params.l1_up_ports().max(params.lanes0),
+            Place::L2 { .. } => params.l2_up_ports().max(params.lanes1),
+            Place::L3 { .. } => params.lanes2,
+        }
+    }
+
+    /// Gives the port of a switch towards an endpoint, or the one `turn` places after it.
+    fn option(&self, switch: SwitchId, to: EndpointId, turn: u32) -> Option<PortId> {
         let (tree, way) = (self.tree, &self.ways[to.index()]);
         if way.leaf == NONE {
             return None;
         }
+        let params = tree.params();
+        let turned = |at: u32, of: u32| if turn == 0 { at } else { (at + turn) % of.max(1) };
         match tree.place(switch) {
             Place::Outside => None,
             Place::Leaf { leaf } if leaf == way.leaf => self.graph.attachment(to),
-            Place::Leaf { leaf } => tree.leaf_up(leaf, way.slot),
+            Place::Leaf { leaf } => tree.leaf_up(leaf, turned(way.slot, params.leaf_up_ports())),
             Place::L1 { cn, g } if cn == way.cn => {
-                let slot = g * tree.params().lanes0 + way.lane0;
-                self.far(tree.leaf_up(way.leaf, slot)?)
+                let lane = turned(way.lanes[0], params.lanes0);
+                self.far(tree.leaf_up(way.leaf, g * params.lanes0 + lane)?)
             }
-            Place::L1 { cn, g } => tree.l1_up(cn, g, way.u),
+            Place::L1 { cn, g } => tree.l1_up(cn, g, turned(way.u, params.l1_up_ports())),
             Place::L2 { tn, block } if block == way.block => {
-                let tns = tree.params().tns_per_group;
-                self.far(tree.l1_up(way.cn, tn / tns, way.lane1 + tn % tns)?)
+                let (tns, lane) = (params.tns_per_group, turned(way.lanes[1], params.lanes1));
+                self.far(tree.l1_up(way.cn, tn / tns, lane * tns + tn % tns)?)
             }
-            Place::L2 { tn, block } => tree.l2_up(tn, block, way.v),
-            Place::L3 { tn, x } => self.far(tree.l2_up(tn, way.block, way.lane2 + x)?),
+            Place::L2 { tn, block } => tree.l2_up(tn, block, turned(way.v, params.l2_up_ports())),
+            Place::L3 { tn, x } => {
+                let lane = turned(way.lanes[2], params.lanes2);
+                self.far(tree.l2_up(tn, way.block, lane * params.l3_per_tn + x)?)
+            }
         }
     }
 

@@ -82,7 +82,10 @@ fn walked(layout: &Layout, group: &v1::Group, color: u32) -> Group {
         .collect();
     members.sort_unstable();
     members.dedup();
-    let color = u16::try_from(color).expect("a color");
-    let virtual_group = u32::try_from(route.virtual_group).expect("a number");
-    Group::new(Mgid(group.mgid), color, virtual_group, members)
+    Group {
+        mgid: Mgid(group.mgid),
+        color: u16::try_from(color).expect("a color"),
+        virtual_group: u32::try_from(route.virtual_group).expect("a number"),
+        members,
+    }
 }

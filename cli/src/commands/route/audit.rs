@@ -23,8 +23,7 @@ pub(super) fn routes(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec
             findings.push(format!("group {}: a route, but no such group", route.mgid.0));
             continue;
         };
-        let two = file.header.fault_tolerant;
-        let audit = Audit { graph, two, route, members, served: served(route, members) };
+        let audit = Audit { graph, route, members, served: served(route, members) };
         findings.extend(audit.findings().map(|what| format!("group {}: {what}", route.mgid.0)));
     }
     findings.extend(families(graph, file, members));
@@ -78,8 +77,6 @@ pub(super) fn served(route: &RouteRecord, members: &[EndpointId]) -> Vec<Endpoin
 /// One route beside its group.
 struct Audit<'a> {
     graph: &'a Graph,
-    /// Groups are meant to have two trees.
-    two: bool,
     route: &'a RouteRecord,
     members: &'a [EndpointId],
     served: Vec<EndpointId>,
@@ -94,16 +91,6 @@ impl Audit<'_> {
         }
         if self.route.unrouted.is_none() && trees.is_empty() && self.served.len() >= 2 {
             findings.push("it has no tree, and no reason why".to_owned());
-        }
-        let is_alone = trees.len() == 1;
-        if is_alone && self.two && self.route.unprotected.is_none() {
-            findings.push("it has one tree instead of two, and no reason why".to_owned());
-        }
-        if !is_alone && self.route.unprotected.is_some() {
-            findings.push("it is said to have one tree, and has not".to_owned());
-        }
-        if let [one, other] = &trees[..] {
-            findings.extend(self.meeting(one, other));
         }
         if self.served.len() < 2 && !trees.is_empty() {
             findings.push("a tree for fewer than two members".to_owned());
@@ -126,16 +113,6 @@ impl Audit<'_> {
             format!("cut off: the tree reaches the switch of {}", self.graph.endpoint_name(*cut))
         }));
         findings.into_iter()
-    }
-
-    /// Where two trees meet that one failure must not break together.
-    fn meeting(&self, one: &TreeRecord, other: &TreeRecord) -> Option<String> {
-        let leaves: BTreeSet<SwitchId> =
-            self.served.iter().filter_map(|member| self.leaf(*member)).collect();
-        let other = self.switches(other);
-        let mut shared = self.switches(one).into_iter().filter(|at| other.contains(at));
-        let at = shared.find(|at| !leaves.contains(at))?;
-        Some(format!("its two trees meet in {}", self.graph.switch_name(at)))
     }
 
     fn leaf(&self, endpoint: EndpointId) -> Option<SwitchId> {
@@ -179,44 +156,39 @@ impl Audit<'_> {
 /// Says which virtual groups have two colors, or are several that never meet.
 fn families(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec<String> {
     let mut findings = Vec::new();
-    let mut families: BTreeMap<(u32, u32), Vec<(&RouteRecord, &TreeRecord)>> = BTreeMap::new();
-    for route in &file.groups {
-        for tree in &route.trees {
-            families.entry((tree.virtual_group, tree.tree)).or_default().push((route, tree));
-        }
+    let mut families: BTreeMap<u32, Vec<&RouteRecord>> = BTreeMap::new();
+    for route in file.groups.iter().filter(|route| !route.trees.is_empty()) {
+        families.entry(route.virtual_group).or_default().push(route);
     }
-    for ((number, _), trees) in families {
-        let colors: BTreeSet<u16> = trees.iter().map(|(_, tree)| tree.color).collect();
+    for (number, routes) in families {
+        let colors: BTreeSet<u16> = routes.iter().map(|route| route.color).collect();
         if colors.len() > 1 {
             findings.push(format!("virtual group {number}: it has the colors {colors:?}"));
         }
-        let places: Vec<Vec<u32>> = trees
-            .iter()
-            .map(|(route, tree)| {
-                let members = members.get(&route.mgid).map_or(&[][..], Vec::as_slice);
-                let ports = ports(graph, tree, &served(route, members)).into_iter();
-                match file.header.tables {
-                    TableKind::PerPort => ports.map(|port| port.0).collect(),
-                    TableKind::PerSwitch => ports.map(|port| graph.switch_of(port).0).collect(),
-                }
-            })
-            .collect();
         let mut islands = Islands::default();
-        for pair in places.iter().flat_map(|places| places.windows(2)) {
-            islands.join(pair[0], pair[1]);
+        for route in &routes {
+            let members = members.get(&route.mgid).map_or(&[][..], Vec::as_slice);
+            let ports = ports(graph, route, members);
+            for pair in ports.windows(2) {
+                islands.join(pair[0].0, pair[1].0);
+            }
         }
-        let parts = places.iter().filter_map(|places| places.first().map(|at| islands.of(*at)));
+        let parts = routes.iter().filter_map(|route| {
+            let members = members.get(&route.mgid).map_or(&[][..], Vec::as_slice);
+            ports(graph, route, members).first().map(|port| islands.of(port.0))
+        });
         if parts.collect::<BTreeSet<u32>>().len() > 1 {
-            findings.push(format!("virtual group {number}: its groups never meet"));
+            findings.push(format!("virtual group {number}: its groups share no link"));
         }
     }
     findings
 }
 
-/// All switch ports of a tree.
-fn ports(graph: &Graph, tree: &TreeRecord, served: &[EndpointId]) -> Vec<PortId> {
-    let links = tree.links.iter().flat_map(|(a, b)| [*a, *b]);
-    links.chain(served.iter().filter_map(|member| graph.attachment(*member))).collect()
+/// All switch ports of a route.
+fn ports(graph: &Graph, route: &RouteRecord, members: &[EndpointId]) -> Vec<PortId> {
+    let links = route.trees.iter().flat_map(|tree| &tree.links).flat_map(|(a, b)| [*a, *b]);
+    let served = served(route, members);
+    links.chain(served.into_iter().filter_map(|member| graph.attachment(member))).collect()
 }
 
 /// Sets of numbers that are joined together.

@@ -33,7 +33,6 @@ struct Figures {
     virtual_groups: u32,
     moved: usize,
     unrouted: usize,
-    unprotected: usize,
     cut_off: usize,
     left_out: Vec<String>,
     max_tfi: u32,
@@ -118,7 +117,6 @@ fn figures(engine: &dyn RoutingEngine, graph: &Graph, table_entries: usize) -> F
         virtual_groups: trees,
         moved: plan.moved().len(),
         unrouted: plan.unrouted().len(),
-        unprotected: plan.unprotected().len(),
         cut_off: plan.cut_off().count(),
         left_out: left_out(plan, graph),
         max_tfi,
@@ -141,7 +139,6 @@ fn figures_text(figures: &Figures) -> String {
     row("virtual groups", figures.virtual_groups.to_string());
     row("moved off the tree of their MGID", figures.moved.to_string());
     row("groups without a tree", figures.unrouted.to_string());
-    row("groups with one tree instead of two", figures.unprotected.to_string());
     row("members that no live link reaches", figures.cut_off.to_string());
     row("TFI max / mean", format!("{} / {:.2}", figures.max_tfi, figures.mean_tfi));
     row(
@@ -164,10 +161,7 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
         let endpoint = graph.endpoint_name(cut.endpoint);
         format!("group {}: {endpoint} is cut off: {}", cut.mgid.0, cut.why)
     });
-    let unprotected = plan.unprotected().iter();
-    let unprotected =
-        unprotected.map(|group| format!("group {} has one tree only: {group}", group.mgid.0));
-    unrouted.chain(unprotected).chain(cut_off).take(LISTED).collect()
+    unrouted.chain(cut_off).take(LISTED).collect()
 }
 
 /// Makes the engine that was asked for.
@@ -181,20 +175,14 @@ fn engine(args: &PlanArgs, topology: &Topology) -> Result<Box<dyn RoutingEngine>
         None | Some(Scope::Tn) => RootScope::Tn,
         Some(Scope::TnGroup) => RootScope::TnGroup,
     };
-    let options = EngineOptions {
-        root_scope,
-        fault_tolerant: args.fault_tolerant,
-        ..EngineOptions::new(args.colors, table_kind(args.tables))
-    };
+    let options =
+        EngineOptions { root_scope, ..EngineOptions::new(args.colors, table_kind(args.tables)) };
     let fat_tree = topology.fat_tree();
     let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
     match (build_engine(kind, topology.graph.clone(), view, options), fat_tree) {
         (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
         (Err(error @ BuildError::ScopeNeedsPerPortTables), _) => {
             Err(Failure::input(format!("--root-scope, --tables: {error}")))
-        }
-        (Err(error), _) if args.fault_tolerant => {
-            Err(Failure::input(format!("--fault-tolerant: {error}")))
         }
         (built, _) => Ok(built.context("--colors")?),
     }

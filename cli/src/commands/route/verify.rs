@@ -1,16 +1,13 @@
 //! `fabricast route verify`: files of groups, routes and tables against each other and the rules.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use fabricast_routing::formats::{
-    GroupRecord, RoutesFile, RoutesHeader, TreeRecord, allot_mgids, read_routes, read_tables,
-};
+use fabricast_routing::formats::{GroupRecord, RoutesFile, allot_mgids, read_routes, read_tables};
 use fabricast_routing::verify::{self, Senders, Violation};
-use fabricast_routing::{BuildError, EngineKind, EngineOptions, Mgid, build_engine};
-use fabricast_topology::{EndpointId, Faults, Graph, SwitchId};
+use fabricast_routing::{Layout, Mgid};
+use fabricast_topology::{EndpointId, Faults, Graph, SwitchId, TableKind};
 use serde::Serialize;
 
 use super::audit::{self, Members};
@@ -50,7 +47,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let records = group_file::read(&args.groups, graph)?;
     let routes = routes(&args.routes, &topology)?;
     let (tables, colors) = (routes.header.tables, routes.header.colors);
-    let mgids = mgids(&topology, &records, &routes.header)?;
+    let mgids = mgids(&topology, &records, colors, tables)?;
     let members: Members =
         mgids.into_iter().zip(records).map(|(mgid, record)| (mgid, record.members)).collect();
 
@@ -119,24 +116,16 @@ fn routes(path: &Path, topology: &Topology) -> Result<RoutesFile, Failure> {
 fn mgids(
     topology: &Topology,
     records: &[GroupRecord],
-    header: &RoutesHeader,
+    colors: u16,
+    tables: TableKind,
 ) -> Result<Vec<Mgid>, Failure> {
     let given: Option<Vec<Mgid>> = records.iter().map(|record| record.mgid).collect();
     match given {
         Some(mgids) => Ok(mgids),
         None => {
-            let kind: EngineKind = header.engine.parse()?;
-            let options = EngineOptions {
-                fault_tolerant: header.fault_tolerant,
-                ..EngineOptions::new(header.colors, header.tables)
-            };
-            let fat_tree = topology.fat_tree();
-            let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
-            match (build_engine(kind, topology.graph.clone(), view, options), fat_tree) {
-                (Ok(engine), _) => Ok(allot_mgids(records, *engine.space())),
-                (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
-                (Err(error), _) => Err(error.into()),
-            }
+            let fat_tree = topology.fat_tree()?;
+            let layout = Layout::new(fat_tree.params(), colors, tables)?;
+            Ok(allot_mgids(records, *layout.space()))
         }
     }
 }
@@ -146,13 +135,8 @@ fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group>
     let routed = routes.groups.iter().filter(|route| route.unrouted.is_none());
     let groups = routed.filter_map(|route| {
         let members = audit::served(route, members.get(&route.mgid)?);
-        let tree = |one: &TreeRecord| verify::Tree {
-            tree: one.tree,
-            virtual_group: one.virtual_group,
-            color: one.color,
-        };
-        let trees = route.trees.iter().map(tree).collect();
-        Some(verify::Group { mgid: route.mgid, trees, members })
+        let (mgid, color, virtual_group) = (route.mgid, route.color, route.virtual_group);
+        Some(verify::Group { mgid, color, virtual_group, members })
     });
     groups.collect()
 }
@@ -183,12 +167,6 @@ fn in_words(graph: &Graph, violation: &Violation) -> String {
         }
         Violation::NotDelivered { mgid, from, to } => format!(
             "group {}: a packet from {} does not reach {}",
-            mgid.0,
-            endpoint(*from),
-            endpoint(*to)
-        ),
-        Violation::TreeMissed { mgid, from, to } => format!(
-            "group {}: a packet from {} reaches {} by one of two trees only",
             mgid.0,
             endpoint(*from),
             endpoint(*to)

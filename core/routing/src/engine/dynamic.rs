@@ -34,7 +34,7 @@ use crate::engines::{
 };
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
-use crate::plan::{GroupPlan, Moved, Part, Plan, Unrouted};
+use crate::plan::{Moved, Part, Plan, Unrouted};
 use crate::spt::{Layout, MgidSpace, SpanningTree};
 use families::{Families, Ground};
 pub use roots::RootScope;
@@ -69,24 +69,21 @@ impl DynamicEngine {
         fat_tree: Arc<FatTree>,
         options: EngineOptions,
     ) -> Result<Self, BuildError> {
-        if options.fault_tolerant {
-            return Err(BuildError::OneTreeOnly { kind: EngineKind::CMr4lmsDynamic });
-        }
         if options.root_scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
             return Err(BuildError::ScopeNeedsPerPortTables);
         }
         let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
         let fabric = Fabric::new(graph, fat_tree, &layout);
-        let numbering = *layout.numbering();
+        let space = *layout.space();
         Ok(Self {
-            registry: Registry::new(numbering),
+            registry: Registry::new(space),
             memberships: None,
             families: Families::new(&fabric, &layout, options.root_scope),
             displaced: BTreeMap::new(),
             guests: BTreeMap::new(),
-            trees: Pending::new(numbering.count()),
+            trees: Pending::new(space.total()),
             loom: Loom::new(&fabric, options.tables),
-            plan: Plan::numbered(options.colors, numbering),
+            plan: Plan::numbered(space),
             layout,
             fabric,
         })
@@ -107,7 +104,7 @@ impl DynamicEngine {
 
     fn note_homeless(&mut self, slot: u32, root: u32) -> Homeless {
         let group = self.registry.get_mut(slot);
-        let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed[0], NONE));
+        let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed, NONE));
         self.trees.add(placed);
         if self.displaced.remove(&mgid).is_some() && placed != NONE {
             let guests = self.guests.get_mut(&placed).expect("guests are listed where they are");
@@ -120,7 +117,7 @@ impl DynamicEngine {
     fn put(&mut self, slot: u32, spt: u32) {
         let group = self.registry.get_mut(slot);
         let (mgid, home) = (group.mgid, self.layout.space().spt(group.mgid));
-        group.placed[0] = spt;
+        group.placed = spt;
         self.trees.add(spt);
         if spt == home {
             self.displaced.remove(&mgid);
@@ -160,7 +157,7 @@ impl DynamicEngine {
                 }
             }
         }
-        self.registry.get_mut(slot).placed[0] = NONE;
+        self.registry.get_mut(slot).placed = NONE;
         self.displaced.insert(mgid, tried);
         false
     }
@@ -183,7 +180,7 @@ impl DynamicEngine {
         let changed: BTreeSet<u32> = self.trees.iter().map(round).collect();
         let asked = |(mgid, one): (&Mgid, &Displaced)| {
             let home = self.layout.space().spt(*mgid);
-            let unrouted = self.registry.get(one.slot).placed[0] == NONE;
+            let unrouted = self.registry.get(one.slot).placed == NONE;
             (unrouted || changed.contains(&round(home))).then_some((one.slot, home))
         };
         let asked: Vec<(u32, u32)> = self.displaced.iter().filter_map(asked).collect();
@@ -215,13 +212,13 @@ impl DynamicEngine {
         let (mut moved, mut unrouted) = (Vec::new(), Vec::new());
         for (mgid, Displaced { slot, broken, held }) in &self.displaced {
             let (mgid, broken, held) = (*mgid, *broken, *held);
-            let (from, to) = (self.layout.space().spt(mgid), self.registry.get(*slot).placed[0]);
+            let (from, to) = (self.layout.space().spt(mgid), self.registry.get(*slot).placed);
             let ground = Ground { fabric: &self.fabric, registry: &self.registry };
             let why = self.families.obstacle(ground, *slot, from);
             if to == NONE {
-                unrouted.push(Unrouted { mgid, tree: 0, why, broken, held });
+                unrouted.push(Unrouted { mgid, why, broken, held });
             } else {
-                moved.push(Moved { mgid, tree: 0, from, to, why });
+                moved.push(Moved { mgid, from, to, why });
             }
         }
         self.plan.moved = Arc::new(moved);
@@ -257,7 +254,7 @@ impl DynamicEngine {
     /// Walks the groups on a spanning tree, those at home first.
     fn groups_on(&self, spt: u32) -> impl Iterator<Item = (Mgid, u32)> {
         let at_home = self.registry.at_home(spt).iter().copied();
-        let at_home = at_home.filter(move |(_, slot)| self.registry.get(*slot).placed[0] == spt);
+        let at_home = at_home.filter(move |(_, slot)| self.registry.get(*slot).placed == spt);
         let guests = self.guests.get(&spt).into_iter().flatten();
         at_home.chain(guests.map(|(mgid, slot)| (*mgid, *slot)))
     }
@@ -359,11 +356,11 @@ impl RoutingEngine for DynamicEngine {
         self.registry.members(&self.fabric, mgid)
     }
 
-    fn tree(&self, planned: &GroupPlan<'_>) -> Option<GroupTree> {
-        let slot = self.registry.find(planned.mgid)?;
+    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
+        let slot = self.registry.find(mgid)?;
         let tree = self.families.tree(&self.fabric, slot, planned.part);
-        let members = &self.registry.get(slot).members;
-        planned.has_tree().then(|| group_tree(&self.fabric, &tree, members))?
+        group_tree(&self.fabric, &tree, &self.registry.get(slot).members)
     }
 
     fn choices(&self) -> Vec<RecordedChoice> {

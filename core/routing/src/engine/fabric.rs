@@ -1,7 +1,8 @@
 //! The fabric in the shape the engine's inner loops want: flat columns, liveness included.
 //!
-//! A *seat* is an endpoint numbered in the order of the ports it is plugged into, so
-//! that the seats of a leaf are neighbours; endpoints without a leaf have the last seats.
+//! A *seat* is a number for an endpoint that says where it is: every leaf has the same power of two
+//! of seats, in the order of its ports; endpoints without a leaf have the seats behind all leaves.
+//! Seats that no endpoint has are nowhere asked for.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ pub(super) struct Fabric {
     pub(super) fat_tree: Arc<FatTree>,
     pub(super) faults: Faults,
     trees: Vec<SpanningTree>,       // by spanning tree
+    seat_bits: u32,                 // logarithm of the seats of a leaf
     seat_endpoint: Vec<u32>,        // by seat
     endpoint_seat: Vec<u32>,        // by endpoint
     pub(super) seat_port: Vec<u32>, // by seat
-    pub(super) seat_leaf: Vec<u32>, // by seat
     pub(super) leaf_cn: Vec<u32>,
     pub(super) cn_block: Vec<u32>,
     /// Links from leaves (columns) by slot, from CNs by `g` and `u`, from blocks by TN and `v`.
@@ -42,8 +43,7 @@ pub(super) struct Fabric {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tier {
     width: usize,
-    lower: Vec<u32>,
-    upper: Vec<u32>,
+    links: Vec<(u32, u32)>, // lower and upper port
     live: Vec<bool>,
     row_whole: Vec<bool>,
 }
@@ -62,23 +62,18 @@ impl Tier {
                     Peer::Switch(upper) => Some((lower.0, upper.0)),
                     Peer::None | Peer::Endpoint(_) => None,
                 });
-                let (lower, upper) = link.unwrap_or((NONE, NONE));
-                tier.lower.push(lower);
-                tier.upper.push(upper);
+                tier.links.push(link.unwrap_or((NONE, NONE)));
             }
         }
-        tier.live = vec![false; tier.lower.len()];
+        tier.live = vec![false; tier.links.len()];
         tier.row_whole = vec![false; rows as usize];
         tier
     }
 
-    /// Gives the links of a row: lower and upper ports by column.
-    pub(super) fn row(&self, row: u32) -> (&[u32], &[u32]) {
+    /// Gives the links of a row: lower and upper ports by column; none of a level this fabric lacks.
+    pub(super) fn row(&self, row: u32) -> &[(u32, u32)] {
         let first = row as usize * self.width;
-        match (self.lower.get(first..first + self.width), self.upper.get(first..)) {
-            (Some(lower), Some(upper)) => (lower, upper),
-            _ => (&[], &[]), // a level this fabric lacks
-        }
+        self.links.get(first..first + self.width).unwrap_or(&[])
     }
 
     fn is_live(&self, row: u32, at: u32) -> bool {
@@ -92,7 +87,7 @@ impl Tier {
             *whole = true;
             for at in 0..self.width {
                 let cell = row * self.width + at;
-                let lower = self.lower[cell];
+                let (lower, _) = self.links[cell];
                 let live = lower != NONE && faults.port_is_live(graph, PortId(lower));
                 *whole &= live || !used.contains(at);
                 if live != self.live[cell] {
@@ -106,11 +101,53 @@ impl Tier {
 
     fn broken(&self, level: u8, row: u32, at: &[u32]) -> Option<BrokenLink> {
         let at = *at.iter().find(|at| !self.is_live(row, **at))?;
-        let lower = self.lower.get(row as usize * self.width + at as usize).copied();
-        Some(match lower {
-            Some(port) if port != NONE => BrokenLink::Dead { port: PortId(port) },
+        let link = self.links.get(row as usize * self.width + at as usize).copied();
+        Some(match link {
+            Some((port, _)) if port != NONE => BrokenLink::Dead { port: PortId(port) },
             Some(_) | None => BrokenLink::Missing { level, index: at },
         })
+    }
+}
+
+/// Which seat every endpoint has.
+struct Seats {
+    bits: u32,
+    endpoints: Vec<u32>,   // by seat
+    ports: Vec<u32>,       // by seat; none off the leaves
+    of_endpoint: Vec<u32>, // by endpoint
+}
+
+impl Seats {
+    fn new(graph: &Graph, fat_tree: &FatTree) -> Self {
+        let place = |endpoint: EndpointId| {
+            let leaf = fat_tree.leaf_of_endpoint(endpoint);
+            let port = graph.attachment(endpoint).filter(|_| leaf.is_some());
+            (leaf.unwrap_or(NONE), port.map_or(NONE, |port| port.0), endpoint.0)
+        };
+        let mut order: Vec<_> = graph.endpoints().map(place).collect();
+        order.sort_unstable();
+        let of_leaf = |a: &(u32, u32, u32), b: &(u32, u32, u32)| a.0 == b.0 && a.0 != NONE;
+        let most = order.chunk_by(of_leaf).map(<[_]>::len).max().unwrap_or(1);
+        let bits = most.next_power_of_two().trailing_zeros();
+        let off_leaf = fat_tree.leaf_count() << bits;
+        let strays = order.iter().filter(|(leaf, ..)| *leaf == NONE).count();
+        let mut seats = Self {
+            bits,
+            endpoints: vec![NONE; off_leaf + strays],
+            ports: vec![NONE; off_leaf + strays],
+            of_endpoint: vec![NONE; order.len()],
+        };
+        let mut stray = off_leaf;
+        for same in order.chunk_by(of_leaf) {
+            let first = if same[0].0 == NONE { stray } else { (same[0].0 as usize) << bits };
+            stray += usize::from(same[0].0 == NONE);
+            for (seat, (_, port, endpoint)) in (first..).zip(same) {
+                seats.endpoints[seat] = *endpoint;
+                seats.ports[seat] = *port;
+                seats.of_endpoint[*endpoint as usize] = dense(seat);
+            }
+        }
+        seats
     }
 }
 
@@ -148,37 +185,21 @@ impl Fabric {
                 fat_tree.l2_up(row / l2_ups, block, row % l2_ups)
             }),
         ];
-        let mut order: Vec<(u32, u32)> = graph
-            .endpoints()
-            .map(|endpoint| {
-                let on_leaf = fat_tree.leaf_of_endpoint(endpoint).is_some();
-                let port = graph.attachment(endpoint).filter(|_| on_leaf);
-                (port.map_or(NONE, |port| port.0), endpoint.0)
-            })
-            .collect();
-        order.sort_unstable();
-        let mut endpoint_seat = vec![0; order.len()];
-        for (seat, (_, endpoint)) in (0u32..).zip(&order) {
-            endpoint_seat[*endpoint as usize] = seat;
-        }
-        let seat_leaf = order
-            .iter()
-            .map(|(_, endpoint)| fat_tree.leaf_of_endpoint(EndpointId(*endpoint)).unwrap_or(NONE))
-            .collect();
-        let trees: Vec<_> = (0..layout.numbering().count()).map(|spt| layout.tree(spt)).collect();
+        let seats = Seats::new(&graph, &fat_tree);
+        let trees: Vec<_> = (0..layout.space().total()).map(|spt| layout.tree(spt)).collect();
         let mut fabric = Self {
             faults: Faults::new(),
-            seat_live: vec![false; order.len()],
+            seat_live: vec![false; seats.ports.len()],
             leaf_has_up: vec![false; leaves],
             seats_whole: false,
             leaves_whole: false,
             reaches_all: false,
             tree_whole: vec![false; trees.len()],
             trees,
-            seat_endpoint: order.iter().map(|(_, endpoint)| *endpoint).collect(),
-            seat_port: order.iter().map(|(port, _)| *port).collect(),
-            endpoint_seat,
-            seat_leaf,
+            seat_bits: seats.bits,
+            seat_endpoint: seats.endpoints,
+            seat_port: seats.ports,
+            endpoint_seat: seats.of_endpoint,
             leaf_cn,
             cn_block,
             tiers,
@@ -211,8 +232,33 @@ impl Fabric {
         self.seat_port.len()
     }
 
+    /// Counts the blocks that have a CN.
+    pub(super) fn blocks(&self) -> usize {
+        self.cn_block.iter().max().map_or(0, |last| *last as usize + 1)
+    }
+
+    /// Gives the logarithm of the seats of a leaf.
+    pub(super) const fn seat_bits(&self) -> u32 {
+        self.seat_bits
+    }
+
+    /// Gives the leaf of a seat that is on one.
+    pub(super) const fn leaf_of(&self, seat: u32) -> u32 {
+        seat >> self.seat_bits
+    }
+
+    pub(super) fn is_on_leaf(&self, seat: u32) -> bool {
+        (self.leaf_of(seat) as usize) < self.leaf_cn.len()
+    }
+
     pub(super) fn seat_of(&self, endpoint: EndpointId) -> Option<u32> {
         self.endpoint_seat.get(endpoint.index()).copied()
+    }
+
+    /// Gives the seats of endpoints, [`NONE`] for those that do not exist.
+    pub(super) fn seats_of(&self, endpoints: &[EndpointId]) -> Vec<u32> {
+        let seat = |endpoint: &EndpointId| self.endpoint_seat.get(endpoint.index()).copied();
+        endpoints.iter().map(|endpoint| seat(endpoint).unwrap_or(NONE)).collect()
     }
 
     pub(super) fn endpoint_at(&self, seat: u32) -> EndpointId {
@@ -316,15 +362,16 @@ impl Fabric {
             self.leaf_has_up[leaf] = has_up;
         }
         let mut touched = Vec::new();
-        for seat in 0..self.seats() {
-            let (port, leaf) = (self.seat_port[seat], self.seat_leaf[seat]);
+        self.seats_whole = true;
+        for seat in &self.endpoint_seat {
+            let (port, leaf) = (self.seat_port[*seat as usize], self.leaf_of(*seat));
             let live = port != NONE && self.faults.port_is_live(&self.graph, PortId(port));
-            if live != self.seat_live[seat] || (leaf != NONE && leaf_changed[leaf as usize]) {
-                touched.push(dense(seat));
+            let was_live = std::mem::replace(&mut self.seat_live[*seat as usize], live);
+            if live != was_live || leaf_changed.contains(leaf as usize) {
+                touched.push(*seat);
             }
-            self.seat_live[seat] = live;
+            self.seats_whole &= live;
         }
-        self.seats_whole = self.seat_live.iter().all(|live| *live);
         self.leaves_whole = leaves <= 1 || self.leaf_has_up.iter().all(|has_up| *has_up);
         touched
     }

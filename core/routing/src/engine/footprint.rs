@@ -97,7 +97,7 @@ impl Footprint {
         self.leaves.clear();
         let mut last = NONE;
         for seat in members {
-            let leaf = fabric.seat_leaf[*seat as usize];
+            let leaf = fabric.leaf_of(*seat);
             if leaf != last {
                 self.leaves.push(leaf);
                 last = leaf;
@@ -111,7 +111,7 @@ impl Footprint {
         for seat in members {
             if fabric.seat_is_live(*seat) {
                 live.push(*seat);
-            } else if fabric.seat_leaf[*seat as usize] == NONE {
+            } else if !fabric.is_on_leaf(*seat) {
                 self.cut_off.push((*seat, CutOffReason::NotOnLeaf));
             } else {
                 self.cut_off.push((*seat, CutOffReason::LinkDown));
@@ -132,7 +132,7 @@ impl Footprint {
         }
         let cut_off = &mut self.cut_off;
         self.live.retain(|seat| {
-            let keep = fabric.leaf_has_up(fabric.seat_leaf[*seat as usize]);
+            let keep = fabric.leaf_has_up(fabric.leaf_of(*seat));
             if !keep {
                 cut_off.push((*seat, CutOffReason::LeafCutOff));
             }

@@ -1,8 +1,8 @@
-//! What waits to be computed again, each once.
+//! What waits to be computed again.
 
 use crate::engine::fabric::{NONE, dense};
 
-/// Packs the rounds and spanning trees that wait to be computed again, each once.
+/// Rounds or spanning trees that wait, each once.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     listed: fixedbitset::FixedBitSet,

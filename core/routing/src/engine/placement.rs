@@ -1,4 +1,4 @@
-//! Decides which spanning trees each group is on: a pure function of groups and faults.
+//! Decides which spanning tree each group is on: a pure function of groups and faults.
 //!
 //! Pass 1 keeps a group on the spanning tree of its MGID if all links its tree needs are live and
 //! no member has the color already in use on another spanning tree by a group with a smaller MGID.
@@ -7,100 +7,60 @@
 //! Pass 2 takes the displaced groups in MGID order; each takes the first feasible spanning tree,
 //! other rounds first and its own last, in each of them starting at the tree next to its home's.
 //! It sees all groups, so it is redone whenever anything changes while groups are displaced.
-//!
-//! With fault tolerance a group has two trees, each in its own half of a color's trees. One that lacks a
-//! link moves inside its half and the other stays where it is. Where both have one color, a member's packet goes up
-//! both, so what a color means at an endpoint is a *claim*: which trees of the two halves it leads up.
-//! All groups that use the color there must claim the same.
 
-mod elsewhere;
+mod holders;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fabricast_topology::TableKind;
 
-use crate::engine::fabric::{Fabric, NONE, dense};
+use crate::engine::fabric::{Fabric, NONE};
 use crate::engine::footprint::Footprint;
 use crate::engine::registry::{Memberships, Registry};
 use crate::mgid::Mgid;
-use crate::plan::{Displacement, Moved, Unrouted};
-use crate::spt::Numbering;
-
-/// Claims to a color that a pair of trees can make at home: both, the first, the second.
-const CLAIMS: u32 = 3;
+use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
+use crate::spt::MgidSpace;
+use holders::Holders;
 
 /// Where groups are that cannot be at home, and scratch memory to find out.
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
-    numbering: Numbering,
+    space: MgidSpace,
     /// Displaced groups by the spanning tree they are on, rising by MGID.
     pub(super) guests: BTreeMap<u32, Vec<u32>>,
-    displaced_in_round: Vec<u32>, // groups
+    displaced_in_round: Vec<u32>,
     displaced: usize,
     unsettled: bool,
     footprint: Footprint,
     holders: Holders,
     order: Vec<(Mgid, u32, u32)>,
-}
-
-/// What the color of the round means at each seat.
-#[derive(Clone, Debug, Default)]
-struct Holders {
-    by_seat: Vec<u32>, // base + code of a claim
-    base: u32,
-    step: u32,
-}
-
-impl Holders {
-    fn start_round(&mut self, seats: usize, codes: u32) {
-        if self.by_seat.len() != seats || self.base > u32::MAX - 2 * codes {
-            self.by_seat = vec![0; seats];
-            (self.base, self.step) = (1, 0);
-        }
-        self.base += self.step;
-        self.step = codes;
-    }
-
-    fn other_than(&self, seat: u32, code: u32) -> Option<u32> {
-        let holder = self.by_seat[seat as usize];
-        (holder >= self.base && holder != self.base + code).then(|| holder - self.base)
-    }
-
-    fn hold(&mut self, seat: u32, code: u32) {
-        self.by_seat[seat as usize] = self.base + code;
-    }
+    taken: [Vec<u64>; 2], // a bit for each seat: by earlier trees of a round, by the present one
 }
 
 /// The outcome of pass 2.
-#[derive(Debug, Default)]
 pub(super) struct Displaced {
     pub(super) moved: Vec<Moved>,
     pub(super) unrouted: Vec<Unrouted>,
-    pub(super) unprotected: Vec<Unrouted>,
 }
 
 impl Placement {
-    pub(super) fn new(numbering: Numbering) -> Self {
+    pub(super) fn new(space: MgidSpace) -> Self {
         Self {
-            numbering,
+            space,
             guests: BTreeMap::new(),
-            displaced_in_round: vec![0; numbering.space().rounds() as usize],
+            displaced_in_round: vec![0; space.rounds() as usize],
             displaced: 0,
             unsettled: false,
             footprint: Footprint::default(),
             holders: Holders::default(),
             order: Vec::new(),
+            taken: [Vec::new(), Vec::new()],
         }
     }
 
-    /// Gives the round of a number of the space.
     pub(super) fn round(&self, spt: u32) -> u32 {
-        spt / self.numbering.space().trees_per_color()
-    }
-
-    /// Gives the round of a spanning tree.
-    fn round_of_tree(&self, tree: u32) -> u32 {
-        self.round(self.numbering.number(tree).0)
+        spt / self.space.trees_per_color()
     }
 
     /// Tells whether all groups whose home is in a round are at home.
@@ -115,27 +75,21 @@ impl Placement {
         self.unsettled = true;
     }
 
-    fn homes(&self, spt: u32) -> impl Iterator<Item = (usize, u32)> + Clone + use<> {
-        let homes = self.numbering.trees(spt).into_iter().enumerate();
-        homes.filter(|(_, tree)| *tree != NONE)
-    }
-
-    /// Tells whether all spanning trees of a number of the space have all their links.
-    pub(super) fn homes_are_whole(&self, fabric: &Fabric, spt: u32) -> bool {
-        self.homes(spt).all(|(_, tree)| fabric.tree_is_whole(tree))
-    }
-
-    /// Tells whether a link of a group's home trees is not to be had.
-    pub(super) fn is_broken_at_home(&mut self, fabric: &Fabric, spt: u32, members: &[u32]) -> bool {
-        if self.homes_are_whole(fabric, spt) {
-            return false;
+    /// Tells whether the links of a group's home tree or its color there are not to be had.
+    pub(super) fn broken_at_home(
+        &mut self,
+        fabric: &Fabric,
+        spt: u32,
+        members: &[u32],
+    ) -> Option<BrokenLink> {
+        if fabric.tree_is_whole(spt) {
+            return None;
         }
         self.footprint.trace(fabric, members);
-        let places = self.footprint.places();
-        self.footprint.live(members).len() >= 2
-            && self
-                .homes(spt)
-                .any(|(_, tree)| fabric.broken_link(fabric.tree(tree), places).is_some())
+        if self.footprint.live(members).len() < 2 {
+            return None;
+        }
+        fabric.broken_link(fabric.tree(spt), self.footprint.places())
     }
 
     /// Does pass 1 for one round; calls `dirty` with every spanning tree on which it changes something.
@@ -146,33 +100,34 @@ impl Placement {
         round: u32,
         mut dirty: impl FnMut(u32),
     ) {
-        let space = *self.numbering.space();
-        let first = round * space.trees_per_color();
-        let end = (first + space.trees_per_color()).min(space.total());
+        let trees = self.space.trees_per_color();
+        let first = round * trees;
+        let end = (first + trees).min(self.space.total());
+        if self.all_are_at_home(fabric, registry, first..end) {
+            return;
+        }
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         for spt in first..end {
             order.extend(registry.at_home(spt).iter().map(|(mgid, slot)| (*mgid, *slot, spt)));
         }
         order.sort_unstable();
-        self.holders.start_round(fabric.seats(), space.trees_per_color() * CLAIMS);
+        self.holders.start_round(fabric.seats(), trees);
         let mut displaced = 0;
         for (_, slot, spt) in &order {
             let before = registry.get(*slot).displaced;
             let now = self.try_home(fabric, registry, *slot, *spt);
+            displaced += u32::from(now.is_some());
             let group = registry.get_mut(*slot);
             group.displaced = now;
-            displaced += u32::from(group.is_displaced());
-            for (which, home) in self.homes(*spt) {
-                match (before[which].is_some(), now[which].is_some()) {
-                    (true, false) => {
-                        dirty(group.placed[which]);
-                        dirty(home);
-                        group.placed[which] = home;
-                    }
-                    (false, true) => dirty(home),
-                    (true, true) | (false, false) => {}
+            match (before.is_some(), now.is_some()) {
+                (true, false) => {
+                    dirty(group.placed);
+                    dirty(*spt);
+                    group.placed = *spt;
                 }
+                (false, true) => dirty(*spt),
+                (true, true) | (false, false) => {}
             }
         }
         self.order = order;
@@ -181,17 +136,55 @@ impl Placement {
         self.unsettled |= before != 0;
     }
 
-    /// Says what keeps each tree of a group from its home.
+    /// Looks, without asking in which order, whether nothing keeps any group of a round from its home.
+    fn all_are_at_home(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        trees: Range<u32>,
+    ) -> bool {
+        if !self.round_is_settled(self.round(trees.start))
+            || !fabric.is_whole()
+            || !trees.clone().all(|spt| fabric.tree_is_whole(spt))
+        {
+            return false;
+        }
+        let [before, own] = &mut self.taken;
+        before.clear();
+        before.resize(fabric.seats().div_ceil(64), 0);
+        for spt in trees {
+            own.clear();
+            own.resize(before.len(), 0);
+            registry.each_at_home(spt, |group| {
+                group.spans = false; // only asked for where leaves are cut off
+                group.has_tree = group.members.len() >= 2;
+                if group.has_tree {
+                    group
+                        .members
+                        .iter()
+                        .for_each(|seat| own[*seat as usize >> 6] |= 1 << (seat & 63));
+                }
+            });
+            // With per-switch tables every spanning tree has an entry of its own.
+            if self.space.tables() == TableKind::PerPort {
+                if before.iter().zip(&*own).any(|(before, own)| before & own != 0) {
+                    return false;
+                }
+                before.iter_mut().zip(&*own).for_each(|(before, own)| *before |= own);
+            }
+        }
+        true
+    }
+
     fn try_home(
         &mut self,
         fabric: &Fabric,
         registry: &mut Registry,
         slot: u32,
         spt: u32,
-    ) -> [Option<Displacement>; 2] {
+    ) -> Option<Displacement> {
         let group = registry.get_mut(slot);
-        let homes_are_whole = self.homes_are_whole(fabric, spt);
-        let live = if homes_are_whole && fabric.is_whole() {
+        let live = if fabric.is_whole() && fabric.tree_is_whole(spt) {
             group.spans = false; // only asked for where leaves are cut off
             &group.members[..]
         } else {
@@ -200,43 +193,136 @@ impl Placement {
             self.footprint.live(&group.members)
         };
         group.has_tree = live.len() >= 2;
-        let mut displaced = [None; 2];
         if !group.has_tree {
-            return displaced;
+            return None;
         }
-        let homes = self.homes(spt);
-        if !homes_are_whole {
-            for (which, tree) in homes.clone() {
-                let broken = fabric.broken_link(fabric.tree(tree), self.footprint.places());
-                displaced[which] = broken.map(|link| Displacement::TreeBroken { link });
+        if !fabric.tree_is_whole(spt) {
+            let broken = fabric.broken_link(fabric.tree(spt), self.footprint.places());
+            if let Some(link) = broken {
+                return Some(Displacement::TreeBroken { link });
             }
         }
-        let here = |(which, _): &(usize, u32)| displaced[*which].is_none();
-        let Some((first, _)) = homes.clone().find(here) else { return displaced };
-        if self.numbering.space().tables() == TableKind::PerSwitch {
-            return displaced; // every spanning tree has an entry of its own
+        if self.space.tables() == TableKind::PerSwitch {
+            return None; // every spanning tree has an entry of its own
         }
-        // The claims to a color at home: all trees, or one of them alone.
-        let alone = displaced.iter().any(Option::is_some);
-        let claim = if alone { 1 + dense(first) } else { 0 };
-        let base = self.round(spt) * self.numbering.space().trees_per_color();
-        let code = (spt - base) * CLAIMS + claim;
+        let first = self.round(spt) * self.space.trees_per_color();
+        let tree = spt - first;
         for seat in live {
-            if let Some(other) = self.holders.other_than(*seat, code) {
+            if let Some(other) = self.holders.other_than(*seat, tree) {
                 let endpoint = fabric.endpoint_at(*seat);
-                let by = self.numbering.tree(base + other / CLAIMS, u32::from(other % CLAIMS == 2));
-                let why = Displacement::ColorHeld { endpoint, by };
-                homes.for_each(|(which, _)| displaced[which] = displaced[which].or(Some(why)));
-                return displaced;
+                return Some(Displacement::ColorHeld { endpoint, by: first + other });
             }
         }
         for seat in live {
-            self.holders.hold(*seat, code);
+            self.holders.hold(*seat, tree);
         }
-        displaced
+        None
     }
 
-    /// Tells whether some of these seats have the color of a group's home in use for anything else.
+    /// Tells whether pass 2 has anything to do or to undo.
+    pub(super) fn needs_pass_2(&self) -> bool {
+        self.displaced > 0 || self.unsettled
+    }
+
+    /// Does pass 2; calls `dirty` with every spanning tree on which it changes something.
+    pub(super) fn place_displaced(
+        &mut self,
+        fabric: &Fabric,
+        registry: &mut Registry,
+        memberships: &Memberships,
+        mut dirty: impl FnMut(u32),
+    ) -> Displaced {
+        let mut displaced: Vec<(Mgid, u32, u32)> = Vec::with_capacity(self.displaced);
+        for (round, _) in (0u32..).zip(&self.displaced_in_round).filter(|(_, count)| **count > 0) {
+            let first = round * self.space.trees_per_color();
+            let end = (first + self.space.trees_per_color()).min(self.space.total());
+            let groups = (first..end).flat_map(|spt| registry.at_home(spt));
+            displaced.extend(groups.filter_map(|(mgid, slot)| {
+                let group = registry.get(*slot);
+                group.displaced.map(|_| (*mgid, *slot, group.placed))
+            }));
+        }
+        displaced.sort_unstable();
+        for (_, slot, _) in &displaced {
+            registry.get_mut(*slot).placed = NONE;
+        }
+        let mut outcome = Displaced { moved: Vec::new(), unrouted: Vec::new() };
+        self.guests.clear();
+        self.unsettled = false;
+        for (mgid, slot, before) in displaced {
+            let found = self.find_place(fabric, registry, memberships, slot);
+            let why = registry.get(slot).displaced.expect("only displaced groups are listed");
+            let to = found.as_ref().map_or(NONE, |to| *to);
+            registry.get_mut(slot).placed = to;
+            match found {
+                Ok(to) => {
+                    self.guests.entry(to).or_default().push(slot);
+                    outcome.moved.push(Moved { mgid, from: self.space.spt(mgid), to, why });
+                }
+                Err([broken, held]) => {
+                    outcome.unrouted.push(Unrouted { mgid, why, broken, held });
+                }
+            }
+            if to != before {
+                dirty(to);
+                dirty(before);
+            }
+        }
+        outcome
+    }
+
+    /// Finds the first feasible spanning tree, or counts those without a link and without a color.
+    fn find_place(
+        &mut self,
+        fabric: &Fabric,
+        registry: &Registry,
+        memberships: &Memberships,
+        slot: u32,
+    ) -> Result<u32, [u32; 2]> {
+        let group = registry.get(slot);
+        self.footprint.trace(fabric, &group.members);
+        let held = self.colors_held(fabric, registry, memberships, slot);
+        let home = self.space.spt(group.mgid);
+        let (mut broken, mut taken) = (0, 0);
+        for spt in self.space.search_order(home) {
+            if held[self.round(spt) as usize].bars(spt) {
+                taken += 1;
+            } else if !fabric.tree_is_whole(spt)
+                && fabric.broken_link(fabric.tree(spt), self.footprint.places()).is_some()
+            {
+                broken += 1;
+            } else {
+                return Ok(spt);
+            }
+        }
+        Err([broken, taken])
+    }
+
+    /// Finds out, by round, on which spanning trees the members of a group use the color already.
+    fn colors_held(
+        &self,
+        fabric: &Fabric,
+        registry: &Registry,
+        memberships: &Memberships,
+        slot: u32,
+    ) -> Vec<Held> {
+        let mut held = vec![Held::Free; self.space.rounds() as usize];
+        if self.space.tables() == TableKind::PerSwitch {
+            return held;
+        }
+        for seat in self.footprint.live(&registry.get(slot).members) {
+            let leaf_has_up = fabric.leaf_has_up(fabric.leaf_of(*seat));
+            for other in memberships.groups_of(*seat).map(|other| registry.get(other)) {
+                let is_member = other.has_tree && (leaf_has_up || !other.spans);
+                if is_member && other.placed != NONE {
+                    held[self.round(other.placed) as usize].add(other.placed);
+                }
+            }
+        }
+        held
+    }
+
+    /// Tells whether some of these seats have the color of a group's home in use on another spanning tree.
     pub(super) fn breaches(
         &self,
         registry: &Registry,
@@ -244,16 +330,39 @@ impl Placement {
         spt: u32,
         seats: &[u32],
     ) -> bool {
-        let homes = self.numbering.trees(spt);
-        self.numbering.space().tables() == TableKind::PerPort
+        self.space.tables() == TableKind::PerPort
             && seats.iter().flat_map(|seat| memberships.groups_of(*seat)).any(|other| {
                 let other = registry.get(other);
                 other.has_tree
-                    && other.placed != homes
-                    && other
-                        .placed
-                        .iter()
-                        .any(|tree| *tree != NONE && self.round_of_tree(*tree) == self.round(spt))
+                    && other.placed != spt
+                    && other.placed != NONE
+                    && self.round(other.placed) == self.round(spt)
             })
+    }
+}
+
+/// How a color is used by the members of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Free,
+    On(u32),
+    OnSeveral,
+}
+
+impl Held {
+    fn add(&mut self, spt: u32) {
+        *self = match *self {
+            Self::Free => Self::On(spt),
+            Self::On(same) if same == spt => Self::On(spt),
+            Self::On(_) | Self::OnSeveral => Self::OnSeveral,
+        };
+    }
+
+    fn bars(self, spt: u32) -> bool {
+        match self {
+            Self::Free => false,
+            Self::On(held) => held != spt,
+            Self::OnSeveral => true,
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::fabric::{Fabric, NONE};
 use crate::engine::weave::Strand;
 use crate::mgid::Mgid;
 use crate::plan::Displacement;
-use crate::spt::{Numbering, SpanningTree};
+use crate::spt::{MgidSpace, SpanningTree};
 
 /// One group.
 #[derive(Clone, Debug)]
@@ -18,18 +18,13 @@ pub(super) struct Group {
     pub(super) has_tree: bool,
     /// Members with a live link are on several leaves.
     pub(super) spans: bool,
-    /// Why it cannot be on its home spanning trees, tree by tree.
-    pub(super) displaced: [Option<Displacement>; 2],
-    /// The spanning trees it is on; [`NONE`] where unrouted, and for a second tree that it is not to have.
-    pub(super) placed: [u32; 2],
+    /// Why it cannot be on its home spanning tree.
+    pub(super) displaced: Option<Displacement>,
+    /// The spanning tree it is on; [`NONE`] if unrouted.
+    pub(super) placed: u32,
 }
 
 impl Group {
-    /// Tells whether any of its trees is not at home.
-    pub(super) const fn is_displaced(&self) -> bool {
-        self.displaced[0].is_some() || self.displaced[1].is_some()
-    }
-
     /// Gives what the loom needs of the group.
     pub(super) fn strand<'a>(&'a self, tree: &'a SpanningTree) -> Strand<'a> {
         Strand { mgid: self.mgid, members: &self.members, tree }
@@ -39,20 +34,20 @@ impl Group {
 /// All groups. A *slot* is the number of a group here; slots are used again.
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
-    numbering: Numbering,
+    space: MgidSpace,
     slots: Vec<Group>,
     free: Vec<u32>,
-    homes: Vec<Vec<(Mgid, u32)>>, // by number in the space: MGID and slot, rising
+    homes: Vec<Vec<(Mgid, u32)>>, // by spanning tree: MGID and slot, rising
 }
 
 impl Registry {
-    pub(super) fn new(numbering: Numbering) -> Self {
-        let homes = vec![Vec::new(); numbering.space().total() as usize];
-        Self { numbering, slots: Vec::new(), free: Vec::new(), homes }
+    pub(super) fn new(space: MgidSpace) -> Self {
+        let homes = vec![Vec::new(); space.total() as usize];
+        Self { space, slots: Vec::new(), free: Vec::new(), homes }
     }
 
     pub(super) fn find(&self, mgid: Mgid) -> Option<u32> {
-        let home = &self.homes[self.numbering.space().spt(mgid) as usize];
+        let home = &self.homes[self.space.spt(mgid) as usize];
         home.binary_search_by_key(&mgid, |(mgid, _)| *mgid).ok().map(|at| home[at].1)
     }
 
@@ -64,9 +59,16 @@ impl Registry {
         &mut self.slots[slot as usize]
     }
 
-    /// Lists the groups whose MGIDs stand for a number of the space, by MGID.
+    /// Lists the groups whose home is a spanning tree, by MGID.
     pub(super) fn at_home(&self, spt: u32) -> &[(Mgid, u32)] {
         &self.homes[spt as usize]
+    }
+
+    /// Gives every group whose home is a spanning tree to be changed, by MGID.
+    pub(super) fn each_at_home(&mut self, spt: u32, mut each: impl FnMut(&mut Group)) {
+        for (_, slot) in &self.homes[spt as usize] {
+            each(&mut self.slots[*slot as usize]);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -75,10 +77,9 @@ impl Registry {
 
     /// Adds a group that does not exist yet, on its home spanning tree.
     pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<u32>) -> u32 {
-        let spt = self.numbering.space().spt(mgid);
-        let placed = self.numbering.trees(spt);
-        let displaced = [None; 2];
-        let group = Group { mgid, members, has_tree: false, spans: false, displaced, placed };
+        let spt = self.space.spt(mgid);
+        let group =
+            Group { mgid, members, has_tree: false, spans: false, displaced: None, placed: spt };
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = group;
             slot
@@ -96,7 +97,7 @@ impl Registry {
     pub(super) fn remove(&mut self, slot: u32) -> Group {
         let group = &mut self.slots[slot as usize];
         let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
-        let home = &mut self.homes[self.numbering.space().spt(group.mgid) as usize];
+        let home = &mut self.homes[self.space.spt(group.mgid) as usize];
         home.retain(|(_, other)| *other != slot);
         self.free.push(slot);
         group
@@ -129,7 +130,7 @@ impl Registry {
         Some(group.members.iter().map(|seat| fabric.endpoint_at(*seat)).collect())
     }
 
-    /// Walks all groups, number by number of the space.
+    /// Walks all groups, spanning tree by spanning tree.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
         self.homes.iter().flatten().map(|(_, slot)| (*slot, self.get(*slot)))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricast_topology::EndpointId;
 
 use crate::engine::change::{Change, ChangeError, ChangeProblem};
-use crate::engine::fabric::Fabric;
+use crate::engine::fabric::{Fabric, NONE};
 use crate::engine::registry::Registry;
 use crate::mgid::Mgid;
 
@@ -91,20 +91,19 @@ impl Stage<'_> {
         Ok(())
     }
 
+    /// Gives the seats of new members, rising.
     fn seats_of(&self, members: &[EndpointId]) -> Result<Vec<u32>, ChangeProblem> {
-        let mut seats = Vec::with_capacity(members.len());
-        let mut rising = true;
-        for endpoint in members {
-            let seat = self.seat(*endpoint)?;
-            rising &= seats.last().is_none_or(|last| *last < seat);
-            seats.push(seat);
+        let mut seats = self.fabric.seats_of(members);
+        if seats.is_sorted_by(|a, b| a < b) && seats.last() != Some(&NONE) {
+            return Ok(seats);
         }
-        if !rising {
-            seats.sort_unstable();
-            if let Some(pair) = seats.windows(2).find(|pair| pair[0] == pair[1]) {
-                let endpoint = self.fabric.endpoint_at(pair[0]);
-                return Err(ChangeProblem::DuplicateMember { endpoint });
-            }
+        if let Some(at) = seats.iter().position(|seat| *seat == NONE) {
+            return Err(ChangeProblem::UnknownEndpoint { endpoint: members[at] });
+        }
+        seats.sort_unstable();
+        if let Some(pair) = seats.windows(2).find(|pair| pair[0] == pair[1]) {
+            let endpoint = self.fabric.endpoint_at(pair[0]);
+            return Err(ChangeProblem::DuplicateMember { endpoint });
         }
         Ok(seats)
     }

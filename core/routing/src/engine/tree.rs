@@ -19,9 +19,9 @@ pub(super) fn group_tree(
     let rows = fabric.rows(tree);
     for (level, places) in footprint.places().into_iter().enumerate() {
         if places.len() > 1 {
-            let (lower, upper) = fabric.tiers[level].row(rows[level]);
-            let link = |at: &u32| (PortId(lower[*at as usize]), PortId(upper[*at as usize]));
-            links.extend(places.iter().map(link));
+            let row = fabric.tiers[level].row(rows[level]);
+            let ends = places.iter().map(|at| row[*at as usize]);
+            links.extend(ends.map(|(lower, upper)| (PortId(lower), PortId(upper))));
         }
     }
     links.sort_unstable();

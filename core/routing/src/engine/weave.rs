@@ -3,12 +3,14 @@
 //! Source: C-MR4LMS, algorithms 1 and 2. On one spanning tree the tree of a virtual group is
 //! the union of its groups' trees (lemma 1), so virtual groups are the connected components
 //! of "share a link" (with per-switch tables: "share a switch"), and one pass that marks
-//! each group's links finds them. Marks are bits by port: reading them out gives the ports sorted.
+//! each group's links finds them.
 
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::engine::fabric::{Fabric, dense};
 use crate::engine::footprint::Footprint;
+use crate::engine::marks::{Links, Marks, Reading};
+use crate::engine::sets::Sets;
 use crate::mgid::Mgid;
 use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, VirtualGroupId};
 use crate::spt::SpanningTree;
@@ -31,12 +33,14 @@ type Top = Option<(usize, SwitchId)>;
 pub(super) struct Loom {
     tables: TableKind,
     footprint: Footprint,
-    ports: MarkedPorts,
-    switches: Vec<u32>, // by switch: 1 + the group that uses it first, 0 for none
-    used_switches: Vec<u32>,
-    parents: Vec<u32>, // by group: union-find, the smallest is the root
-    owned: Vec<u32>,   // by group: ports it marked first; later the write position of its root
-    tops: Vec<Top>,    // by group, later by root
+    marks: Marks,
+    switches: Links,  // in use, for per-switch tables
+    sets: Sets,       // of groups
+    order: Vec<u32>,  // the groups, those of one tree together
+    tops: Vec<Top>,   // by group
+    reading: Reading, // the ports of all trees
+    planned: Vec<PlannedGroup>,
+    cut_off: Vec<CutOff>,
 }
 
 impl Loom {
@@ -48,12 +52,14 @@ impl Loom {
         Self {
             tables,
             footprint: Footprint::default(),
-            ports: MarkedPorts::new(fabric.graph.port_count()),
-            switches: vec![0; switches],
-            used_switches: Vec::new(),
-            parents: Vec::new(),
-            owned: Vec::new(),
+            marks: Marks::new(fabric),
+            switches: Links::new(switches),
+            sets: Sets::default(),
+            order: Vec::new(),
             tops: Vec::new(),
+            reading: Reading::new(fabric),
+            planned: Vec::new(),
+            cut_off: Vec::new(),
         }
     }
 
@@ -64,120 +70,134 @@ impl Loom {
         tree: &SpanningTree,
         strands: &[Strand<'_>],
     ) -> Part {
-        self.parents.clear();
-        self.owned.clear();
+        self.sets.reset(dense(strands.len()));
+        self.reading.clear();
         self.tops.clear();
-        let (mut planned, mut cut_off) = (Vec::with_capacity(strands.len()), Vec::new());
-        for Strand { mgid, members, tree } in strands.iter().copied() {
-            self.footprint.trace(fabric, members);
-            let live = dense(self.footprint.live(members).len());
-            planned.push(PlannedGroup { mgid, virtual_group: VirtualGroupId(mgid.0), live });
-            cut_off.extend(self.footprint.cut_off.iter().map(|(seat, why)| CutOff {
-                mgid,
-                endpoint: fabric.endpoint_at(*seat),
-                why: *why,
-            }));
-            let at = dense(self.parents.len());
-            self.parents.push(at);
-            self.owned.push(0);
-            let top = if live >= 2 { self.footprint.top_switch(fabric, tree) } else { None };
-            self.tops.push(top);
-            if live >= 2 {
-                self.mark(fabric, tree, at, members);
-            }
+        self.tops.resize(strands.len(), None);
+        self.planned.extend(strands.iter().map(|strand| PlannedGroup {
+            mgid: strand.mgid,
+            virtual_group: VirtualGroupId(strand.mgid.0),
+            live: 0,
+        }));
+        let mut order = std::mem::take(&mut self.order);
+        order.extend(0..dense(strands.len()));
+        let tree_of = |at: u32| strands[at as usize].tree;
+        let same =
+            |a: u32, b: u32| std::ptr::eq(tree_of(a), tree_of(b)) || tree_of(a) == tree_of(b);
+        if order.iter().any(|at| !same(0, *at)) {
+            let place = |tree: &SpanningTree| (tree.u, tree.tn, tree.v, tree.l3);
+            order.sort_by_key(|at| place(tree_of(*at)));
         }
-        for used in self.used_switches.drain(..) {
-            self.switches[used as usize] = 0;
+        for together in order.chunk_by(|a, b| same(*a, *b)) {
+            self.mark(fabric, strands, together);
+            let sets = self.sets.settle();
+            self.marks.read_out(fabric, tree_of(together[0]), sets, &mut self.reading);
         }
-        self.collect(tree, planned, cut_off)
+        order.clear();
+        self.order = order;
+        self.switches.clear();
+        self.collect(tree)
     }
 
-    fn mark(&mut self, fabric: &Fabric, tree: &SpanningTree, group: u32, members: &[u32]) {
-        let Self { footprint, ports, parents, owned, .. } = self;
-        for seat in footprint.live(members) {
-            ports.mark(fabric.seat_port[*seat as usize], group, parents, owned);
-        }
-        for ((tier, row), places) in
-            fabric.tiers.iter().zip(fabric.rows(tree)).zip(footprint.places())
-        {
-            if places.len() > 1 {
-                let (lower, upper) = tier.row(row);
-                for at in places {
-                    ports.mark(lower[*at as usize], group, parents, owned);
-                    ports.mark(upper[*at as usize], group, parents, owned);
-                }
+    /// Marks the links of groups that have one tree.
+    fn mark(&mut self, fabric: &Fabric, strands: &[Strand<'_>], together: &[u32]) {
+        let Self { footprint, marks, switches, sets, .. } = self;
+        let traced = !fabric.is_whole() || self.tables == TableKind::PerSwitch;
+        for at in together {
+            let Strand { mgid, members, tree } = strands[*at as usize];
+            let mut live = members;
+            if traced {
+                footprint.trace(fabric, members);
+                live = footprint.live(members);
+                self.cut_off.extend(footprint.cut_off.iter().map(|(seat, why)| CutOff {
+                    mgid,
+                    endpoint: fabric.endpoint_at(*seat),
+                    why: *why,
+                }));
+            }
+            self.planned[*at as usize].live = dense(live.len());
+            if live.len() < 2 {
+                continue;
+            }
+            let (level, place) = marks.mark(fabric, sets, *at, live);
+            let top = fabric.switch(tree, level, place);
+            self.tops[*at as usize] = top.map(|switch| (level, switch));
+            if self.tables == TableKind::PerSwitch {
+                let places = footprint.places();
+                each_switch(fabric, tree, places, |switch| switches.mark(switch.0, *at, sets));
             }
         }
-        if self.tables == TableKind::PerSwitch {
-            self.mark_switches(fabric, tree, group);
-        }
-    }
-
-    fn mark_switches(&mut self, fabric: &Fabric, tree: &SpanningTree, group: u32) {
-        let Self { footprint, switches, used_switches, parents, .. } = self;
-        let [leaves, cns, blocks] = footprint.places();
-        let root: &[u32] = &[0];
-        let stages = [
-            (leaves, true),
-            (cns, leaves.len() > 1),
-            (blocks, cns.len() > 1),
-            (root, blocks.len() > 1),
-        ];
-        for (level, (places, _)) in stages.iter().enumerate().filter(|(_, (_, used))| *used) {
-            for at in *places {
-                let Some(switch) = fabric.switch(tree, level, *at) else { continue };
-                let user = &mut switches[switch.index()];
-                if *user == 0 {
-                    *user = group + 1;
-                    used_switches.push(switch.0);
-                } else {
-                    union(parents, *user - 1, group);
-                }
+        for at in together.iter().filter(|at| matches!(self.tops[**at as usize], Some((0, _)))) {
+            let mut live = strands[*at as usize].members;
+            if traced {
+                footprint.trace(fabric, live);
+                live = footprint.live(live);
             }
+            marks.mark_within(fabric, sets, *at, live);
         }
     }
 
-    fn collect(
-        &mut self,
-        tree: &SpanningTree,
-        mut groups: Vec<PlannedGroup>,
-        cut_off: Vec<CutOff>,
-    ) -> Part {
-        let Self { ports: marked, parents, owned, tops, .. } = self;
-        let mut merged_count = vec![0u32; parents.len()];
-        for at in 0..parents.len() {
-            let root = parents[parents[at] as usize]; // its parent is smaller and final already
-            parents[at] = root;
-            let root = root as usize;
-            groups[at].virtual_group = VirtualGroupId(groups[root].mgid.0);
-            merged_count[root] += 1;
-            if root != at {
-                owned[root] += std::mem::take(&mut owned[at]);
-                tops[root] = tops[root].max(tops[at]);
-            }
+    fn collect(&mut self, tree: &SpanningTree) -> Part {
+        let mut groups = std::mem::take(&mut self.planned);
+        let mut cut_off = std::mem::take(&mut self.cut_off);
+        cut_off.sort_unstable();
+        let sets = self.sets.settle();
+        let mut counts = vec![(0u32, 0u32); groups.len()]; // by set: groups, ports
+        for (at, set) in sets.iter().map(|set| *set as usize).enumerate() {
+            groups[at].virtual_group = VirtualGroupId(groups[set].mgid.0);
+            counts[set].0 += 1;
+            self.tops[set] = self.tops[set].max(self.tops[at]);
         }
-        let mut virtual_groups = Vec::with_capacity(parents.len());
+        for (set, ports) in self.reading.runs() {
+            counts[set as usize].1 += dense(ports.len());
+        }
+        let mut virtual_groups = Vec::with_capacity(groups.len());
         let (mut merged_end, mut ports_end) = (0, 0);
-        for at in 0..parents.len() {
-            if parents[at] as usize == at {
-                let (merged, ports) = (merged_count[at], owned[at]);
-                (merged_count[at], owned[at]) = (merged_end, ports_end); // where to write
-                (merged_end, ports_end) = (merged_end + merged, ports_end + ports);
-                let id = groups[at].virtual_group;
-                let root = tops[at].map(|(_, switch)| switch);
-                virtual_groups.push(PlannedVirtualGroup { id, root, merged_end, ports_end });
-            }
+        for (at, group) in groups.iter().enumerate().filter(|(at, _)| sets[*at] as usize == *at) {
+            let (merged, ports) = std::mem::replace(&mut counts[at], (merged_end, ports_end));
+            (merged_end, ports_end) = (merged_end + merged, ports_end + ports);
+            let root = self.tops[at].map(|(_, switch)| switch);
+            let id = group.virtual_group;
+            virtual_groups.push(PlannedVirtualGroup { id, root, merged_end, ports_end });
         }
+        // From here on a count is the place of the next one.
         let mut merged = vec![Mgid(0); groups.len()];
-        for (group, root) in groups.iter().zip(&*parents) {
-            merged[take_place(&mut merged_count[*root as usize])] = group.mgid;
+        for (group, set) in groups.iter().zip(sets) {
+            merged[take_place(&mut counts[*set as usize].0)] = group.mgid;
         }
         let mut ports = vec![PortId(0); ports_end as usize];
-        marked.drain(|port, owner| {
-            let root = parents[owner as usize];
-            ports[take_place(&mut owned[root as usize])] = PortId(port);
-        });
+        for (set, run) in self.reading.runs() {
+            let first = &mut counts[set as usize].1;
+            ports[*first as usize..][..run.len()].copy_from_slice(run);
+            *first += dense(run.len());
+        }
+        let mut first = 0;
+        for end in virtual_groups.iter().map(|group| group.ports_end as usize) {
+            let ports = &mut ports[std::mem::replace(&mut first, end)..end];
+            if !ports.is_sorted() {
+                ports.sort_unstable();
+            }
+        }
         Part { number: tree.spt, color: tree.color, groups, virtual_groups, merged, ports, cut_off }
+    }
+}
+
+/// Gives the switches of a group's tree, whose members are at these leaves, CNs and blocks.
+fn each_switch(
+    fabric: &Fabric,
+    tree: &SpanningTree,
+    [leaves, cns, blocks]: [&[u32]; 3],
+    mut each: impl FnMut(SwitchId),
+) {
+    let root: &[u32] = &[0];
+    let stages = [
+        (leaves, true),
+        (cns, leaves.len() > 1),
+        (blocks, cns.len() > 1),
+        (root, blocks.len() > 1),
+    ];
+    for (level, (places, _)) in stages.iter().enumerate().filter(|(_, (_, used))| *used) {
+        places.iter().filter_map(|at| fabric.switch(tree, level, *at)).for_each(&mut each);
     }
 }
 
@@ -185,72 +205,4 @@ fn take_place(next: &mut u32) -> usize {
     let at = *next as usize;
     *next += 1;
     at
-}
-
-fn find(parents: &mut [u32], mut at: u32) -> u32 {
-    while parents[at as usize] != at {
-        let above = parents[parents[at as usize] as usize];
-        parents[at as usize] = above;
-        at = above;
-    }
-    at
-}
-
-fn union(parents: &mut [u32], a: u32, b: u32) {
-    let (a, b) = (find(parents, a), find(parents, b));
-    parents[a.max(b) as usize] = a.min(b);
-}
-
-/// A set of ports with the group that marked each first, read out in rising order.
-#[derive(Clone, Debug)]
-struct MarkedPorts {
-    words: Vec<u64>,
-    used_words: Vec<u64>, // one bit for each word that has any
-    owners: Vec<u32>,     // by port; means nothing where the bit is not set
-}
-
-impl MarkedPorts {
-    fn new(ports: usize) -> Self {
-        let words = ports.div_ceil(64);
-        Self {
-            words: vec![0; words],
-            used_words: vec![0; words.div_ceil(64)],
-            owners: vec![0; ports],
-        }
-    }
-
-    /// Marks a port for a group, or unites the group with the port's owner.
-    #[inline]
-    fn mark(&mut self, port: u32, group: u32, parents: &mut [u32], owned: &mut [u32]) {
-        let (word, bit) = (port as usize >> 6, 1u64 << (port & 63));
-        let before = self.words[word];
-        if before & bit != 0 {
-            let owner = self.owners[port as usize];
-            if owner != group {
-                union(parents, owner, group);
-            }
-            return;
-        }
-        self.words[word] = before | bit;
-        self.used_words[word >> 6] |= 1 << (word & 63);
-        self.owners[port as usize] = group;
-        owned[group as usize] += 1;
-    }
-
-    /// Reads all marked ports out and clears them.
-    fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
-        for (block, used) in self.used_words.iter_mut().enumerate() {
-            let mut used = std::mem::take(used);
-            while used != 0 {
-                let word = block * 64 + used.trailing_zeros() as usize;
-                used &= used - 1;
-                let mut bits = std::mem::take(&mut self.words[word]);
-                while bits != 0 {
-                    let port = dense(word * 64) + bits.trailing_zeros();
-                    bits &= bits - 1;
-                    each(port, self.owners[port as usize]);
-                }
-            }
-        }
-    }
 }

@@ -3,9 +3,7 @@
 //! `{"mgid": 17, "virtual_group": 3, "color": 5, "trees": [{"root": "S-...", "links": [["S-a", 3, "S-b", 1]]}]}`.
 //! Links are those between switches, lower end first; with `"cut_off"` the members that are left out, and
 //! `"unrouted"` with the reason instead of a tree. The tree of a virtual group is the union of its groups' trees
-//! and of the endpoint links of their members. With fault tolerance the header says `"fault_tolerant": true`
-//! and a group has up to two trees, of which the second says `"tree": 1`, and each what differs of the group's
-//! `"virtual_group"` and `"color"`; a group with one only says why in `"unprotected"`.
+//! and of the endpoint links of their members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::groups::read_endpoint;
-use super::tables::{in_range, read_color, read_port, read_switch};
+use super::tables::{read_color, read_port, read_switch};
 use super::{Fields, FormatError, FormatProblem, at, list, objects, text, write_lines};
 use crate::engines::RoutingEngine;
-use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
-use crate::plan::{GroupPlan, Unrouted};
 use crate::spt::MAX_COLORS;
 use crate::tables::{expand_ports, key};
 
@@ -34,8 +30,6 @@ pub struct RoutesHeader {
     pub tables: TableKind,
     /// SHA-256 of the topology file, in hexadecimal.
     pub topology: String,
-    /// Whether groups are meant to have two trees.
-    pub fault_tolerant: bool,
 }
 
 /// A routes file.
@@ -52,29 +46,21 @@ pub struct RoutesFile {
 pub struct RouteRecord {
     /// The group.
     pub mgid: Mgid,
-    /// The virtual group that its first tree is merged into.
+    /// The virtual group it is merged into.
     pub virtual_group: u32,
-    /// The entry number of its first tree, which packets carry.
+    /// The entry number its packets carry.
     pub color: u16,
-    /// Its trees: one, up to two with fault tolerance, none for fewer than two members.
+    /// Its trees: one, more with fault tolerance, none for fewer than two members.
     pub trees: Vec<TreeRecord>,
     /// Members that no tree reaches.
     pub cut_off: Vec<EndpointId>,
     /// Why it has no tree at all, if it should.
     pub unrouted: Option<String>,
-    /// Why it has one tree, if it should have two.
-    pub unprotected: Option<String>,
 }
 
 /// One tree of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeRecord {
-    /// Which of the group's trees, 0 or 1; without fault tolerance 0.
-    pub tree: u32,
-    /// The virtual group that the tree is merged into.
-    pub virtual_group: u32,
-    /// The entry number of the tree.
-    pub color: u16,
     /// The topmost switch.
     pub root: SwitchId,
     /// Links between switches, lower port first.
@@ -91,25 +77,18 @@ impl RoutesFile {
             colors: plan.colors(),
             tables: plan.tables(),
             topology: topology.to_owned(),
-            fault_tolerant: plan.trees_per_group() > 1,
-        };
-        let record = |planned: GroupPlan<'_>| {
-            let GroupTree { root, links, .. } = engine.tree(&planned)?;
-            let (tree, virtual_group) = (planned.tree, planned.virtual_group.0);
-            Some(TreeRecord { tree, virtual_group, color: planned.color, root, links })
-        };
-        let reason = |list: &[Unrouted], mgid: Mgid| {
-            let at = list.binary_search_by_key(&mgid, |one| one.mgid).ok()?;
-            Some(list[at].to_string())
         };
         let routed = plan.groups().map(|group| RouteRecord {
             mgid: group.mgid,
             virtual_group: group.virtual_group.0,
             color: group.color,
-            trees: plan.trees(group.mgid).filter_map(record).collect(),
+            trees: engine
+                .group_tree(group.mgid)
+                .map(|tree| TreeRecord { root: tree.root, links: tree.links })
+                .into_iter()
+                .collect(),
             cut_off: group.cut_off.iter().map(|cut| cut.endpoint).collect(),
             unrouted: None,
-            unprotected: reason(plan.unprotected(), group.mgid),
         });
         let unrouted = plan.unrouted().iter().map(|group| RouteRecord {
             mgid: group.mgid,
@@ -118,7 +97,6 @@ impl RoutesFile {
             trees: Vec::new(),
             cut_off: Vec::new(),
             unrouted: Some(group.to_string()),
-            unprotected: None,
         });
         let mut groups: Vec<RouteRecord> = routed.chain(unrouted).collect();
         groups.sort_by_key(|group| group.mgid);
@@ -133,32 +111,21 @@ impl RoutesFile {
         graph: &Graph,
         members: &BTreeMap<Mgid, Vec<EndpointId>>,
     ) -> Vec<TableEntry> {
-        let mut ports: BTreeMap<(u32, u32, u16), BTreeSet<PortId>> = BTreeMap::new();
-        for group in &self.groups {
+        let mut ports: BTreeMap<(u32, u16), BTreeSet<PortId>> = BTreeMap::new(); // by virtual group
+        for group in self.groups.iter().filter(|group| !group.trees.is_empty()) {
+            let ports = ports.entry((group.virtual_group, group.color)).or_default();
+            ports.extend(group.trees.iter().flat_map(|tree| &tree.links).flat_map(|(a, b)| [a, b]));
             let members = members.get(&group.mgid).map_or(&[][..], Vec::as_slice);
             let served = members.iter().filter(|member| !group.cut_off.contains(member));
-            for TreeRecord { tree, virtual_group, color, links, .. } in &group.trees {
-                let ports = ports.entry((*tree, *virtual_group, *color)).or_default();
-                ports.extend(links.iter().flat_map(|(a, b)| [a, b]));
-                ports.extend(served.clone().filter_map(|member| graph.attachment(*member)));
-            }
+            ports.extend(served.filter_map(|member| graph.attachment(*member)));
         }
-        let mut rows: Vec<(TableEntry, u32)> = Vec::new();
-        for ((tree, _, color), ports) in ports {
+        let mut entries = Vec::new();
+        for ((_, color), ports) in ports {
             let ports: Vec<PortId> = ports.into_iter().collect();
-            let own = expand_ports(graph, self.header.tables, color, &ports);
-            rows.extend(own.map(|row| (row, tree)));
+            entries.extend(expand_ports(graph, self.header.tables, color, &ports));
         }
-        rows.sort_unstable_by_key(|(row, tree)| (key(row), *tree));
-        rows.dedup_by(|(row, tree), (first, other)| {
-            // Two trees of one color meet where a packet enters, and only there.
-            let meet = key(row) == key(first) && tree != other;
-            if meet {
-                first.out = first.out.union(row.out);
-            }
-            meet
-        });
-        rows.into_iter().map(|(row, _)| row).collect()
+        entries.sort_unstable_by_key(key);
+        entries
     }
 }
 
@@ -209,14 +176,8 @@ fn read_header(mut fields: Fields) -> Result<RoutesHeader, FormatProblem> {
         _ => return Err(super::bad("tables", "\"per-port\" or \"per-switch\"", &tables)),
     };
     let topology = fields.text("topology")?;
-    let fault_tolerant = match fields.optional("fault_tolerant") {
-        Some(value) => {
-            value.as_bool().ok_or_else(|| super::bad("fault_tolerant", "true or false", &value))?
-        }
-        None => false,
-    };
     fields.finish()?;
-    Ok(RoutesHeader { engine, colors, tables, topology, fault_tolerant })
+    Ok(RoutesHeader { engine, colors, tables, topology })
 }
 
 fn read_record(
@@ -227,17 +188,10 @@ fn read_record(
     let mgid = Mgid(fields.number("mgid", u32::MAX)?);
     let virtual_group = fields.number("virtual_group", u32::MAX)?;
     let color = read_color(&mut fields, colors)?;
-    let mut reason =
-        |field: &str| fields.optional(field).map(|value| text(field, value)).transpose();
-    let (unrouted, unprotected) = (reason("unrouted")?, reason("unprotected")?);
-    let mut trees: Vec<TreeRecord> = Vec::new();
+    let unrouted = fields.optional("unrouted").map(|value| text("unrouted", value)).transpose()?;
+    let mut trees = Vec::new();
     for value in fields.list("trees")? {
-        let tree = read_tree(value, graph, colors, (virtual_group, color))?;
-        if trees.last().is_some_and(|last| last.tree >= tree.tree) {
-            let tree = Value::from(tree.tree);
-            return Err(super::bad("tree", "more than that of the tree before", &tree));
-        }
-        trees.push(tree);
+        trees.push(read_tree(value, graph)?);
     }
     let cut_off = match fields.optional("cut_off") {
         Some(value) => list("cut_off", value)?,
@@ -246,16 +200,10 @@ fn read_record(
     let cut_off = cut_off.into_iter().map(|value| read_endpoint("cut_off", value, graph));
     let cut_off = cut_off.collect::<Result<_, _>>()?;
     fields.finish()?;
-    Ok(RouteRecord { mgid, virtual_group, color, trees, cut_off, unrouted, unprotected })
+    Ok(RouteRecord { mgid, virtual_group, color, trees, cut_off, unrouted })
 }
 
-/// Reads a tree; what it leaves out is as the group says.
-fn read_tree(
-    value: Value,
-    graph: &Graph,
-    colors: u16,
-    (virtual_group, color): (u32, u16),
-) -> Result<TreeRecord, FormatProblem> {
+fn read_tree(value: Value, graph: &Graph) -> Result<TreeRecord, FormatProblem> {
     let mut fields = match value {
         Value::Object(fields) => Fields(fields),
         other @ (Value::Null
@@ -264,21 +212,11 @@ fn read_tree(
         | Value::String(_)
         | Value::Array(_)) => return Err(super::bad("trees", "a list of objects", &other)),
     };
-    let or = |value: Option<Value>, field: &str, most: u32, usual: u32| {
-        value.map_or(Ok(usual), |value| super::number(field, &value, most))
-    };
-    let tree = or(fields.optional("tree"), "tree", 1, 0)?;
-    let virtual_group =
-        or(fields.optional("virtual_group"), "virtual_group", u32::MAX, virtual_group)?;
-    let color = match fields.optional("color") {
-        Some(value) => in_range(&value, colors)?,
-        None => color,
-    };
     let root = read_switch("root", fields.text("root")?, graph)?;
     let links = fields.list("links")?.into_iter().map(|link| read_link(link, graph));
     let links = links.collect::<Result<_, _>>()?;
     fields.finish()?;
-    Ok(TreeRecord { tree, virtual_group, color, root, links })
+    Ok(TreeRecord { root, links })
 }
 
 fn read_link(value: Value, graph: &Graph) -> Result<(PortId, PortId), FormatProblem> {
@@ -307,8 +245,6 @@ struct HeaderLine<'a> {
     colors: u16,
     tables: TableKind,
     topology: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    fault_tolerant: bool,
 }
 
 #[derive(Serialize)]
@@ -321,43 +257,26 @@ struct GroupLine<'a> {
     cut_off: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unrouted: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unprotected: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 struct TreeLine<'a> {
-    #[serde(skip_serializing_if = "is_zero")]
-    tree: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    virtual_group: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    color: Option<u16>,
     root: &'a str,
     links: Vec<(&'a str, u8, &'a str, u8)>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// Writes a routes file.
 #[must_use]
 pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
-    let RoutesHeader { engine, colors, tables, topology, fault_tolerant } = &file.header;
-    let (colors, tables, fault_tolerant) = (*colors, *tables, *fault_tolerant);
-    let header =
-        HeaderLine { fabricast_routes: 1, engine, colors, tables, topology, fault_tolerant };
+    let RoutesHeader { engine, colors, tables, topology } = &file.header;
+    let (colors, tables) = (*colors, *tables);
+    let header = HeaderLine { fabricast_routes: 1, engine, colors, tables, topology };
     let end = |port: PortId| (graph.switch_name(graph.switch_of(port)), graph.port_number(port));
     let link = |(lower, upper): &(PortId, PortId)| {
         let ((lower, lower_port), (upper, upper_port)) = (end(*lower), end(*upper));
         (lower, lower_port, upper, upper_port)
     };
-    let tree = |group: &RouteRecord, tree: &TreeRecord| TreeLine {
-        tree: tree.tree,
-        virtual_group: Some(tree.virtual_group).filter(|one| *one != group.virtual_group),
-        color: Some(tree.color).filter(|color| *color != group.color),
+    let tree = |tree: &TreeRecord| TreeLine {
         root: graph.switch_name(tree.root),
         links: tree.links.iter().map(link).collect(),
     };
@@ -365,10 +284,9 @@ pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
         mgid: group.mgid,
         virtual_group: group.virtual_group,
         color: group.color,
-        trees: group.trees.iter().map(|one| tree(group, one)).collect(),
+        trees: group.trees.iter().map(tree).collect(),
         cut_off: group.cut_off.iter().map(|member| graph.endpoint_name(*member)).collect(),
         unrouted: group.unrouted.as_deref(),
-        unprotected: group.unprotected.as_deref(),
     });
     write_lines(std::iter::once(header)) + &write_lines(groups)
 }

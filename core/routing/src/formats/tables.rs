@@ -55,12 +55,7 @@ fn read_row(
 }
 
 pub(super) fn read_color(fields: &mut Fields, colors: u16) -> Result<u16, FormatProblem> {
-    in_range(&fields.required("color")?, colors)
-}
-
-/// Reads an entry number that must be less than the number of colors.
-pub(super) fn in_range(value: &serde_json::Value, colors: u16) -> Result<u16, FormatProblem> {
-    let color = number("color", value, u32::MAX)?;
+    let color = fields.number("color", u32::MAX)?;
     let fits = u16::try_from(color).ok().filter(|color| *color < colors);
     fits.ok_or(FormatProblem::ColorOutOfRange { color, colors: u32::from(colors) })
 }

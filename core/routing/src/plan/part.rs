@@ -34,21 +34,20 @@ pub(crate) struct PlannedVirtualGroup {
 }
 
 impl Part {
-    pub(super) fn find(&self, mgid: Mgid, which: u32) -> Option<GroupPlan<'_>> {
+    pub(super) fn find(&self, mgid: Mgid) -> Option<GroupPlan<'_>> {
         let at = self.groups.binary_search_by_key(&mgid, |group| group.mgid).ok()?;
-        Some(self.group(&self.groups[at], which))
+        Some(self.group(&self.groups[at]))
     }
 
-    pub(super) fn groups(&self, which: u32) -> impl Iterator<Item = GroupPlan<'_>> {
-        self.groups.iter().map(move |group| self.group(group, which))
+    pub(super) fn groups(&self) -> impl Iterator<Item = GroupPlan<'_>> {
+        self.groups.iter().map(|group| self.group(group))
     }
 
-    fn group(&self, group: &PlannedGroup, tree: u32) -> GroupPlan<'_> {
+    fn group(&self, group: &PlannedGroup) -> GroupPlan<'_> {
         let first = self.cut_off.partition_point(|cut| cut.mgid < group.mgid);
         let end = self.cut_off.partition_point(|cut| cut.mgid <= group.mgid);
         GroupPlan {
             mgid: group.mgid,
-            tree,
             part: self.number,
             color: self.color,
             virtual_group: group.virtual_group,

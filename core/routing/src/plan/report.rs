@@ -38,13 +38,11 @@ impl fmt::Display for CutOffReason {
     }
 }
 
-/// A group, or one tree of it, that does not use the spanning tree its MGID stands for.
+/// A group that does not use the spanning tree its MGID stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// The group.
     pub mgid: Mgid,
-    /// Which of its trees, 0 or 1; without fault tolerance 0.
-    pub tree: u32,
     /// The spanning tree of its MGID.
     pub from: u32,
     /// The spanning tree it uses.
@@ -115,13 +113,11 @@ impl fmt::Display for BrokenLink {
     }
 }
 
-/// A group without a tree, or without one of two.
+/// A group without a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrouted {
     /// The group.
     pub mgid: Mgid,
-    /// Which of its trees this is about, 0 or 1; without fault tolerance 0.
-    pub tree: u32,
     /// Why it cannot stay at home.
     pub why: Displacement,
     /// Spanning trees whose color no member uses otherwise, but that lack a link.

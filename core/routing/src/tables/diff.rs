@@ -30,15 +30,9 @@ pub struct SwitchDiff {
 pub fn table_diff(graph: &Graph, before: &Plan, now: &Plan) -> Vec<(SwitchId, SwitchDiff)> {
     let tables = now.tables();
     let changes = changes(graph, before, now);
-    // Where two trees of a group share rows, those cannot be told from one of the trees alone.
-    let whole =
-        (now.trees_per_group() > 1).then(|| [before, now].map(|plan| TableImage::new(graph, plan)));
     let mut diffs = Vec::new();
     for changes in changes.chunk_by(|a, b| a.run.switch == b.run.switch) {
         let rows = |is_new: bool| {
-            if let Some(images) = &whole {
-                return images[usize::from(is_new)].rows(changes[0].run.switch).collect();
-            }
             let of_side = changes.iter().filter(move |change| change.is_new == is_new);
             let mut rows: Vec<_> =
                 of_side.flat_map(|change| change.run.rows(tables, change.color)).collect();
@@ -183,7 +177,7 @@ impl SwitchTable {
             self.sets.drain(at * self.words..(at + 1) * self.words);
         }
         for change in changes.iter().filter(|change| change.is_new) {
-            let at = self.place(change, tables).unwrap_or_else(|at| at);
+            let at = self.place(change, tables).expect_err("what comes was not there");
             self.colors.insert(at, change.color);
             let words = change.run.set(tables).words();
             let at = at * self.words;

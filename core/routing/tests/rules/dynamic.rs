@@ -159,7 +159,7 @@ proptest! {
 }
 
 fn small(text: &str) -> Fabric {
-    Fabric::new(text.to_owned()).expect("a valid description")
+    Fabric::new(text.to_owned(), None).expect("a valid description")
 }
 
 #[test]

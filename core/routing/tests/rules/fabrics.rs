@@ -1,10 +1,13 @@
 //! Random small fabrics and histories of groups and faults on them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_routing::{Change, Engine, EngineOptions, Mgid, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, SwitchId, TableKind};
+use fabricast_topology::{
+    EndpointId, FatTree, Faults, Graph, GraphBuilder, Peer, PortId, SwitchId, TableKind,
+};
 use proptest::prelude::*;
 
 /// A fabric with its fat-tree view.
@@ -12,26 +15,21 @@ use proptest::prelude::*;
 pub(crate) struct Fabric {
     pub(crate) graph: Arc<Graph>,
     pub(crate) fat_tree: Arc<FatTree>,
-    _spec: String, // so that a failing case shows it
+    _spec: (String, Option<u32>), // so that a failing case shows it
 }
 
 impl Fabric {
-    pub(crate) fn new(spec: String) -> Option<Self> {
+    pub(crate) fn new(spec: String, disorder: Option<u32>) -> Option<Self> {
         let graph = TopologySpec::parse(&spec).ok()?.generate().ok()?;
+        let graph = disorder.map_or(graph.clone(), |seed| disordered(&graph, seed));
         let fat_tree = FatTree::detect(&graph).ok()?;
-        Some(Self { graph: Arc::new(graph), fat_tree: Arc::new(fat_tree), _spec: spec })
+        let (graph, fat_tree) = (Arc::new(graph), Arc::new(fat_tree));
+        Some(Self { graph, fat_tree, _spec: (spec, disorder) })
     }
 
     pub(crate) fn engine(&self, colors: u16, tables: TableKind) -> Engine {
         let options = EngineOptions::new(colors, tables);
         Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("colors in range")
-    }
-
-    /// The same, if asked with two trees for each group where there is room for them.
-    pub(crate) fn engine_with(&self, colors: u16, tables: TableKind, two: bool) -> Engine {
-        let options = EngineOptions { fault_tolerant: two, ..EngineOptions::new(colors, tables) };
-        Engine::new(self.graph.clone(), self.fat_tree.clone(), options)
-            .unwrap_or_else(|_| self.engine(colors, tables))
     }
 }
 
@@ -67,10 +65,62 @@ fn four_levels() -> impl Strategy<Value = String> {
     })
 }
 
-/// Fabrics of one to four levels, with parallel links.
+/// Leaves of more than 64 endpoints.
+fn wide() -> impl Strategy<Value = String> {
+    (1u32..4, 65u32..140).prop_map(|(leaves, hosts)| {
+        let spines = if leaves == 1 { 0 } else { 3 };
+        format!(
+            "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\n\
+             endpoints_per_leaf = {hosts}"
+        )
+    })
+}
+
+/// Fabrics of one to four levels, with parallel links, half of them numbered in disorder.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
-    prop_oneof![two_levels(), three_levels(), four_levels()]
-        .prop_filter_map("not a fabric that is found to be a fat tree", Fabric::new)
+    let spec = prop_oneof![4 => two_levels(), 4 => three_levels(), 4 => four_levels(), 1 => wide()];
+    (spec, proptest::option::of(any::<u32>()))
+        .prop_filter_map("not a fabric that is found to be a fat tree", |(spec, disorder)| {
+            Fabric::new(spec, disorder)
+        })
+}
+
+/// Numbers switches, their ports and endpoints anew.
+fn disordered(graph: &Graph, seed: u32) -> Graph {
+    let key =
+        |at: u32| (at.wrapping_add(seed) | 1).wrapping_mul(2_654_435_761).rotate_left(seed & 7);
+    let mut builder = GraphBuilder::new();
+    let mut switches: Vec<SwitchId> = graph.switches().collect();
+    switches.sort_by_key(|switch| key(switch.0));
+    let mut place = BTreeMap::new();
+    for switch in switches {
+        let mut ports: Vec<PortId> = graph.ports(switch).collect();
+        ports.sort_by_key(|port| key(port.0));
+        let count = u8::try_from(ports.len()).expect("a small switch");
+        let (name, text) = (graph.switch_name(switch), graph.switch_description(switch));
+        let new = builder.add_switch(name, text, count, *graph.switch_facts(switch));
+        for (number, port) in (1..).zip(ports) {
+            place.insert(port, builder.port(new, number).expect("as many ports as before"));
+        }
+    }
+    let mut endpoints: Vec<EndpointId> = graph.endpoints().collect();
+    endpoints.sort_by_key(|endpoint| key(endpoint.0));
+    for endpoint in endpoints {
+        let adapter = graph.adapter_of(endpoint);
+        let (name, text) = (graph.adapter_name(adapter), graph.adapter_description(adapter));
+        builder.add_adapter(name, text, *graph.adapter_facts(adapter));
+        let new = builder.add_endpoint(*graph.endpoint_facts(endpoint));
+        let port = graph.attachment(endpoint).expect("generated endpoints are connected");
+        builder.attach(new, place[&port]).expect("a free port");
+    }
+    for (port, new) in &place {
+        if let Peer::Switch(other) = graph.peer(*port)
+            && *port < other
+        {
+            builder.link(*new, place[&other]).expect("two free ports");
+        }
+    }
+    builder.build().expect("names are still unique")
 }
 
 /// One step of a history; numbers are taken modulo what the fabric has.

@@ -1,6 +1,5 @@
 //! Rules R1 to R4 as laws over random fabrics, faults and histories.
 
-mod dual;
 mod dynamic;
 mod fabrics;
 mod oracle;
@@ -89,9 +88,9 @@ proptest! {
     /// R3: after every step of any history the plan is the one computed from scratch.
     #[test]
     fn incremental_equals_from_scratch(
-        fabric in fabric(), colors in 1u16..5, tables in any_tables(), two in any::<bool>(), history in steps(40),
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(40),
     ) {
-        let mut engine = fabric.engine_with(colors, tables, two);
+        let mut engine = fabric.engine(colors, tables);
         for step in &history {
             make(&mut engine, &fabric.graph, step);
             prop_assert_eq!(engine.plan(), &engine.plan_from_scratch(), "after {:?}", step);
@@ -115,9 +114,9 @@ proptest! {
     /// R1, R2, R4: packets through the tables reach whom they must, and no row is stale.
     #[test]
     fn packets_reach_exactly_the_members(
-        fabric in fabric(), colors in 1u16..5, tables in any_tables(), two in any::<bool>(), history in steps(40),
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(40),
     ) {
-        let mut engine = fabric.engine_with(colors, tables, two);
+        let mut engine = fabric.engine(colors, tables);
         for step in &history {
             make(&mut engine, &fabric.graph, step);
         }
@@ -134,16 +133,16 @@ proptest! {
     /// without the condition on colors too.)
     #[test]
     fn the_order_of_creation_does_not_matter(
-        fabric in fabric(), colors in 1u16..5, tables in any_tables(), two in any::<bool>(),
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(),
         groups in puts(1, 20),
         broken in faults(),
     ) {
         let puts = changes(&fabric.graph, groups);
         let broken = faults_of(&fabric.graph, &broken);
-        let mut at_once = fabric.engine_with(colors, tables, two);
+        let mut at_once = fabric.engine(colors, tables);
         at_once.apply(&puts).unwrap();
         at_once.set_faults(broken.clone());
-        let mut backwards = fabric.engine_with(colors, tables, two);
+        let mut backwards = fabric.engine(colors, tables);
         backwards.set_faults(broken);
         for put in puts.iter().rev() {
             backwards.apply(std::slice::from_ref(put)).unwrap();
@@ -155,9 +154,9 @@ proptest! {
     /// link from any other.
     #[test]
     fn no_group_loses_a_link_when_another_comes(
-        fabric in fabric(), colors in 1u16..5, tables in any_tables(), two in any::<bool>(), history in steps(30),
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(), history in steps(30),
     ) {
-        let mut engine = fabric.engine_with(colors, tables, two);
+        let mut engine = fabric.engine(colors, tables);
         for step in history.iter().filter(|step| matches!(step, Step::Put(..) | Step::Join(..))) {
             let mgid = match step {
                 Step::Put(mgid, _) | Step::Join(mgid, _) => Mgid(*mgid),
@@ -173,8 +172,7 @@ proptest! {
             }
             for group in before.virtual_groups() {
                 for mgid in group.groups {
-                    let now = engine.plan().trees(*mgid).find(|tree| tree.part == group.part);
-                    let now = engine.plan().virtual_group(&now.unwrap()).unwrap();
+                    let now = engine.plan().virtual_group_of(*mgid).unwrap();
                     prop_assert!(group.ports.iter().all(|port| now.ports.contains(port)));
                 }
             }
@@ -184,11 +182,11 @@ proptest! {
     /// Large batches, which settle whole rounds, do what small steps do: made at once, then changed at once.
     #[test]
     fn bulk_equals_one_by_one(
-        fabric in fabric(), colors in 1u16..5, tables in any_tables(), two in any::<bool>(),
+        fabric in fabric(), colors in 1u16..5, tables in any_tables(),
         first in puts(64, 90), second in puts(64, 90), join in any::<bool>(),
     ) {
-        let mut engine = fabric.engine_with(colors, tables, two);
-        let mut slow = fabric.engine_with(colors, tables, two);
+        let mut engine = fabric.engine(colors, tables);
+        let mut slow = fabric.engine(colors, tables);
         if join {
             // Makes the engine keep its index of members through the batches.
             make(&mut engine, &fabric.graph, &Step::Put(500, vec![0]));
@@ -233,10 +231,10 @@ proptest! {
     /// tree some outputs lead from one group's links to another's only, and nobody misses them.)
     #[test]
     fn the_verifier_sees_damage(
-        fabric in fabric(), tables in any_tables(), two in any::<bool>(), history in steps(20), at in any::<usize>(),
+        fabric in fabric(), tables in any_tables(), history in steps(20), at in any::<usize>(),
         whole_row in any::<bool>(),
     ) {
-        let mut engine = fabric.engine_with(3, tables, two);
+        let mut engine = fabric.engine(3, tables);
         for step in &history {
             make(&mut engine, &fabric.graph, step);
         }

@@ -6,7 +6,7 @@ use crate::slab::NONE;
 
 impl<Q: EventQueue> Fabric<'_, Q> {
     /// All outputs at one moment, or none.
-    pub(super) fn serve_together(&mut self, queue: u32, hop: u32) {
+    pub(super) fn serve_when_idle(&mut self, queue: u32, hop: u32) {
         let routes = self.routes;
         let ready = |port: u32| self.is_idle(port) && self.has_credit(queue, port);
         if !routes.outs(hop).all(|out| ready(out.port)) {
@@ -21,7 +21,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     }
 
     /// All outputs without multicast at one moment; those that send unicast follow when they are done.
-    pub(super) fn serve_early(&mut self, queue: u32, hop: u32) {
+    pub(super) fn serve_by_bulletin(&mut self, queue: u32, hop: u32) {
         let routes = self.routes;
         let free = |port: u32| {
             let output = &self.outputs[port as usize];

@@ -19,7 +19,10 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         let buffer = &mut self.buffers[queue as usize];
         (buffer.bytes, buffer.hop) = (bytes, head.hop);
         let wanting = if head.hop == UNICAST {
-            let port = self.unicast.next(switch, to);
+            let port = match self.has_faults {
+                false => self.unicast.next(switch, to),
+                true => self.unicast.next_around(switch, to, &self.wiring.dead),
+            };
             buffer.single = port;
             if port == NONE {
                 0
@@ -68,8 +71,8 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         if what & OUTPUT == 0 {
             return self.propose(what, candidates);
         }
-        let early = self.model.multicast == MulticastPolicy::BulletinEarly;
-        if !early && !self.is_idle(what & !OUTPUT) {
+        let promises = self.model.multicast == MulticastPolicy::Bulletin;
+        if !promises && !self.is_idle(what & !OUTPUT) {
             return;
         }
         let mut base = self.wiring.first_queue(switch);
@@ -111,8 +114,8 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             return;
         }
         match self.model.multicast {
-            MulticastPolicy::Bulletin => self.serve_together(queue, hop),
-            MulticastPolicy::BulletinEarly => self.serve_early(queue, hop),
+            MulticastPolicy::BulletinIdle => self.serve_when_idle(queue, hop),
+            MulticastPolicy::Bulletin => self.serve_by_bulletin(queue, hop),
             MulticastPolicy::Splitting => self.serve_split(queue, hop),
             MulticastPolicy::FixedPriority => self.serve_by_priority(queue, hop),
             MulticastPolicy::HoldAndWait => self.serve_greedily(queue, hop),

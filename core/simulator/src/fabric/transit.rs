@@ -1,13 +1,13 @@
 //! Copies on their way: out of a port, into the buffer at its far end, out of it, and the credit back.
 
-use super::{Fabric, Stage, Transit, UNICAST};
+use super::{Fabric, Stage, Trail, Transit, UNICAST};
 use crate::event::Event;
 use crate::queue::EventQueue;
 use crate::slab::NONE;
 
 impl<Q: EventQueue> Fabric<'_, Q> {
     /// Puts a copy at the end of a buffer.
-    pub(super) fn append(&mut self, queue: u32, parcel: u32, hop: u32, ready_ps: u64) {
+    pub(super) fn append(&mut self, queue: u32, parcel: u32, hop: u32, ready_ps: u64) -> u32 {
         self.parcels[parcel].copies += 1;
         let copy = self.transits.insert(Transit { parcel, hop, next: NONE, ready_ps });
         let buffer = &mut self.buffers[queue as usize];
@@ -18,13 +18,15 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             self.transits[buffer.tail].next = copy;
         }
         buffer.tail = copy;
+        copy
     }
 
     /// Sends a copy of the packet at the head of a buffer by a port that it holds or that is idle.
     pub(super) fn send(&mut self, queue: u32, port: u32, next: u32) {
         let buffer = &mut self.buffers[queue as usize];
         buffer.sending += 1;
-        let (head, bytes) = (self.transits[buffer.head], buffer.bytes);
+        let (copy, bytes) = (buffer.head, buffer.bytes);
+        let head = self.transits[copy];
         let output = &mut self.outputs[port as usize];
         debug_assert!(output.holder == NONE || output.holder == queue, "SIM-4");
         output.holder = queue;
@@ -42,18 +44,32 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             self.parcels[head.parcel].copies += 1;
             let transit =
                 Transit { parcel: head.parcel, hop: NONE, next: NONE, ready_ps: self.now };
-            let copy = self.transits.insert(transit);
-            let arrived = Event::Arrived { port: far, copy };
+            let made = self.transits.insert(transit);
+            self.continue_trail(copy, made);
+            let arrived = Event::Arrived { port: far, copy: made };
             self.events.push(tail + self.model.wire_ps, arrived.pack());
         } else {
             let there = far * self.wiring.channels + self.wiring.channel(queue);
             let ready_ps = self.now + self.model.wire_ps + self.model.switch_ps;
-            self.append(there, head.parcel, next, ready_ps);
+            let made = self.append(there, head.parcel, next, ready_ps);
+            self.continue_trail(copy, made);
             let buffer = &self.buffers[there as usize];
             if buffer.head == buffer.tail {
                 self.events.push(ready_ps, Event::Ready { queue: there }.pack());
             }
         }
+    }
+
+    /// Notes for a copy where the one it was made of has waited, and how long this time.
+    fn continue_trail(&mut self, from: u32, made: u32) {
+        let Some(trails) = &mut self.trails else { return };
+        let waited = self.now - self.transits[from].ready_ps;
+        let mut trail = trails.get(from as usize).copied().unwrap_or_default();
+        trail.push(waited);
+        if trails.len() <= made as usize {
+            trails.resize(made as usize + 1, Trail::default());
+        }
+        trails[made as usize] = trail;
     }
 
     /// The tail of a packet has left a port.

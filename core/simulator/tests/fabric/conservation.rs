@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricast_routing::{Change, Engine, EngineOptions, Mgid};
 use fabricast_simulator::{Model, MulticastPolicy, Simulator};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, TableKind};
+use fabricast_topology::{EndpointId, Faults, Peer, TableKind};
 use proptest::prelude::*;
 
 use crate::support::{Fixture, Script, mixed_load, model, multicast, unicast};
@@ -34,8 +34,8 @@ proptest! {
         buffer_bytes in prop_oneof![Just(1_024u32), Just(1_500), Just(4_096)],
     ) {
         let multicast = [
+            MulticastPolicy::BulletinIdle,
             MulticastPolicy::Bulletin,
-            MulticastPolicy::BulletinEarly,
             MulticastPolicy::Splitting,
             MulticastPolicy::FixedPriority,
         ][policy];
@@ -51,7 +51,7 @@ fn a_plans_tree_reaches_all_its_endpoints_from_each_of_them() {
     let spec = TopologySpec::demo();
     let mut fixture = Fixture::of(spec.generate().unwrap());
     let (graph, tree) = (fixture.graph.clone().into(), fixture.tree.clone().into());
-    let options = EngineOptions { colors: 8, tables: TableKind::PerPort };
+    let options = EngineOptions::new(8, TableKind::PerPort);
     let mut engine = Engine::new(graph, tree, options).unwrap();
     let members: Vec<EndpointId> = [3, 4, 90, 700, 701, 1_999].map(EndpointId).into();
     engine.apply(&[Change::Put { mgid: Mgid(5), members: members.clone() }]).unwrap();
@@ -70,9 +70,10 @@ fn a_plans_tree_reaches_all_its_endpoints_from_each_of_them() {
 
 #[test]
 fn copies_into_a_cut_link_are_counted_as_dropped() {
-    let fixture = Fixture::m_port(4, 3);
+    let mut fixture = Fixture::m_port(4, 3);
     let mut script = Script::default();
-    script.add(0, 0, 0, unicast(5, 100, 0, 0));
+    let tree = fixture.rooted(0, &[5], 0);
+    script.add(0, 0, 0, multicast(tree, 100, 0, 0));
     script.add(0, 1, 0, unicast(2, 100, 0, 1));
     let mut simulator = Simulator::new(fixture.network(), model(), script).unwrap();
     let mut faults = Faults::new();
@@ -81,4 +82,25 @@ fn copies_into_a_cut_link_are_counted_as_dropped() {
     assert_eq!(simulator.run_until(u64::MAX), Ok(false));
     let counters = simulator.counters();
     assert_eq!((counters.injected, counters.delivered, counters.dropped_cut), (2, 1, 1));
+}
+
+/// Whatever single link between switches is cut, unicast between all pairs still arrives.
+#[test]
+fn unicast_goes_round_a_cut_link() {
+    let fixture = Fixture::m_port(4, 3);
+    let graph = &fixture.graph;
+    let links = graph.switches().flat_map(|switch| graph.ports(switch));
+    let links = links.filter(|port| matches!(graph.peer(*port), Peer::Switch(far) if *port < far));
+    for port in links {
+        let mut script = Script::default();
+        for (from, to) in (0..16).flat_map(|from| (0..16).map(move |to| (from, to))) {
+            script.add(0, from, 0, unicast(to, 64, 0, u64::from(from * 16 + to)));
+        }
+        let mut simulator = Simulator::new(fixture.network(), model(), script).unwrap();
+        let mut faults = Faults::new();
+        faults.fail_link(graph, port);
+        simulator.set_faults(&faults);
+        simulator.run_until(u64::MAX).unwrap();
+        assert_eq!(simulator.counters().delivered, 256, "{}", graph.port_label(port));
+    }
 }

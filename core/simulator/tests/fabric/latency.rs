@@ -1,8 +1,9 @@
 //! Zero load: the time of every packet is the closed form.
 
 use fabricast_simulator::{Model, Simulator};
+use proptest::prelude::*;
 
-use crate::support::{Fixture, POLICIES, Script, model, multicast, unicast};
+use crate::support::{Fixture, POLICIES, Script, mixed_load, model, multicast, unicast};
 
 #[test]
 fn a_lone_packet_takes_the_closed_form() {
@@ -54,5 +55,27 @@ fn a_train_of_packets_arrives_at_link_rate() {
     for ((at, delivery), tag) in simulator.workload().deliveries.iter().zip(0u64..) {
         assert_eq!(delivery.tag, tag);
         assert_eq!(*at, model().zero_load_ps(5, 256) + tag * 256_000);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// Under load a copy takes the closed form and what it waited on its way, to the picosecond.
+    #[test]
+    fn latency_is_the_closed_form_and_the_waits(seed: u64, policy in 0usize..4, channels in 1u8..3) {
+        let mut fixture = Fixture::m_port(4, 3);
+        let (script, _) = mixed_load(&mut fixture, 200, channels, seed);
+        let model = Model { multicast: POLICIES[policy], channels, ..model() };
+        let mut simulator = Simulator::new(fixture.network(), model, script).unwrap();
+        simulator.record_trails();
+        simulator.run_until(u64::MAX).unwrap();
+        for (at, delivery) in &simulator.workload().deliveries {
+            let trail = delivery.trail.unwrap();
+            let (adapter, switches) = trail.waits_ps().split_first().unwrap();
+            let zero_load = model.zero_load_ps(switches.len() as u64, delivery.bytes);
+            prop_assert_eq!(at - delivery.sent_ps, zero_load + switches.iter().sum::<u64>());
+            prop_assert!(delivery.sent_ps - delivery.born_ps >= *adapter);
+        }
     }
 }

@@ -9,8 +9,8 @@ use fabricast_simulator::{
 use fabricast_topology::{EndpointId, FatTree, Graph};
 
 pub(crate) const POLICIES: [MulticastPolicy; 5] = [
+    MulticastPolicy::BulletinIdle,
     MulticastPolicy::Bulletin,
-    MulticastPolicy::BulletinEarly,
     MulticastPolicy::Splitting,
     MulticastPolicy::FixedPriority,
     MulticastPolicy::HoldAndWait,

@@ -36,8 +36,9 @@ impl Workload for Greedy {
     }
 }
 
-const WARM_PS: u64 = 50_000_000;
-const END_PS: u64 = 250_000_000;
+const WARM_PS: u64 = 20_000_000;
+/// 64 times 1 024 bytes later.
+const END_PS: u64 = WARM_PS + 65_536_000;
 
 /// Gives what every endpoint received, in parts of a thousand of its link's rate.
 fn received(fixture: &Fixture, model: Model, load: Greedy) -> Vec<u64> {
@@ -105,7 +106,7 @@ fn a_lone_broadcaster_sends_at_link_rate() {
         routes[5] = Some(Route::Tree(tree));
         let model = Model { multicast, ..model() };
         let parts = received(&fixture, model, Greedy::new(routes, 1_024, WARM_PS));
-        assert!(parts.iter().all(|part| *part >= 995), "{multicast:?} {parts:?}");
+        assert!(parts.iter().all(|part| *part >= 984), "{multicast:?} {parts:?}");
     }
 }
 
@@ -118,5 +119,6 @@ fn a_buffer_of_one_packet_bounds_the_rate_by_its_round_trip() {
     let model = Model { buffer_bytes: 256, ..model() };
     let parts = received(&fixture, model, Greedy::new(routes, 256, WARM_PS));
     // Start, head at the next switch after 10 + 50 ns, its tail gone 256 ns later, credit 10 ns after.
-    assert_eq!(parts[127], 256 * 1_000 / (10 + 50 + 256 + 10));
+    let bound = 256 * 1_000 / (10 + 50 + 256 + 10);
+    assert!((bound - 2..=bound + 2).contains(&parts[127]), "{} is not {bound}", parts[127]);
 }

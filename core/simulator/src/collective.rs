@@ -1,0 +1,377 @@
+//! Collective operations of many communicators at once: every process goes through its groups in turn,
+//! round after round (C-MR4LMS §4.4).
+//!
+//! Operations follow the adapter-based collectives of the aggregation-tree paper. A barrier or all-reduce
+//! gathers one packet of every adapter up a k-nomial tree, by unicast, and sends the result down the group's
+//! multicast trees. A broadcast sends its data down these trees; its root is done when all adapters
+//! have acknowledged, gathered in the same way. Processes of one adapter are combined in it. A group
+//! with several trees sends each result on all of them; whatever comes second is dropped.
+//!
+//! Invariants
+//! - COLL-1: an adapter gathers one packet of each child for every operation, and no more.
+
+mod groups;
+mod seats;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fabricast_topology::EndpointId;
+
+use crate::chance::Chance;
+use crate::simulator::{Delivery, Offer, Packet, Route, Workload};
+pub use groups::{CollectiveError, ProcessPlan, grid_processes};
+use seats::{Seat, Seats};
+
+/// What all groups do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Nobody leaves before all have come.
+    Barrier,
+    /// So many bytes of everybody are combined, and all get the result.
+    AllReduce(u32),
+    /// The first process sends so many bytes to all.
+    Broadcast(u32),
+}
+
+/// Constants and length of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectiveSpec {
+    /// What is done.
+    pub operation: Operation,
+    /// How often every process goes through its groups.
+    pub rounds: u32,
+    /// Bytes of a packet beside its data.
+    pub header_bytes: u32,
+    /// Width of the gathering tree: k of the k-nomial tree, 2 or more.
+    pub fan_in: u32,
+    /// Picoseconds an adapter takes to match one gathered packet.
+    pub match_ps: u64,
+    /// Picoseconds a process takes from the end of an operation to the begin of the next.
+    pub software_ps: u64,
+    /// Mean picoseconds of an exponential delay on top of it.
+    pub noise_ps: u64,
+    /// Chance.
+    pub seed: u64,
+}
+
+/// A round of the first process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// When it began its first operation, in picoseconds.
+    pub begun_ps: u64,
+    /// When it ended its last, in picoseconds.
+    pub done_ps: u64,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectiveCounters {
+    /// Operations that processes have ended.
+    pub ended: u64,
+    /// Results that came a second time, by another tree.
+    pub duplicates: u64,
+    /// Results for a group that the endpoint is no member of (merged trees).
+    pub strangers: u64,
+}
+
+/// The workload.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    spec: CollectiveSpec,
+    seats: Seats,
+    processes: Vec<Process>,
+    adapters: Vec<Adapter>, // by endpoint
+    rounds: Vec<Round>,
+    running: usize,
+    counters: CollectiveCounters,
+}
+
+/// One process on its way through the rounds.
+#[derive(Clone, Debug)]
+struct Process {
+    endpoint: EndpointId,
+    seats: Vec<u32>, // its seat in each of its groups, in turn
+    turn: usize,
+    round: u32,
+    begun_ps: u64,
+    chance: Chance,
+}
+
+/// What an adapter has to do, and what it has to send.
+#[derive(Clone, Debug, Default)]
+struct Adapter {
+    tasks: BinaryHeap<Reverse<(u64, u64, Task)>>, // by moment, then in the order they were added
+    added: u64,
+    sends: VecDeque<Packet>,
+    matching_until_ps: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// A process begins its next operation.
+    Begin { process: u32 },
+    /// A gathered packet has been matched.
+    Matched { seat: u32, operation: u32 },
+}
+
+/// What the tag of a packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Message {
+    is_result: bool,
+    group: u32,
+    operation: u32,
+}
+
+impl Message {
+    fn pack(self) -> u64 {
+        debug_assert!(self.group < 1 << 31, "groups are numbered in 31 bits");
+        u64::from(self.is_result) << 63 | u64::from(self.group) << 32 | u64::from(self.operation)
+    }
+
+    fn unpack(tag: u64) -> Self {
+        let low = |word: u64| u32::try_from(word & 0xFFFF_FFFF).expect("32 bits");
+        let group = low(tag >> 32) & 0x7FFF_FFFF;
+        Self { is_result: tag >> 63 == 1, group, operation: low(tag) }
+    }
+}
+
+impl Collective {
+    /// Makes a run. `trees` are those of every group; a group of one adapter needs none.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError`] naming the process or group that does not fit.
+    pub fn new(
+        spec: CollectiveSpec,
+        processes: &[ProcessPlan],
+        trees: Vec<Vec<crate::routes::TreeId>>,
+        endpoints: usize,
+    ) -> Result<Self, CollectiveError> {
+        let (seats, seats_of) = Seats::new(processes, trees, spec.fan_in)?;
+        let mut adapters = vec![Adapter::default(); endpoints];
+        let mut started = Vec::with_capacity(processes.len());
+        for (number, (plan, seats)) in (0u32..).zip(processes.iter().zip(seats_of)) {
+            let mut chance = Chance::new(spec.seed, number.into());
+            let first = spec.software_ps + chance.wait_ps(spec.noise_ps);
+            let adapter = adapters.get_mut(plan.endpoint.index());
+            let unknown = CollectiveError::UnknownEndpoint { process: number };
+            adapter.ok_or(unknown)?.add(first, Task::Begin { process: number });
+            started.push(Process {
+                endpoint: plan.endpoint,
+                seats,
+                turn: 0,
+                round: 0,
+                begun_ps: first,
+                chance,
+            });
+        }
+        let running = started.iter().filter(|process| !process.seats.is_empty()).count();
+        Ok(Self {
+            spec,
+            seats,
+            running: if spec.rounds == 0 { 0 } else { running },
+            processes: started,
+            adapters,
+            rounds: Vec::new(),
+            counters: CollectiveCounters::default(),
+        })
+    }
+
+    /// Lists the rounds that the first process has ended.
+    #[must_use]
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// Counts the processes that have not ended all rounds.
+    #[must_use]
+    pub const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Gives what was counted.
+    #[must_use]
+    pub const fn counters(&self) -> &CollectiveCounters {
+        &self.counters
+    }
+
+    /// A process begins the operation of its turn.
+    fn begin(&mut self, now_ps: u64, process: u32) {
+        let me = &mut self.processes[process as usize];
+        let (Some(seat), operation) = (me.seats.get(me.turn).copied(), me.round) else { return };
+        if me.turn == 0 {
+            me.begun_ps = now_ps;
+        }
+        let here = &mut self.seats[seat];
+        match self.spec.operation {
+            Operation::Barrier | Operation::AllReduce(_) => {
+                here.waiting.push(process);
+                here.entered += 1;
+                self.gather(now_ps, seat, operation);
+            }
+            Operation::Broadcast(_) if here.root_process == Some(process) => {
+                self.send_result(seat, operation);
+                self.arrived(now_ps, seat, operation);
+            }
+            Operation::Broadcast(_) if here.results > operation => self.end(now_ps, process),
+            Operation::Broadcast(_) => here.waiting.push(process),
+        }
+    }
+
+    /// Passes on what is complete of a barrier or all-reduce: up, or at the root down again.
+    fn gather(&mut self, now_ps: u64, seat: u32, operation: u32) {
+        let here = &mut self.seats[seat];
+        if here.entered < here.locals || here.gathered(operation) < here.children {
+            return;
+        }
+        here.entered = 0;
+        here.clear(operation);
+        match here.parent {
+            Some(parent) => self.send_up(seat, parent, operation),
+            None => {
+                self.send_result(seat, operation);
+                self.arrived(now_ps, seat, operation);
+            }
+        }
+    }
+
+    /// Passes on the acknowledgements of a broadcast when they are complete.
+    fn acknowledge(&mut self, now_ps: u64, seat: u32, operation: u32) {
+        let here = &mut self.seats[seat];
+        let due = here.results > operation && here.acknowledged == operation;
+        if !due || here.gathered(operation) < here.children {
+            return;
+        }
+        here.clear(operation);
+        here.acknowledged += 1;
+        match here.parent {
+            Some(parent) => self.send_up(seat, parent, operation),
+            None => {
+                if let Some(root) = here.root_process {
+                    self.end(now_ps, root);
+                }
+            }
+        }
+    }
+
+    /// The result of an operation is known at a seat.
+    fn arrived(&mut self, now_ps: u64, seat: u32, operation: u32) {
+        let here = &mut self.seats[seat];
+        if here.results != operation {
+            self.counters.duplicates += 1;
+            return;
+        }
+        here.results += 1;
+        let mut waiting = std::mem::take(&mut here.waiting);
+        waiting.drain(..).for_each(|process| self.end(now_ps, process));
+        self.seats[seat].waiting = waiting;
+        if matches!(self.spec.operation, Operation::Broadcast(_)) {
+            self.acknowledge(now_ps, seat, operation);
+        }
+    }
+
+    /// A process ends its operation and gets ready for the next.
+    fn end(&mut self, now_ps: u64, process: u32) {
+        self.counters.ended += 1;
+        let me = &mut self.processes[process as usize];
+        me.turn += 1;
+        if me.turn == me.seats.len() {
+            me.turn = 0;
+            me.round += 1;
+            if process == 0 {
+                self.rounds.push(Round { begun_ps: me.begun_ps, done_ps: now_ps });
+            }
+            if me.round == self.spec.rounds {
+                self.running -= 1;
+                return;
+            }
+        }
+        let next = now_ps + self.spec.software_ps + me.chance.wait_ps(self.spec.noise_ps);
+        self.adapters[me.endpoint.index()].add(next, Task::Begin { process });
+    }
+
+    fn send_up(&mut self, seat: u32, parent: u32, operation: u32) {
+        let data = match self.spec.operation {
+            Operation::AllReduce(bytes) => bytes,
+            Operation::Barrier | Operation::Broadcast(_) => 0,
+        };
+        let Seat { group, endpoint, .. } = self.seats[seat];
+        let route = Route::Unicast(self.seats[parent].endpoint);
+        let tag = Message { is_result: false, group, operation }.pack();
+        self.send(endpoint, route, data, tag);
+    }
+
+    fn send_result(&mut self, seat: u32, operation: u32) {
+        let data = match self.spec.operation {
+            Operation::AllReduce(bytes) | Operation::Broadcast(bytes) => bytes,
+            Operation::Barrier => 0,
+        };
+        let Seat { group, endpoint, .. } = self.seats[seat];
+        let tag = Message { is_result: true, group, operation }.pack();
+        for at in 0..self.seats.trees(group).len() {
+            let route = Route::Tree(self.seats.trees(group)[at]);
+            self.send(endpoint, route, data, tag);
+        }
+    }
+
+    fn send(&mut self, from: EndpointId, route: Route, data: u32, tag: u64) {
+        let bytes = self.spec.header_bytes + data;
+        self.adapters[from.index()].sends.push_back(Packet { route, bytes, born_ps: 0, tag });
+    }
+}
+
+impl Workload for Collective {
+    fn act(&mut self, now_ps: u64, at: EndpointId) -> Option<u64> {
+        loop {
+            let tasks = &mut self.adapters[at.index()].tasks;
+            let Reverse((due, _, task)) = tasks.peek().copied()?;
+            if due > now_ps {
+                return Some(due);
+            }
+            tasks.pop();
+            match task {
+                Task::Begin { process } => self.begin(now_ps, process),
+                Task::Matched { seat, operation } => {
+                    self.seats[seat].gather_one(operation);
+                    match self.spec.operation {
+                        Operation::Broadcast(_) => self.acknowledge(now_ps, seat, operation),
+                        Operation::Barrier | Operation::AllReduce(_) => {
+                            self.gather(now_ps, seat, operation);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&mut self, now_ps: u64, from: EndpointId, channel: u8) -> Offer {
+        if channel > 0 {
+            return Offer::Nothing;
+        }
+        let packet = self.adapters[from.index()].sends.pop_front();
+        packet.map_or(Offer::Nothing, |packet| Offer::Send(Packet { born_ps: now_ps, ..packet }))
+    }
+
+    fn delivered(&mut self, now_ps: u64, delivery: &Delivery) {
+        let Message { is_result, group, operation } = Message::unpack(delivery.tag);
+        let Some(seat) = self.seats.find(group, delivery.to) else {
+            self.counters.strangers += 1;
+            return;
+        };
+        if is_result {
+            return self.arrived(now_ps, seat, operation);
+        }
+        let adapter = &mut self.adapters[delivery.to.index()];
+        let matched_ps = adapter.matching_until_ps.max(now_ps) + self.spec.match_ps;
+        adapter.matching_until_ps = matched_ps;
+        adapter.add(matched_ps, Task::Matched { seat, operation });
+    }
+}
+
+impl Adapter {
+    fn add(&mut self, at_ps: u64, task: Task) {
+        self.tasks.push(Reverse((at_ps, self.added, task)));
+        self.added += 1;
+    }
+}
