@@ -26,6 +26,7 @@ mod fit;
 mod measurement;
 mod nesting;
 mod operation;
+mod survey;
 mod switch_tree;
 mod width;
 
@@ -42,6 +43,7 @@ pub use fit::{Fit, FitError, fit};
 pub use measurement::{Measurement, MeasurementError, read_measurements};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
+pub use survey::{Method, Survey, survey};
 pub use switch_tree::{
     Climber, CutOff, KeptSwitch, PhysicalSwitch, PhysicalTree, SwitchTree, UpLink, minimum_tree,
 };

@@ -1,0 +1,227 @@
+//! How many entries the communicators of a program take, and how many get none: §6.2.2.
+//!
+//! The paper's plain method takes an entry in every switch of the physical tree; its own and ours only
+//! in those that are kept.
+
+use std::collections::BTreeSet;
+
+use fabricast_topology::{EndpointId, SwitchId};
+
+use crate::fabric::Fabric;
+use crate::switch_tree::{Climber, PhysicalTree, minimum_tree};
+
+/// Which switches of a physical tree take an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// All of them.
+    Plain,
+    /// The fewest that no switch has more children than this.
+    Minimum {
+        /// Most children of a switch.
+        children: u32,
+    },
+}
+
+/// What came of creating a program's communicators one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Communicators.
+    pub groups: u32,
+    /// Those that got no tree.
+    pub failures: u32,
+    /// Entries that the others took.
+    pub entries: u64,
+    /// Entries in use in the switch that has most.
+    pub fullest: u32,
+}
+
+impl Survey {
+    /// Gives the part of the communicators that got no tree, from 0 to 1.
+    #[must_use]
+    pub fn failure_rate(&self) -> f64 {
+        f64::from(self.failures) / f64::from(self.groups.max(1))
+    }
+}
+
+/// Creates a tree for each group, in order, on switches of `entries` entries: rooted at the switch of
+/// least hop count that has most entries left, or the next of them. None is given up before all
+/// such roots have failed, as in §4.1, which knows no others.
+///
+/// A group with a member that is not connected fails.
+///
+/// Cost: that of the trees; roots that cannot succeed are told beforehand.
+#[must_use]
+pub fn survey<'a>(
+    fabric: &Fabric,
+    groups: impl IntoIterator<Item = &'a [EndpointId]>,
+    method: Method,
+    entries: u32,
+) -> Survey {
+    let mut climber = Climber::new(fabric);
+    let mut books = Books { used: vec![0; fabric.graph().switch_count()], entries };
+    let mut survey = Survey::default();
+    for members in groups {
+        survey.groups += 1;
+        let Some(taken) = books.find(fabric, &mut climber, members, method) else {
+            survey.failures += 1;
+            continue;
+        };
+        for switch in taken {
+            let used = &mut books.used[switch.index()];
+            *used += 1;
+            survey.entries += 1;
+            survey.fullest = survey.fullest.max(*used);
+        }
+    }
+    survey
+}
+
+/// Entries in use, by switch, and entries of a switch.
+struct Books {
+    used: Vec<u32>,
+    entries: u32,
+}
+
+impl Books {
+    fn is_full(&self, switch: SwitchId) -> bool {
+        self.used[switch.index()] >= self.entries
+    }
+
+    /// The switches that give an entry for a group; none if it gets no tree.
+    fn find(
+        &self,
+        fabric: &Fabric,
+        climber: &mut Climber,
+        members: &[EndpointId],
+        method: Method,
+    ) -> Option<Vec<SwitchId>> {
+        climber.start(fabric, members).ok()?;
+        let mut roots = climber.roots();
+        while roots.is_empty() && climber.climb(fabric) {
+            roots = climber.roots();
+        }
+        roots.sort_unstable_by_key(|root| (self.used[root.index()], *root));
+        let physical = |climber: &mut Climber, root| climber.descend(fabric, root, |_| 0);
+        match method {
+            Method::Plain => {
+                let blocked = self.above_full(fabric, climber.found());
+                let root = roots.into_iter().find(|root| !blocked.contains(root))?;
+                let PhysicalTree { switches, .. } = physical(climber, root);
+                Some(switches.into_iter().map(|node| node.switch).collect())
+            }
+            Method::Minimum { children } => {
+                let limit = |switch| if self.is_full(switch) { 0 } else { children };
+                let tree = roots
+                    .into_iter()
+                    .filter(|root| !self.is_full(*root))
+                    .find_map(|root| minimum_tree(physical(climber, root), limit))?;
+                Some(tree.kept.into_iter().map(|kept| kept.switch).collect())
+            }
+        }
+    }
+
+    /// The full ones among switches, which are listed level by level, and those above one of them: a
+    /// root has but one way down to each.
+    fn above_full(&self, fabric: &Fabric, found: &[SwitchId]) -> BTreeSet<SwitchId> {
+        let mut above = BTreeSet::new();
+        for switch in found {
+            if self.is_full(*switch) || above.contains(switch) {
+                above.insert(*switch);
+                above.extend(fabric.up(*switch).map(|(_, upper)| upper));
+            }
+        }
+        above
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fabricast_topology::FatTree;
+    use fabricast_topology::spec::TopologySpec;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+
+    const FABRICS: [&str; 3] = [
+        "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\nlanes0 = 2\n",
+        "kind = 'k-ary-3-level'\nk = 4\n",
+        "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 2\nk = 2\nw = 2\nendpoints_per_leaf = 2\n",
+    ];
+
+    fn fabric(spec: &str) -> Fabric {
+        let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
+        let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
+        Fabric::new(graph, fat_tree)
+    }
+
+    /// The plain method as §4.1 tells it: root after root, until one's tree has an entry everywhere.
+    fn plainly(fabric: &Fabric, groups: &[Vec<EndpointId>], entries: u32) -> Survey {
+        let mut climber = Climber::new(fabric);
+        let mut used = vec![0; fabric.graph().switch_count()];
+        let mut survey = Survey::default();
+        for members in groups {
+            survey.groups += 1;
+            climber.start(fabric, members).unwrap();
+            while climber.roots().is_empty() {
+                assert!(climber.climb(fabric));
+            }
+            let mut roots = climber.roots();
+            roots.sort_by_key(|root| (used[root.index()], *root));
+            let trees = roots.into_iter().map(|root| climber.descend(fabric, root, |_| 0).switches);
+            let trees: Vec<_> = trees.collect();
+            let fits = trees
+                .into_iter()
+                .find(|tree| tree.iter().all(|node| used[node.switch.index()] < entries));
+            let Some(tree) = fits else {
+                survey.failures += 1;
+                continue;
+            };
+            for node in tree {
+                used[node.switch.index()] += 1;
+                survey.entries += 1;
+            }
+        }
+        survey.fullest = used.into_iter().max().unwrap();
+        survey
+    }
+
+    proptest! {
+        #[test]
+        fn roots_that_are_left_out_would_have_failed(
+            spec in prop::sample::select(&FABRICS[..]),
+            groups in vec(vec(any::<Index>(), 1..6), 0..30),
+            entries in 1..4_u32,
+        ) {
+            let fabric = fabric(spec);
+            let count = fabric.graph().endpoint_count();
+            let endpoint = |at: &Index| EndpointId(u32::try_from(at.index(count)).unwrap());
+            let groups: Vec<Vec<EndpointId>> =
+                groups.iter().map(|members| members.iter().map(endpoint).collect()).collect();
+            let members = || groups.iter().map(Vec::as_slice);
+            let plain = survey(&fabric, members(), Method::Plain, entries);
+            prop_assert_eq!(plain, plainly(&fabric, &groups, entries));
+            // With entries without end everybody gets a tree, and none is larger than the plain one.
+            let endless = |method| survey(&fabric, members(), method, u32::MAX);
+            let (plain, fewest) =
+                (endless(Method::Plain), endless(Method::Minimum { children: 64 }));
+            prop_assert_eq!((plain.failures, fewest.failures), (0, 0));
+            prop_assert_eq!(fewest.entries, u64::from(fewest.groups), "64 children are enough");
+            prop_assert!(fewest.entries <= plain.entries);
+            let few = survey(&fabric, members(), Method::Minimum { children: 3 }, entries);
+            prop_assert!(few.fullest <= entries && few.failures <= few.groups);
+        }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_reached_fails() {
+        let fabric = fabric(FABRICS[0]);
+        let nowhere = [EndpointId(99)];
+        let survey = survey(&fabric, [nowhere.as_slice()], Method::Plain, 1);
+        assert_eq!((survey.failures, survey.entries), (1, 0));
+        assert!((survey.failure_rate() - 1.0).abs() < 1e-12);
+    }
+}
