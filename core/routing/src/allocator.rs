@@ -3,13 +3,18 @@
 //! This keeps rule R3's condition for groups whose MGID nobody fixed. It knows endpoints only
 //! by number and the fabric only by the numbers of [`MgidSpace`].
 //!
-//! The choice is the spanning tree with, in this order: the fewest members that use its color on
-//! another tree already, the fewest members that use the tree itself already (they would have to be
-//! merged), the fewest groups, the smallest number; and on it the smallest free MGID. It depends on the
-//! groups there are, not on how they came to be.
+//! Of most groups only the first member is known when the choice has to be made. So colors are put into
+//! *layers* as they are needed (`allocator/layers.rs`): a group goes into the layer used last in which
+//! none of its known members has a group, and takes a color of it. Communicators that are split off together
+//! then find themselves in layers of their own, whichever of their members come first. Inside the
+//! layer the choice is the spanning tree with, in this order: the fewest known members that use its color on
+//! another tree already, the fewest that use the tree itself already (they would have to be merged), the fewest
+//! groups, the smallest number; and on it the smallest free MGID. Where that is a breach, the same is looked for
+//! among all trees.
+
+mod layers;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use fabricast_topology::TableKind;
 use fixedbitset::FixedBitSet;
@@ -18,6 +23,8 @@ use thiserror::Error;
 use crate::layers::{LayerSize, divide_colors};
 use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
+pub use layers::LayerHint;
+use layers::{ColorLayers, LayerId};
 
 /// Keeps the groups there are and chooses MGIDs for new ones.
 #[derive(Clone, Debug)]
@@ -26,6 +33,7 @@ pub struct MgidAllocator {
     groups: BTreeMap<Mgid, Vec<u32>>, // members, rising
     load: Vec<u32>,                   // by spanning tree: its groups
     uses: Vec<Vec<Use>>,              // by endpoint
+    layers: ColorLayers,
 }
 
 /// How many groups of an endpoint are on one spanning tree.
@@ -33,6 +41,23 @@ pub struct MgidAllocator {
 struct Use {
     spt: u32,
     groups: u32,
+}
+
+/// What is known of a new group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Its members as far as they are known, each once.
+    pub members: &'a [u32],
+    /// Which groups it belongs with, if its creator says so.
+    pub layer: Option<LayerHint<'a>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Makes the wish of a group of which only members are known.
+    #[must_use]
+    pub const fn of(members: &'a [u32]) -> Self {
+        Self { members, layer: None }
+    }
 }
 
 /// A chosen MGID and what choosing it costs.
@@ -50,16 +75,33 @@ impl MgidAllocator {
     /// Makes an allocator without groups.
     #[must_use]
     pub fn new(space: MgidSpace) -> Self {
-        let load = vec![0; space.total() as usize];
-        Self { space, groups: BTreeMap::new(), load, uses: Vec::new() }
+        Self {
+            space,
+            groups: BTreeMap::new(),
+            load: vec![0; space.total() as usize],
+            uses: Vec::new(),
+            layers: ColorLayers::new(&space),
+        }
     }
 
-    /// Takes note of a group.
+    /// Takes note of a group. With the wish that its MGID was chosen for, it enters the layer that was meant.
     ///
     /// # Errors
     ///
     /// [`AllocatorError`] if the MGID is taken or a member is named twice; then nothing changes.
-    pub fn insert(&mut self, mgid: Mgid, members: &[u32]) -> Result<(), AllocatorError> {
+    pub fn insert(&mut self, mgid: Mgid, wanted: &Wanted<'_>) -> Result<(), AllocatorError> {
+        let layer = self.pick_layer(wanted);
+        let name = wanted.layer.map(|hint| hint.name);
+        self.note(mgid, wanted.members, |layers, color| layers.enter(color, layer, name)).map(drop)
+    }
+
+    /// Takes note of a group that enters the layer `enter` gives its color.
+    fn note(
+        &mut self,
+        mgid: Mgid,
+        members: &[u32],
+        enter: impl FnOnce(&mut ColorLayers, u16) -> LayerId,
+    ) -> Result<LayerId, AllocatorError> {
         if self.groups.contains_key(&mgid) {
             return Err(AllocatorError::Taken { mgid });
         }
@@ -74,7 +116,7 @@ impl MgidAllocator {
         }
         self.load[spt as usize] += 1;
         self.groups.insert(mgid, members);
-        Ok(())
+        Ok(enter(&mut self.layers, self.space.color(spt)))
     }
 
     /// Takes note of a new member.
@@ -119,15 +161,47 @@ impl MgidAllocator {
             self.drop_use(endpoint, spt);
         }
         self.load[spt as usize] -= 1;
+        self.layers.leave(self.space.color(spt));
         Ok(())
     }
 
-    /// Chooses an MGID for a group of these members; changes nothing. None if all 2^32 are taken.
+    /// Chooses an MGID for a group; changes nothing. None if all 2^32 are taken.
     ///
     /// Cost: the spanning trees there are, and the groups of the members.
     #[must_use]
-    pub fn choose(&self, members: &[u32]) -> Option<Choice> {
-        self.choose_among(members, 0..self.space.total())
+    pub fn choose(&self, wanted: &Wanted<'_>) -> Option<Choice> {
+        let everywhere = || self.choose_among(wanted.members, 0..self.space.total());
+        if self.space.tables() == TableKind::PerSwitch {
+            return everywhere(); // every spanning tree has an entry of its own
+        }
+        let colors = self.layers.colors_for(self.pick_layer(wanted), wanted.layer);
+        let trees = colors.into_iter().flat_map(|color| self.trees_of(color..color + 1));
+        match self.choose_among(wanted.members, trees) {
+            Some(choice) if choice.breaches == 0 => Some(choice),
+            Some(_) | None => everywhere(),
+        }
+    }
+
+    /// Finds the layer for a group; none if a new one is to be opened.
+    fn pick_layer(&self, wanted: &Wanted<'_>) -> Option<LayerId> {
+        let mut met: BTreeMap<LayerId, u32> = BTreeMap::new(); // members with a group in the layer
+        for member in wanted.members {
+            let uses = self.uses.get(*member as usize).map_or(&[][..], Vec::as_slice);
+            let mut layers: Vec<LayerId> =
+                uses.iter().filter_map(|one| self.layers.of(self.space.color(one.spt))).collect();
+            layers.sort_unstable();
+            layers.dedup();
+            for layer in layers {
+                *met.entry(layer).or_default() += 1;
+            }
+        }
+        self.layers.pick(&met, wanted.layer.map(|hint| hint.name))
+    }
+
+    /// Gives the spanning trees of some colors that follow each other.
+    fn trees_of(&self, colors: std::ops::Range<u32>) -> std::ops::Range<u32> {
+        let trees = self.space.trees_per_color();
+        colors.start * trees..colors.end * trees
     }
 
     /// Chooses MGIDs for many groups at once and takes note of them.
@@ -141,25 +215,32 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if a group names a member twice or no MGID is left; groups before it are noted.
     pub fn choose_all(&mut self, groups: &[Vec<u32>]) -> Result<Vec<Choice>, AllocatorError> {
-        let layers = first_fit_layers(groups);
-        let ranges = self.layer_ranges(&layers);
+        let batch_layers = first_fit_layers(groups);
+        let ranges = self.divide(&batch_layers);
+        let mut opened = vec![None; ranges.len()]; // the layer of colors that were unused
         let mut choices = Vec::with_capacity(groups.len());
-        for (members, layer) in groups.iter().zip(layers) {
-            let near =
-                ranges.get(layer).and_then(|range| self.choose_among(members, range.clone()));
+        for (members, at) in groups.iter().zip(batch_layers) {
+            let near = ranges
+                .get(at)
+                .and_then(|range| self.choose_among(members, self.trees_of(range.clone())));
             let choice = match near {
                 Some(choice) if choice.breaches == 0 => Some(choice),
-                Some(_) | None => self.choose(members),
+                Some(_) | None => self.choose_among(members, 0..self.space.total()),
             };
             let choice = choice.ok_or(AllocatorError::Full)?;
-            self.insert(choice.mgid, members)?;
+            let layer = opened.get(at).copied().flatten();
+            let entered =
+                self.note(choice.mgid, members, |layers, color| layers.enter(color, layer, None))?;
+            if let Some(opened) = opened.get_mut(at) {
+                *opened = Some(entered);
+            }
             choices.push(choice);
         }
         Ok(choices)
     }
 
-    /// Gives each layer its spanning trees; none at all if there are fewer colors than layers.
-    fn layer_ranges(&self, layers: &[usize]) -> Vec<Range<u32>> {
+    /// Divides the colors among the layers of a batch; none at all if there are fewer colors than layers.
+    fn divide(&self, layers: &[usize]) -> Vec<std::ops::Range<u32>> {
         let mut sizes: Vec<LayerSize> = Vec::new();
         for layer in layers {
             if *layer >= sizes.len() {
@@ -168,19 +249,23 @@ impl MgidAllocator {
             sizes[*layer].groups += 1;
         }
         if self.space.tables() == TableKind::PerSwitch {
-            return Vec::new(); // every spanning tree has an entry of its own
+            return Vec::new();
         }
         let colors = divide_colors(u32::from(self.space.colors()), &sizes).unwrap_or_default();
         let mut end = 0;
         let range = |colors: u32| {
             let first = end;
-            end += colors * self.space.trees_per_color();
+            end += colors;
             first..end
         };
         colors.into_iter().map(range).collect()
     }
 
-    fn choose_among(&self, members: &[u32], trees: Range<u32>) -> Option<Choice> {
+    fn choose_among(
+        &self,
+        members: &[u32],
+        trees: impl IntoIterator<Item = u32>,
+    ) -> Option<Choice> {
         let mut on_tree = vec![0u32; self.load.len()];
         let mut only_on = vec![0u32; self.load.len()]; // members that use the color on this tree only
         let mut of_color = vec![0u32; usize::from(self.space.colors())];

@@ -25,7 +25,7 @@ mod spt;
 mod tables;
 pub mod verify;
 
-pub use allocator::{AllocatorError, Choice, MgidAllocator};
+pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, Wanted};
 pub use engine::{Change, ChangeError, ChangeProblem, DynamicEngine, Engine, RootScope};
 pub use engines::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
@@ -40,7 +40,9 @@ pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
 pub use mgid::Mgid;
 pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
 pub use mr4lms::{MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, Turn};
-pub use patterns::{PatternError, PatternGroup, global_group, grid_groups, random_groups};
+pub use patterns::{
+    PatternError, PatternGroup, global_group, grid_groups, hierarchy_groups, random_groups,
+};
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
     PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,

@@ -1,6 +1,6 @@
 //! The communication patterns of C-MR4LMS §4: grids of processes, one global group, random groups.
 
-use fabricast_topology::{EndpointId, SplitMix};
+use fabricast_topology::{EndpointId, FatTree, SplitMix};
 use thiserror::Error;
 
 use crate::layers::{Grid, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids};
@@ -33,33 +33,83 @@ pub fn grid_groups(
     if grid.endpoints() > endpoints {
         return Err(PatternError::TooFewEndpoints { needed: grid.endpoints(), endpoints });
     }
-    let lines: Vec<Line> = grid.lines().collect();
-    let mut groups: Vec<(String, Vec<u32>)> =
-        lines.iter().map(|line| (line_name(*line), grid.endpoints_on(*line))).collect();
     // Layers by number: first the global group's, then dimension by dimension.
-    let mut keys: Vec<(usize, u32)> =
-        lines.iter().map(|line| (line.dimension() + 1, grid.layer(plan, *line))).collect();
-    if global {
-        groups.insert(0, ("global".to_owned(), (0..grid.endpoints()).collect()));
-        keys.insert(0, (0, 0));
-    }
-    let mut sorted = keys.clone();
-    sorted.sort_unstable();
-    let sizes: Vec<((usize, u32), LayerSize)> = sorted
-        .chunk_by(|a, b| a == b)
-        .map(|same| {
-            let groups = u32::try_from(same.len()).expect("fewer lines than processes");
-            (same[0], LayerSize { dimension: same[0].0, groups })
-        })
+    let global = global.then(|| Layered {
+        layer: (0, 0),
+        name: "global".to_owned(),
+        members: (0..grid.endpoints()).collect(),
+    });
+    let lines = grid.lines().map(|line| Layered {
+        layer: (line.dimension() + 1, grid.layer(plan, line)),
+        name: line_name(line),
+        members: grid.endpoints_on(line),
+    });
+    in_layers(global.into_iter().chain(lines).collect(), space)
+}
+
+/// Makes the groups of a hierarchical collective: the endpoints of every leaf switch, their leaders in every
+/// midplane, the leaders of these in every block, and so on; the first endpoint of a unit leads it. Groups of one
+/// endpoint are left out.
+///
+/// An endpoint is in one group of a level at most, so every level is a layer.
+///
+/// # Errors
+///
+/// [`PatternError`] if there are fewer colors than levels.
+pub fn hierarchy_groups(
+    fat_tree: &FatTree,
+    endpoints: &[EndpointId],
+    space: &MgidSpace,
+) -> Result<Vec<PatternGroup>, PatternError> {
+    let mut members: Vec<(u32, u32)> = endpoints // by leaf: the endpoints, rising
+        .iter()
+        .filter_map(|endpoint| Some((fat_tree.leaf_of_endpoint(*endpoint)?, endpoint.0)))
         .collect();
-    let layers: Vec<usize> =
-        keys.iter().map(|key| sizes.partition_point(|(other, _)| other < key)).collect();
-    let sizes: Vec<LayerSize> = sizes.into_iter().map(|(_, size)| size).collect();
-    let mgids = assign_mgids(space, &sizes, &layers)?;
-    let made = groups.into_iter().zip(mgids).map(|((name, members), mgid)| PatternGroup {
+    members.sort_unstable();
+    let mut groups = Vec::new();
+    for (level, unit_name) in ["leaf", "midplane", "block", "fabric"].into_iter().enumerate() {
+        let units = members.chunk_by(|a, b| a.0 == b.0);
+        groups.extend(units.clone().filter(|unit| unit.len() > 1).map(|unit| Layered {
+            layer: (level, 0),
+            name: format!("{unit_name}/{}", unit[0].0),
+            members: unit.iter().map(|(_, endpoint)| *endpoint).collect(),
+        }));
+        let above = |unit: u32| match level {
+            0 => fat_tree.cn_of_leaf(unit),
+            1 => fat_tree.block_of_cn(unit),
+            _ => 0,
+        };
+        let mut leaders: Vec<(u32, u32)> =
+            units.map(|unit| (above(unit[0].0), unit[0].1)).collect();
+        leaders.sort_unstable();
+        members = leaders;
+    }
+    in_layers(groups, space)
+}
+
+/// A group and its layer; layers of the same first number are of one kind.
+struct Layered {
+    layer: (usize, u32),
+    name: String,
+    members: Vec<u32>,
+}
+
+/// Divides the colors among the layers there are, and numbers the groups of each.
+fn in_layers(groups: Vec<Layered>, space: &MgidSpace) -> Result<Vec<PatternGroup>, PatternError> {
+    let mut sorted: Vec<(usize, u32)> = groups.iter().map(|group| group.layer).collect();
+    sorted.sort_unstable();
+    let (mut layers, mut sizes) = (Vec::new(), Vec::new());
+    for same in sorted.chunk_by(|a, b| a == b) {
+        layers.push(same[0]);
+        let groups = u32::try_from(same.len()).expect("groups are counted in 32 bits");
+        sizes.push(LayerSize { dimension: same[0].0, groups });
+    }
+    let at = |group: &Layered| layers.partition_point(|layer| *layer < group.layer);
+    let mgids = assign_mgids(space, &sizes, &groups.iter().map(at).collect::<Vec<_>>())?;
+    let made = groups.into_iter().zip(mgids).map(|(group, mgid)| PatternGroup {
         mgid,
-        name,
-        members: members.into_iter().map(EndpointId).collect(),
+        name: group.name,
+        members: group.members.into_iter().map(EndpointId).collect(),
     });
     Ok(made.collect())
 }
@@ -150,9 +200,10 @@ pub enum PatternError {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     use fabricast_topology::TableKind;
+    use fabricast_topology::spec::TopologySpec;
 
     use super::*;
 
@@ -171,20 +222,48 @@ mod tests {
         assert!(groups.iter().all(|group| group.members.is_sorted_by(|a, b| a < b)));
     }
 
+    /// Counts the endpoints that use a color in two groups.
+    fn used_twice(groups: &[PatternGroup], space: &MgidSpace) -> usize {
+        let mut used = BTreeSet::new();
+        let color = |group: &PatternGroup| space.color(space.spt(group.mgid));
+        let uses =
+            groups.iter().flat_map(|group| group.members.iter().map(move |m| (*m, color(group))));
+        uses.filter(|one| !used.insert(*one)).count()
+    }
+
+    /// C-MR4LMS §3.5: with a layer for each level, every color is used once by an endpoint.
     #[test]
-    fn no_endpoint_of_a_grid_uses_a_color_twice() {
-        for (grid, plan) in [
-            (Grid::cube(10, 5, 6, 4).unwrap(), LayerPlan::Compact),
-            (Grid::cube(11, 5, 6, 4).unwrap(), LayerPlan::Wide),
-            (Grid::plane(9, 7, 2).unwrap(), LayerPlan::Compact),
-        ] {
-            let groups = grid_groups(&grid, true, plan, &space(), 1_000).unwrap();
-            let mut used = BTreeMap::new();
-            for group in &groups {
-                for member in &group.members {
-                    let color = space().color(space().spt(group.mgid));
-                    assert_eq!(used.insert((*member, color), &group.name), None);
-                }
+    fn every_level_of_a_hierarchy_is_a_layer() {
+        let spec = "kind = \"cn-tn-fat-tree\"\nq = 3\nm = 2\np = 2\nk = 2\nw = 2\nendpoints_per_leaf = 4\n";
+        let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
+        let fat_tree = FatTree::detect(&graph).unwrap();
+        // A job on every second endpoint.
+        let endpoints: Vec<EndpointId> = graph.endpoints().step_by(2).collect();
+        let space = MgidSpace::new(4, 2, TableKind::PerPort).unwrap();
+        let groups = hierarchy_groups(&fat_tree, &endpoints, &space).unwrap();
+        let count = |kind: &str| groups.iter().filter(|group| group.name.starts_with(kind)).count();
+        let counts = ["leaf/", "midplane/", "block/", "fabric/"].map(count);
+        assert_eq!((counts, groups.len()), ([12, 4, 2, 1], 19));
+        assert_eq!(used_twice(&groups, &space), 0);
+        assert_eq!(groups[12].members, [0, 4, 8].map(EndpointId));
+        let leaders: BTreeSet<EndpointId> = groups[18].members.iter().copied().collect();
+        assert_eq!(leaders, BTreeSet::from([EndpointId(0), EndpointId(24)]));
+        let few = MgidSpace::new(3, 2, TableKind::PerPort).unwrap();
+        let error = hierarchy_groups(&fat_tree, &endpoints, &few).unwrap_err();
+        assert_eq!(error, PatternError::TooFewColors(TooFewColors { colors: 3, layers: 4 }));
+    }
+
+    proptest::proptest! {
+        /// Theorem 3 in terms of colors, with the group of all endpoints as one more layer.
+        #[test]
+        fn no_endpoint_of_a_grid_uses_a_color_twice(
+            x in 1u32..14, y in 1u32..9, z in 1u32..7, p in 1u32..6, global in proptest::bool::ANY,
+        ) {
+            let grid = if z == 1 { Grid::plane(x, y, p) } else { Grid::cube(x, y, z, p) };
+            proptest::prop_assume!(grid.is_ok());
+            for plan in [LayerPlan::Compact, LayerPlan::Wide] {
+                let groups = grid_groups(&grid.clone().unwrap(), global, plan, &space(), 1_000).unwrap();
+                proptest::prop_assert_eq!(used_twice(&groups, &space()), 0, "{:?}", plan);
             }
         }
     }
@@ -201,11 +280,7 @@ mod tests {
 
     #[test]
     fn no_endpoint_uses_a_color_in_two_random_groups() {
-        let mut used = BTreeSet::new();
-        for group in random_groups(100, 4, 500, 1, &space()).unwrap() {
-            let color = space().color(space().spt(group.mgid));
-            assert!(group.members.iter().all(|member| used.insert((*member, color))));
-        }
+        assert_eq!(used_twice(&random_groups(100, 4, 500, 1, &space()).unwrap(), &space()), 0);
     }
 
     #[test]

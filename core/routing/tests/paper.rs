@@ -4,13 +4,14 @@
 //! Every plan is judged by packets too: of every group a member behind each of its leaves sends, of
 //! the patterns with 4 processes per endpoint, which are too slow for that unoptimized, the first member.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, DynamicEngine, Engine, EngineOptions, Grid, LayerPlan, Metrics, PatternGroup,
-    RootScope, RoutingEngine, grid_groups, metrics, random_groups, table_entries,
+    Change, DynamicEngine, Engine, EngineOptions, Grid, LayerHint, LayerPlan, Line, Metrics,
+    MgidAllocator, PatternGroup, RootScope, RoutingEngine, Wanted, grid_groups, metrics,
+    random_groups, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{FatTree, Graph, TableKind};
@@ -206,4 +207,37 @@ fn per_switch_tables_serve_every_group() {
     assert!(report.is_clean(), "{:?}", report.violations);
     let colors: BTreeSet<u16> = engine.plan().groups().map(|group| group.color).collect();
     assert_eq!(colors.len(), 512);
+}
+
+/// Gives groups the MGIDs they get if all of them are created by their first members, before anybody else
+/// joins; `sized` tells the layers and how many groups they will have.
+fn formed_one_by_one(groups: Vec<PatternGroup>, sized: Option<&Grid>) -> Vec<PatternGroup> {
+    let names: Vec<String> = sized.map_or_else(Vec::new, |grid| {
+        let layer = |line: Line| grid.layer(LayerPlan::Compact, line);
+        grid.lines().map(|line| format!("grid/{}.{}", line.dimension(), layer(line))).collect()
+    });
+    let all_groups = u32::try_from(names.len()).expect("lines are counted in 32 bits");
+    let mut counts = BTreeMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_insert(0) += 1);
+    let mut allocator = MgidAllocator::new(*engine(TableKind::PerPort, 32).layout().space());
+    let mut choose = |(at, group): (usize, PatternGroup)| {
+        let hint = names.get(at).map(|name| LayerHint { name, groups: counts[name], all_groups });
+        let wanted = Wanted { members: &[group.members[0].0], layer: hint };
+        let mgid = allocator.choose(&wanted).expect("MGIDs are left").mgid;
+        allocator.insert(mgid, &wanted).expect("it is free");
+        PatternGroup { mgid, ..group }
+    };
+    groups.into_iter().enumerate().map(&mut choose).collect()
+}
+
+/// Spec, "What the authors leave for later": MGIDs are chosen for the user, knowing first members only. No group is
+/// unrouted or moved (`route` checks it); the maximum TFI is 52 instead of 20, and 20 again if layers are told.
+#[test]
+fn a_grid_formed_one_member_at_a_time_is_routed_whole() {
+    let grid = Grid::cube(100, 50, 26, 4).unwrap();
+    let groups = || lines(grid, LayerPlan::Compact);
+    let figures = route(formed_one_by_one(groups(), None));
+    assert_eq!((figures.max_tfi, figures.groups), (52, 8_900));
+    let told = route(formed_one_by_one(groups(), Some(&grid)));
+    assert_eq!((told.max_tfi, told.groups), (20, 8_900));
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Fields, FormatError, FormatProblem, at, objects, text, write_lines};
-use crate::allocator::MgidAllocator;
+use crate::allocator::{MgidAllocator, Wanted};
 use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 
@@ -101,7 +101,7 @@ pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
     };
     let mut allocator = MgidAllocator::new(space);
     for (record, mgid) in records.iter().filter_map(|record| Some((record, record.mgid?))) {
-        let noted = allocator.insert(mgid, &numbers(record));
+        let noted = allocator.insert(mgid, &Wanted::of(&numbers(record)));
         noted.expect("a file names every MGID and member once");
     }
     let open = records.iter().filter(|record| record.mgid.is_none());

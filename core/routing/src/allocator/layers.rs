@@ -1,0 +1,173 @@
+//! Colors in layers that open as groups need them.
+//!
+//! A color belongs to one layer as long as a group uses it. Nobody knows how many layers and groups there will
+//! be, so a layer takes another color only when its trees hold more groups each than colors are worth by
+//! then: 1 while none is taken, and twice as many with every sixth of the colors that are. (Tried on the
+//! grids of C-MR4LMS §4, formed one member at a time: steeper and flatter prices both gave higher TFIs.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::spt::MgidSpace;
+
+/// What the creator of a group knows about the groups it belongs with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerHint<'a> {
+    /// Names the layer: no endpoint is in two groups of it. Layers whose names agree up to the last `/` belong
+    /// together, as those of one grid do, and never have a color in common.
+    pub name: &'a str,
+    /// Groups that the layer will have; 0 if not known.
+    pub groups: u32,
+    /// Groups that all layers which belong together will have; 0 if not known.
+    pub all_groups: u32,
+}
+
+/// Numbers a layer; never used again.
+pub(super) type LayerId = u32;
+
+/// Which color belongs to which layer.
+#[derive(Clone, Debug)]
+pub(super) struct ColorLayers {
+    trees_per_color: u32,
+    owner: Vec<Option<LayerId>>, // by color
+    groups: Vec<u32>,            // by color
+    layers: BTreeMap<LayerId, Layer>,
+    next: LayerId,
+    turn: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Layer {
+    names: BTreeSet<String>,
+    colors: BTreeSet<u16>,
+    groups: u32,
+    used: u64, // the turn in which a group entered last
+}
+
+impl ColorLayers {
+    pub(super) fn new(space: &MgidSpace) -> Self {
+        Self {
+            trees_per_color: space.trees_per_color(),
+            owner: vec![None; usize::from(space.colors())],
+            groups: vec![0; usize::from(space.colors())],
+            layers: BTreeMap::new(),
+            next: 0,
+            turn: 0,
+        }
+    }
+
+    /// Gives the layer of a color.
+    pub(super) fn of(&self, color: u16) -> Option<LayerId> {
+        self.owner[usize::from(color)]
+    }
+
+    /// Picks a layer; none if a new one is to be opened.
+    ///
+    /// - `met`: known members that have a group in a layer, where there are any.
+    pub(super) fn pick(&self, met: &BTreeMap<LayerId, u32>, name: Option<&str>) -> Option<LayerId> {
+        let named = |layer: &&Layer, name: &str| layer.names.contains(name);
+        let by_name = |name| self.layers.iter().find(|(_, layer)| named(layer, name));
+        if let Some((id, _)) = name.and_then(by_name) {
+            return Some(*id);
+        }
+        let is_kin = |layer: &Layer| {
+            name.is_some_and(|name| layer.names.iter().any(|other| kin(other) == kin(name)))
+        };
+        let others = self.layers.iter().filter(|(_, layer)| !is_kin(layer));
+        let cost = |id: &LayerId| met.get(id).copied().unwrap_or(0);
+        // A group without a name keeps away from layers that were promised to named ones.
+        let strange = |layer: &Layer| name.is_none() && !layer.names.is_empty();
+        let key = |(id, layer): &(&LayerId, &Layer)| {
+            (cost(id), strange(layer), std::cmp::Reverse(layer.used))
+        };
+        let best = others.min_by_key(key);
+        let is_free = best.is_some_and(|(id, layer)| cost(id) == 0 && !strange(layer));
+        if is_free || self.unclaimed().is_none() { best.map(|(id, _)| *id) } else { None }
+    }
+
+    /// Gives the colors that a group of a layer may have: those of the layer, and a new one if it is time.
+    pub(super) fn colors_for(
+        &self,
+        layer: Option<LayerId>,
+        hint: Option<LayerHint<'_>>,
+    ) -> Vec<u32> {
+        let layer = layer.and_then(|id| self.layers.get(&id));
+        let mut colors: Vec<u32> = layer
+            .into_iter()
+            .flat_map(|layer| &layer.colors)
+            .map(|color| u32::from(*color))
+            .collect();
+        if layer.is_none_or(|layer| self.wants_more(layer, hint)) {
+            colors.extend(self.unclaimed());
+        }
+        colors
+    }
+
+    fn unclaimed(&self) -> Option<u32> {
+        (0u32..).zip(&self.owner).find(|(_, owner)| owner.is_none()).map(|(color, _)| color)
+    }
+
+    /// Tells whether a layer should take another color.
+    fn wants_more(&self, layer: &Layer, hint: Option<LayerHint<'_>>) -> bool {
+        let all = u64::try_from(self.owner.len()).expect("colors are few");
+        let claimed = self.owner.iter().flatten().count();
+        let claimed = u64::try_from(claimed).expect("colors are few");
+        let colors = u64::try_from(layer.colors.len()).expect("colors are few");
+        let (groups, trees) =
+            (u64::from(layer.groups) + 1, colors * u64::from(self.trees_per_color));
+        let sized = hint.filter(|hint| hint.groups > 0 && hint.all_groups >= hint.groups);
+        if let Some(hint) = sized {
+            let share = all * u64::from(hint.groups) / u64::from(hint.all_groups);
+            return colors < share && groups > trees;
+        }
+        // 64 to the power of claimed/all, straight between powers of 2.
+        let (whole, part) = (6 * claimed / all, 6 * claimed % all);
+        groups * all > (trees << whole) * (all + part)
+    }
+
+    /// Counts a group in; an unused color goes to `layer`, or to a new one. Gives the layer of the color.
+    pub(super) fn enter(
+        &mut self,
+        color: u16,
+        layer: Option<LayerId>,
+        name: Option<&str>,
+    ) -> LayerId {
+        let at = usize::from(color);
+        let meant = layer.filter(|id| self.layers.contains_key(id));
+        let id = self.owner[at].or(meant).unwrap_or(self.next);
+        self.next = self.next.max(id + 1);
+        self.turn += 1;
+        self.owner[at] = Some(id);
+        self.groups[at] += 1;
+        let layer = self.layers.entry(id).or_default();
+        layer.colors.insert(color);
+        layer.groups += 1;
+        layer.used = self.turn;
+        // The creator may have fixed an MGID of another layer.
+        let is_new = layer.groups == 1;
+        if let Some(name) = name.filter(|_| is_new || meant == Some(id)) {
+            layer.names.insert(name.to_owned());
+        }
+        id
+    }
+
+    /// Counts a group out; a color without groups, and a layer without colors, are free again.
+    pub(super) fn leave(&mut self, color: u16) {
+        let at = usize::from(color);
+        self.groups[at] -= 1;
+        let Some(id) = self.owner[at] else { return };
+        let layer = self.layers.get_mut(&id).expect("an owner is there");
+        layer.groups -= 1;
+        if self.groups[at] == 0 {
+            layer.colors.remove(&color);
+            self.owner[at] = None;
+            if layer.colors.is_empty() {
+                self.layers.remove(&id);
+            }
+        }
+    }
+}
+
+/// What layers that belong together have in common: the name up to its last `/`, or all of it.
+fn kin(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(kin, _)| kin)
+}
