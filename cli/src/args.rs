@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::{EngineKind, MAX_COLORS};
 
-pub use jobs::{JobCommand, JobPlanArgs};
+pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
 pub use offline::{
     EvalArgs, Layers, PlanArgs, RouteCommand, Scope, Tables, TopologyCommand, VerifyArgs,
 };

@@ -53,7 +53,10 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
 fn check_format(format: Format, command: &Command) -> Result<(), Failure> {
     let has = match format {
         Format::Table | Format::Json => true,
-        Format::Hostlist => matches!(command, Command::Job(JobCommand::Plan(_))),
+        Format::Hostlist => matches!(
+            command,
+            Command::Job(JobCommand::Plan(_) | JobCommand::Allocate(_) | JobCommand::Show { .. })
+        ),
         Format::Slurm => matches!(command, Command::Topology(TopologyCommand::Export { .. })),
     };
     let name = if format == Format::Slurm { "slurm" } else { "hostlist" };

@@ -6,6 +6,7 @@ use std::future::Future;
 use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_proto::v1::job_service_client::JobServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
@@ -69,6 +70,12 @@ impl Remote {
         TicServiceClient::new(self.peer.channel())
     }
 
+    /// Calls about jobs, which the topology information center answers.
+    #[must_use]
+    pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
+        JobServiceClient::new(self.peer.channel())
+    }
+
     /// Calls of the operating agents.
     #[must_use]
     pub(crate) fn agent(&self) -> OperatingAgentServiceClient<Channel> {
@@ -100,6 +107,7 @@ impl Remote {
         let Some(reason) = reason else { return self.unanswered(&status) };
         let list = match reason.as_str() {
             "UNKNOWN_GROUP" => "group list",
+            "UNKNOWN_JOB" => "job list",
             "UNKNOWN_NODE" => "node list",
             "UNKNOWN_ENDPOINT" => "node list",
             "UNKNOWN_SWITCH" => "switch list",

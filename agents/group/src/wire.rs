@@ -3,7 +3,9 @@
 use fabricast_groups::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use fabricast_groups::message::{MembershipStatus, Neighbor, OaReport, PositionUpdate};
-use fabricast_groups::names::{Address, EndpointName, GroupName, NameError, NodeName, ProcessName};
+use fabricast_groups::names::{
+    Address, EndpointName, GroupName, LayerName, NameError, NodeName, ProcessName,
+};
 use fabricast_groups::record::{GroupRecord, MemberRecord, Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
@@ -66,6 +68,10 @@ pub fn group_record(wire: &v1::Group) -> Result<GroupRecord, Status> {
         text => Some(name("group.agent_node", text, NodeName::new)?),
     };
     let route = wire.route.as_ref().map(read_route).transpose()?;
+    let layer = match wire.layer.as_str() {
+        "" => None,
+        text => Some(name("group.layer", text, LayerName::new)?),
+    };
     Ok(GroupRecord {
         gn: Gn(wire.gn),
         name: name("group.name", &wire.name, GroupName::new)?,
@@ -76,6 +82,7 @@ pub fn group_record(wire: &v1::Group) -> Result<GroupRecord, Status> {
         changed: Revision(wire.records_revision),
         persistent: wire.persistent,
         exclusive: wire.exclusive,
+        layer,
         created: wire.create_time.as_ref().map_or(Moment(0), created),
         route,
     })
@@ -287,6 +294,7 @@ pub fn group_to_wire(record: &GroupRecord, agent_address: &str) -> v1::Group {
         records_revision: record.changed.0,
         persistent: record.persistent,
         exclusive: record.exclusive,
+        layer: record.layer.as_ref().map_or_else(String::new, ToString::to_string),
         route: record.route.as_ref().map(route_to_wire),
         ..v1::Group::default()
     }

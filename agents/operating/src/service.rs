@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use crate::host::{CallOutcome, Host, lock};
 use crate::listeners::Listener;
+use crate::tic_wire;
 
 /// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
 const MAX_PAYLOAD: usize = 4096;
@@ -126,6 +127,7 @@ impl OperatingAgentService for OperatingAgentServer {
                 mgid: request.mgid.map(Mgid),
                 persistent: request.persistent,
                 exclusive: request.exclusive,
+                hints: tic_wire::hints(request.hints.unwrap_or_default())?,
             },
             process: name("process", &request.process, ProcessName::new)?,
             endpoint,

@@ -1,10 +1,11 @@
 //! The TIC's answers as the operating agent's state machine wants them.
 
-use fabricast_group::wire::{self, required};
+use fabricast_group::wire::{self, name, required};
 use fabricast_groups::Refusal;
 use fabricast_groups::command::{Join, Joined, Leave, RegisterNode};
+use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::Incarnation;
-use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::names::{Address, EndpointName, LayerName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallError};
 use fabricast_groups::record::{NodeRecord, NodeState};
 use fabricast_proto::v1;
@@ -54,7 +55,33 @@ pub(crate) fn join_request(join: &Join) -> v1::JoinGroupRequest {
         mgid: join.group.mgid.map(|mgid| mgid.0),
         persistent: join.group.persistent,
         exclusive: join.group.exclusive,
+        hints: hints_to_wire(&join.group.hints),
     }
+}
+
+/// What a caller says of a new group.
+pub(crate) fn hints(hints: v1::MgidHints) -> Result<MgidHints, Status> {
+    let endpoint = |text: &String| name("hints.expected_endpoints", text, EndpointName::new);
+    let layer = match hints.layer.as_str() {
+        "" => None,
+        text => Some(Layer {
+            name: name("hints.layer", text, LayerName::new)?,
+            groups: hints.layer_group_count,
+            all_groups: hints.all_group_count,
+        }),
+    };
+    let expected = hints.expected_endpoints.iter().map(endpoint).collect::<Result<_, _>>()?;
+    Ok(MgidHints { expected, layer })
+}
+
+fn hints_to_wire(hints: &MgidHints) -> Option<v1::MgidHints> {
+    let layer = hints.layer.as_ref();
+    (*hints != MgidHints::default()).then(|| v1::MgidHints {
+        expected_endpoints: hints.expected.iter().map(ToString::to_string).collect(),
+        layer: layer.map_or_else(String::new, |layer| layer.name.to_string()),
+        layer_group_count: layer.map_or(0, |layer| layer.groups),
+        all_group_count: layer.map_or(0, |layer| layer.all_groups),
+    })
 }
 
 pub(crate) fn joined(answer: &v1::JoinGroupResponse) -> Result<Joined, Status> {
@@ -62,7 +89,7 @@ pub(crate) fn joined(answer: &v1::JoinGroupResponse) -> Result<Joined, Status> {
     let record = wire::group_record(group)?;
     let member = required("member", answer.member.as_ref())?;
     let member = wire::member_view(record.gn, member)?.member;
-    let agent_address = wire::name("group.agent_address", &group.agent_address, Address::new)?;
+    let agent_address = name("group.agent_address", &group.agent_address, Address::new)?;
     Ok(Joined { group: record, agent_address, member })
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, value_parser};
 
+use super::ServerArgs;
+
 /// Verbs of `job`.
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
@@ -12,6 +14,66 @@ pub enum JobCommand {
     /// No two jobs share a link. With `--format hostlist` the nodes of each job are printed as
     /// Slurm writes them, one line for each size.
     Plan(JobPlanArgs),
+    /// Give nodes to a job of a running control plane; exit 1 if it finds no room.
+    Allocate(JobAllocateArgs),
+    /// End a job; its nodes are free then.
+    Release {
+        /// Name of the job.
+        job: String,
+        /// Only say which nodes would be free; nothing changes.
+        #[arg(long)]
+        dry_run: bool,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show a job.
+    Show {
+        /// Name of the job.
+        job: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// List jobs.
+    List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Say how large a job of each class could be, and which jobs would have to move for more.
+    Report {
+        /// Also say which jobs would have to move so that one of this many nodes finds room; exit 1
+        /// if none are known.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+        nodes: Option<u32>,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Options of `job allocate`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").required(true).args(["nodes", "hosts"])))]
+pub struct JobAllocateArgs {
+    /// Name of the job.
+    pub job: String,
+    /// How many nodes it needs.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// Exactly these nodes.
+    #[arg(long, value_name = "HOSTLIST")]
+    pub hosts: Option<String>,
+    /// Put the job into a larger unit if no unit of its class has room.
+    #[arg(long, conflicts_with = "hosts")]
+    pub spread: bool,
+    /// Only say what it would get; nothing changes.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Options of `job plan`.

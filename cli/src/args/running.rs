@@ -96,6 +96,13 @@ pub struct NewGroupArgs {
     /// Never merge the group with others.
     #[arg(long)]
     pub exclusive: bool,
+    /// Endpoints that will join too, as far as known; helps to choose the MGID.
+    #[arg(long, value_name = "ENDPOINT,...", value_delimiter = ',')]
+    pub expect: Vec<String>,
+    /// Layer of the group: no endpoint is in two groups of one; those of one grid have a name in common
+    /// up to the last `/`, as `job7/rows`. Helps to choose the MGID.
+    #[arg(long)]
+    pub layer: Option<String>,
 }
 
 /// Verbs of `group`.
@@ -155,6 +162,15 @@ pub enum GroupCommand {
     },
     /// List groups.
     List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Say which MGIDs the groups of a file would get if they were formed now; nothing changes.
+    Plan {
+        /// Groups in JSON lines; members are endpoints.
+        #[arg(long, value_name = "FILE")]
+        groups: PathBuf,
         /// The server.
         #[command(flatten)]
         server: ServerArgs,

@@ -55,6 +55,9 @@ pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> 
                 let list = v1::ListGroupsResponse { groups, ..Default::default() };
                 output::message(format, &list, |list| list_text(&list.groups))
             }
+            GroupCommand::Plan { groups, server } => {
+                plan(&Remote::new(&server)?, &groups, format).await
+            }
             GroupCommand::Form { groups, process, server } => {
                 form(&Remote::new(&server)?, &groups, &process, format).await
             }
@@ -88,6 +91,11 @@ async fn join(
         persistent: options.persistent,
         exclusive: options.exclusive,
         request_id: request_id(),
+        hints: Some(v1::MgidHints {
+            expected_endpoints: options.expect,
+            layer: options.layer.unwrap_or_default(),
+            ..Default::default()
+        }),
     };
     let answer =
         remote.agent().join_group(request).await.map_err(|status| remote.failed(status))?;
@@ -124,6 +132,32 @@ async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
     let request = v1::GetGroupRequest { group, gn: 0 };
     let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
     Ok(answer.into_inner().group.unwrap_or_default())
+}
+
+/// Asks which MGIDs the groups of a file would get; those that have one are left out.
+async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failure> {
+    let groups = group_file::read_named(file, &remote.graph().await?)?;
+    let open = groups.into_iter().filter(|group| group.mgid.is_none());
+    let planned =
+        open.map(|group| v1::PlannedGroup { group: group.name, endpoints: group.members });
+    let request = v1::PlanMgidsRequest { groups: planned.collect() };
+    let answer = remote.tic().plan_mgids(request).await.map_err(|status| remote.failed(status))?;
+    output::message(format, &answer.into_inner(), |answer| {
+        let titles = ["GROUP", "MGID", "COLOR", "TREE", "CONFLICTING", "MERGING"];
+        let mut rows = Rows::new(&titles);
+        for one in &answer.mgids {
+            let numbers = [
+                one.mgid,
+                one.color,
+                one.spanning_tree,
+                one.conflicting_members,
+                one.merging_members,
+            ];
+            let numbers = numbers.iter().map(ToString::to_string);
+            rows.push(std::iter::once(one.group.clone()).chain(numbers).collect());
+        }
+        rows.to_string()
+    })
 }
 
 /// Joins every member of every group of a file, after the whole file has been checked.

@@ -2,6 +2,7 @@
 
 mod ground;
 mod plan;
+mod running;
 mod text;
 
 use crate::args::{Format, JobCommand};
@@ -17,5 +18,6 @@ pub(super) use ground::Ground;
 pub(crate) fn run(command: JobCommand, format: Format) -> Result<(), Failure> {
     match command {
         JobCommand::Plan(args) => plan::run(&args, format),
+        running => running::run(running, format),
     }
 }

@@ -338,3 +338,34 @@ fn neither_port_nor_store_is_shared(up: &Up) {
     let run = up.bench.run(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"]);
     run.refused(2, "records.redb is in use by another process");
 }
+
+#[test]
+fn jobs_get_nodes_and_give_them_back() {
+    let up = Up::start();
+    up.wait(&["node", "list"], |list| list["nodes"].as_array().map_or(0, Vec::len) == 96);
+    let thought = up.json(&["job", "allocate", "j1", "--nodes", "30", "--dry-run"]);
+    assert_eq!((&thought["jobClass"], &thought["revision"]), (&"JOB_CLASS_T1".into(), &"0".into()));
+    let hosts = up.ok(&["job", "allocate", "j1", "--nodes", "30", "--format", "hostlist"]);
+    assert_eq!(up.ok(&["job", "show", "j1", "--format", "hostlist"]), hosts);
+    let again = up.run(&["job", "allocate", "j2", "--hosts", hosts.trim()]);
+    again.refused(1, "serves job j1 (rule 1)");
+    up.run(&["job", "allocate", "j2", "--nodes", "90"]).refused(1, "no room: node_count: 90 nodes");
+    up.run(&["job", "allocate", "j1", "--nodes", "2"]).refused(2, "(JOB_EXISTS)");
+    up.run(&["job", "show", "j9"]).refused(2, "hint: `fabricast job list` shows what there is");
+    let report = up.ok(&["job", "report", "--nodes", "2"]);
+    assert!(report.starts_with("66 of 96 nodes are free\n"), "{report}");
+    assert!(report.ends_with("2 nodes find room as it is\n"), "{report}");
+    assert!(up.ok(&["job", "release", "j1", "--dry-run"]).contains(hosts.trim()));
+    assert_eq!(up.json(&["job", "list"])["jobs"].as_array().unwrap().len(), 1);
+    up.ok(&["job", "release", "j1"]);
+    assert_eq!(up.json(&["job", "list"])["jobs"].as_array().unwrap().len(), 0);
+
+    // A group that says whom it expects, and one that would be formed beside it.
+    let create = ["group", "create", "g", "--node", "node001", "--layer", "j/rows"];
+    up.ok(&[&create[..], &["--expect", "node002 HCA-1"]].concat());
+    assert_eq!(up.json(&["group", "show", "g"])["layer"], "j/rows");
+    up.bench
+        .write("groups", "{\"name\":\"k\",\"members\":[\"node001 HCA-1\",\"node002 HCA-1\"]}\n");
+    let planned = &up.json(&["group", "plan", "--groups", "groups"])["mgids"][0];
+    assert_eq!((&planned["group"], &planned["conflictingMembers"]), (&"k".into(), &0.into()));
+}

@@ -1,11 +1,13 @@
 //! What the TIC can be asked to do with its records, and what it answers.
 
 use fabricast_routing::Mgid;
-use thiserror::Error;
 
+use crate::hints::MgidHints;
 use crate::ids::{Gn, Incarnation, Pn, Revision};
-use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::job::{CreateJob, JobRecord};
+use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
+pub use crate::refusal::Refusal;
 
 /// One mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,15 @@ pub enum Command {
         request_id: RequestId,
         /// The group.
         group: GroupName,
+    },
+    /// A job gets its nodes.
+    CreateJob(CreateJob),
+    /// A job ends and its nodes are free.
+    DeleteJob {
+        /// The caller's name for the request.
+        request_id: RequestId,
+        /// The job.
+        job: JobName,
     },
     /// A node has failed; everything it had in groups ends.
     NodeFailed {
@@ -87,6 +98,8 @@ pub struct GroupSpec {
     pub persistent: bool,
     /// Never merge it with another. Ignored if it exists.
     pub exclusive: bool,
+    /// What helps to choose its MGID. Ignored if it exists.
+    pub hints: MgidHints,
 }
 
 /// A process that is to become a member.
@@ -173,6 +186,13 @@ pub enum Answer {
         /// The revision of the end.
         revision: Revision,
     },
+    /// To `CreateJob`.
+    JobCreated(JobRecord),
+    /// To `DeleteJob`.
+    JobDeleted {
+        /// The revision of the end.
+        revision: Revision,
+    },
     /// To `NodeFailed` and `ProcessFailed`.
     Expelled {
         /// Memberships that ended by this decision.
@@ -203,157 +223,4 @@ pub struct Formed {
     pub group: GroupRecord,
     /// The ranks, in the order of the members asked for.
     pub pns: Vec<Pn>,
-}
-
-/// Why the directory changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// No group has the name.
-    #[error("no group is named {group:?}")]
-    UnknownGroup {
-        /// The name.
-        group: GroupName,
-    },
-    /// The node has never registered.
-    #[error("node {node:?} is not registered")]
-    UnknownNode {
-        /// The node.
-        node: NodeName,
-    },
-    /// The node was expelled and has not come back.
-    #[error("node {node:?} was expelled and has not registered again")]
-    NodeFailed {
-        /// The node.
-        node: NodeName,
-    },
-    /// The node has come back since.
-    #[error("incarnation {given} of node {node:?} is not its present one, {known}")]
-    StaleIncarnation {
-        /// The node.
-        node: NodeName,
-        /// The life that asked.
-        given: Incarnation,
-        /// The life that is known.
-        known: Incarnation,
-    },
-    /// A node was announced without adapter ports.
-    #[error("node {node:?} has no endpoints")]
-    NoEndpoints {
-        /// The node.
-        node: NodeName,
-    },
-    /// The endpoint is not one of the node's.
-    #[error("endpoint {endpoint:?} does not belong to node {node:?}")]
-    UnknownEndpoint {
-        /// The node.
-        node: NodeName,
-        /// The endpoint.
-        endpoint: EndpointName,
-    },
-    /// Another node has the endpoint.
-    #[error("endpoint {endpoint:?} belongs to node {owner:?}")]
-    EndpointTaken {
-        /// The endpoint.
-        endpoint: EndpointName,
-        /// Its owner.
-        owner: NodeName,
-    },
-    /// Another group has the MGID.
-    #[error("mgid {} belongs to group {group:?}", mgid.0)]
-    MgidInUse {
-        /// The MGID.
-        mgid: Mgid,
-        /// Its group.
-        group: GroupName,
-    },
-    /// Switch tables may still hold an ended group's MGID; try again later.
-    #[error("mgid {} belonged to a group whose routes are not cleared yet", mgid.0)]
-    MgidNotClean {
-        /// The MGID.
-        mgid: Mgid,
-    },
-    /// The group exists with another MGID.
-    #[error("group {group:?} has mgid {}, not {}", has.0, asked.0)]
-    MgidMismatch {
-        /// The group.
-        group: GroupName,
-        /// Its MGID.
-        has: Mgid,
-        /// The MGID asked for.
-        asked: Mgid,
-    },
-    /// The fabric has no such MGID.
-    #[error("mgid {} is not below the fabric's limit {limit}", mgid.0)]
-    MgidOutOfRange {
-        /// The MGID.
-        mgid: Mgid,
-        /// The first MGID that does not exist.
-        limit: u32,
-    },
-    /// The chooser found no MGID for a new group.
-    #[error("no mgid is free for group {group:?}")]
-    NoMgidFree {
-        /// The group.
-        group: GroupName,
-    },
-    /// The process is a member with another endpoint.
-    #[error("process {process:?} is in group {group:?} with endpoint {endpoint:?}")]
-    JoinedElsewhere {
-        /// The group.
-        group: GroupName,
-        /// The process.
-        process: ProcessName,
-        /// The endpoint it joined with.
-        endpoint: EndpointName,
-    },
-    /// The process is not in the group.
-    #[error("process {process:?} of node {node:?} is not in group {group:?}")]
-    NotAMember {
-        /// The group.
-        group: GroupName,
-        /// The node.
-        node: NodeName,
-        /// The process.
-        process: ProcessName,
-    },
-    /// The join was granted once and the membership has ended since.
-    #[error("the membership that request {request_id:?} was granted has ended")]
-    MembershipEnded {
-        /// The request.
-        request_id: RequestId,
-    },
-    /// The request id was used for something else.
-    #[error("request id {request_id:?} was used for another request")]
-    RequestIdReused {
-        /// The request.
-        request_id: RequestId,
-    },
-    /// A group to be created exists.
-    #[error("group {group:?} exists")]
-    GroupExists {
-        /// The group.
-        group: GroupName,
-    },
-    /// A batch names a group twice.
-    #[error("group {group:?} is named twice in one batch")]
-    GroupNamedTwice {
-        /// The group.
-        group: GroupName,
-    },
-    /// A batch has a group without members.
-    #[error("group {group:?} has no members to form it")]
-    NoMembers {
-        /// The group.
-        group: GroupName,
-    },
-    /// A bound would be passed.
-    #[error("{what} would be {wanted}, at most {limit} are allowed")]
-    LimitReached {
-        /// What is bounded.
-        what: &'static str,
-        /// How many there would be.
-        wanted: usize,
-        /// How many there may be.
-        limit: usize,
-    },
 }

@@ -10,21 +10,24 @@
 //! - G1: a GN comes from a counter that is stored with the group; a PN is held by one live member.
 //! - DIR-1: a group's agent is a node with a member in it; only empty groups have none.
 //! - DIR-2: a member's node is up, and the member belongs to the node's present incarnation.
-//! - DIR-3: no MGID belongs to two groups, no endpoint to two nodes that are up.
+//! - DIR-3: no MGID belongs to two groups, no endpoint to two nodes that are up, nor to two jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::Mgid;
 use thiserror::Error;
 
+use crate::hints::MgidHints;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
-use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::job::JobRecord;
+use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, RequestRecord};
 use crate::{Command, Decision, Refusal};
 
 mod apply;
 mod decide;
 mod draft;
+mod jobs;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,8 @@ pub struct Limits {
     pub endpoints_per_node: usize,
     /// Most memberships in one batch.
     pub batch: usize,
+    /// Most jobs at one time.
+    pub jobs: usize,
     /// Answered requests that are remembered.
     pub requests: usize,
     /// The first MGID that the fabric does not have.
@@ -56,6 +61,7 @@ impl Default for Limits {
             nodes: 1 << 20,
             endpoints_per_node: 64,
             batch: 1 << 20,
+            jobs: 1 << 20,
             requests: 1 << 16,
             mgids: 1 << 24,
         }
@@ -71,6 +77,7 @@ pub struct Directory {
     nodes: BTreeMap<NodeName, NodeRecord>,
     groups: BTreeMap<Gn, GroupState>,
     retired: BTreeMap<Mgid, Revision>,
+    jobs: BTreeMap<JobName, JobRecord>,
     requests: BTreeMap<u64, RequestRecord>,
     // Indices: functions of the records above.
     names: BTreeMap<GroupName, Gn>,
@@ -78,6 +85,7 @@ pub struct Directory {
     owners: BTreeMap<EndpointName, NodeName>,
     seats: BTreeMap<NodeName, BTreeSet<(Gn, Pn)>>,
     hosts: BTreeMap<NodeName, BTreeSet<Gn>>,
+    job_endpoints: BTreeMap<EndpointName, JobName>,
     request_ids: BTreeMap<RequestId, u64>,
 }
 
@@ -141,6 +149,8 @@ pub struct NewGroup<'a> {
     pub name: &'a GroupName,
     /// The endpoints of its first members.
     pub endpoints: Vec<&'a EndpointName>,
+    /// What its creator knows beside.
+    pub hints: &'a MgidHints,
     /// Whether an MGID is in range, unused and clean, also within this batch.
     pub is_free: &'a dyn Fn(Mgid) -> bool,
 }
@@ -158,12 +168,14 @@ impl Directory {
             nodes: BTreeMap::new(),
             groups: BTreeMap::new(),
             retired: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             requests: BTreeMap::new(),
             names: BTreeMap::new(),
             mgids: BTreeMap::new(),
             owners: BTreeMap::new(),
             seats: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            job_endpoints: BTreeMap::new(),
             request_ids: BTreeMap::new(),
         }
     }
@@ -236,6 +248,8 @@ impl Directory {
             Change::MgidReleased(mgid) => {
                 self.retired.remove(mgid);
             }
+            Change::JobPut(job) => self.put_job(job),
+            Change::JobDeleted(name) => self.delete_job(name),
             Change::RequestPut(request) => {
                 self.request_ids.insert(request.id.clone(), request.sequence);
                 self.requests.insert(request.sequence, request.clone());

@@ -21,11 +21,14 @@ mod asked;
 pub mod command;
 pub mod detector;
 pub mod directory;
+pub mod hints;
 pub mod ids;
+pub mod job;
 pub mod message;
 pub mod names;
 pub mod operating;
 pub mod record;
+mod refusal;
 pub mod tree;
 
 pub use command::{Answer, Command, Decision, Refusal};

@@ -134,6 +134,16 @@ name!(
     "address"
 );
 name!(
+    /// A job, as its scheduler calls it.
+    JobName,
+    "job name"
+);
+name!(
+    /// Groups none of which has an endpoint in common with another; a hint for the choice of MGIDs.
+    LayerName,
+    "layer name"
+);
+name!(
     /// The caller's own name for one mutation; repeating it repeats the answer (S1).
     RequestId,
     "request id"

@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
-use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::job::JobRecord;
+use crate::names::{
+    Address, EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
+};
 
 /// A compute node as the TIC knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +66,9 @@ pub struct GroupRecord {
     pub created: Moment,
     /// What the route service last reported.
     pub route: Option<Route>,
+    /// The layer that its creator named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<LayerName>,
 }
 
 /// How the hardware serves a group.
@@ -128,7 +134,7 @@ pub struct RequestRecord {
     pub sequence: u64,
     /// The caller's name for the request.
     pub id: RequestId,
-    /// The group it was about.
+    /// The group, or the job, it was about.
     pub group: GroupName,
     /// What it came to.
     pub outcome: Outcome,
@@ -177,6 +183,16 @@ pub enum Outcome {
         /// The revision of the end.
         revision: Revision,
     },
+    /// A job got its nodes.
+    JobCreated {
+        /// The revision of its creation.
+        revision: Revision,
+    },
+    /// A job ended.
+    JobDeleted {
+        /// The revision of the end.
+        revision: Revision,
+    },
 }
 
 /// One record put or deleted.
@@ -196,6 +212,10 @@ pub enum Change {
     MgidRetired(Mgid, Revision),
     /// No table holds the MGID any more; it may be used again.
     MgidReleased(Mgid),
+    /// A job is new.
+    JobPut(JobRecord),
+    /// A job is gone.
+    JobDeleted(JobName),
     /// A request was answered.
     RequestPut(RequestRecord),
     /// The oldest answered request is forgotten.
@@ -217,6 +237,8 @@ impl Change {
                 format!("member/{:016x}/{:08x}", member.gn.0, member.pn.0)
             }
             Self::MgidRetired(mgid, _) | Self::MgidReleased(mgid) => format!("mgid/{:08x}", mgid.0),
+            Self::JobPut(job) => format!("job/{}", job.name),
+            Self::JobDeleted(name) => format!("job/{name}"),
             Self::RequestPut(request) => format!("request/{:016x}", request.sequence),
             Self::RequestDeleted(sequence) => format!("request/{sequence:016x}"),
             Self::NextGnPut(_) => "counter/gn".to_owned(),
@@ -231,12 +253,14 @@ impl Change {
             Self::GroupPut(group) => serde_json::to_vec(group),
             Self::MemberPut(member) => serde_json::to_vec(member),
             Self::MgidRetired(mgid, at) => serde_json::to_vec(&(mgid, at)),
+            Self::JobPut(job) => serde_json::to_vec(job),
             Self::RequestPut(request) => serde_json::to_vec(request),
             Self::NextGnPut(gn) => serde_json::to_vec(gn),
             Self::RevisionPut(revision) => serde_json::to_vec(revision),
             Self::GroupDeleted(_)
             | Self::MemberDeleted(_)
             | Self::MgidReleased(_)
+            | Self::JobDeleted(_)
             | Self::RequestDeleted(_) => return None,
         };
         Some(value.expect("records have string keys only, which JSON can always hold"))
@@ -257,6 +281,7 @@ impl Change {
                 let (mgid, at) = read(key, value)?;
                 Self::MgidRetired(mgid, at)
             }
+            Some(("job", _)) => Self::JobPut(read(key, value)?),
             Some(("request", _)) => Self::RequestPut(read(key, value)?),
             Some(("counter", "gn")) => Self::NextGnPut(read(key, value)?),
             Some(("counter", "revision")) => Self::RevisionPut(read(key, value)?),
@@ -303,78 +328,4 @@ pub enum DecodeError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member() -> MemberRecord {
-        MemberRecord {
-            gn: Gn(7),
-            pn: Pn(3),
-            node: NodeName::new("a/b").unwrap(),
-            process: ProcessName::new("rank 3").unwrap(),
-            endpoint: EndpointName::new("h0").unwrap(),
-            joined: Revision(9),
-        }
-    }
-
-    #[test]
-    fn what_is_put_is_read_back() {
-        let node = NodeRecord {
-            name: NodeName::new("a/b").unwrap(),
-            address: Address::new("127.0.0.1:1").unwrap(),
-            endpoints: vec![EndpointName::new("h0").unwrap()],
-            incarnation: Incarnation(2),
-            start_id: u64::MAX,
-            state: NodeState::Failed,
-        };
-        let request = RequestRecord {
-            sequence: 4,
-            id: RequestId::new("r").unwrap(),
-            group: GroupName::new("rows/1").unwrap(),
-            outcome: Outcome::Deleted { gn: Gn(7), revision: Revision(9) },
-        };
-        for change in [
-            Change::NodePut(node),
-            Change::MemberPut(member()),
-            Change::RequestPut(request),
-            Change::MgidRetired(Mgid(5), Revision(6)),
-            Change::NextGnPut(Gn(8)),
-            Change::RevisionPut(Revision(9)),
-        ] {
-            let value = change.encode().unwrap();
-            assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
-        }
-    }
-
-    #[test]
-    fn the_multicast_connection_opens_for_members_the_switches_know() {
-        let state = RouteState::Routed { color: 5, virtual_group: 1 };
-        let reason = String::new();
-        let mut route = Route { revision: Revision(8), state, reason, cut_off: Vec::new() };
-        assert_eq!(route.color_for(&member()), None, "routed before it joined");
-        route.revision = Revision(9);
-        assert_eq!(route.color_for(&member()), Some(5));
-        route.cut_off = vec![member().endpoint];
-        assert_eq!(route.color_for(&member()), None);
-        route = Route { state: RouteState::UnicastOnly, cut_off: Vec::new(), ..route };
-        assert_eq!(route.color_for(&member()), None);
-    }
-
-    #[test]
-    fn a_deletion_names_the_key_of_the_put() {
-        let gone = Change::MemberDeleted(member());
-        assert_eq!(gone.encode(), None);
-        assert_eq!(gone.store_key(), Change::MemberPut(member()).store_key());
-    }
-
-    #[test]
-    fn damaged_records_are_named_by_their_key() {
-        let value = Change::MemberPut(member()).encode().unwrap();
-        let moved = Change::decode("member/0000000000000007/00000004", &value).unwrap_err();
-        assert!(matches!(moved, DecodeError::Misplaced { .. }));
-        let cut = Change::decode("member/0000000000000007/00000003", &value[..20]).unwrap_err();
-        assert!(matches!(cut, DecodeError::BadValue { .. }));
-        let alien = Change::decode("lease/1", b"1").unwrap_err();
-        assert_eq!(alien.to_string(), "no record has key \"lease/1\"");
-    }
-}
+mod tests;

@@ -62,6 +62,8 @@ reasons! {
     UnknownNode => NotFound / "UNKNOWN_NODE",
     /// No such switch.
     UnknownSwitch => NotFound / "UNKNOWN_SWITCH",
+    /// No live job has this name.
+    UnknownJob => NotFound / "UNKNOWN_JOB",
     /// The process is not a member of the group.
     NotAMember => NotFound / "NOT_A_MEMBER",
     /// The group's agent is not hosted here.
@@ -78,6 +80,20 @@ reasons! {
     RequestIdReused => InvalidArgument / "REQUEST_ID_REUSED",
     /// The group exists with another MGID. Flags of a join are for a new group and not compared.
     GroupDiffers => AlreadyExists / "GROUP_DIFFERS",
+    /// A live job has the name.
+    JobExists => AlreadyExists / "JOB_EXISTS",
+    /// The job was created once and has ended since.
+    JobEnded => FailedPrecondition / "JOB_ENDED",
+    /// Other jobs leave too little room for a job.
+    NoRoom => ResourceExhausted / "NO_ROOM",
+    /// A node serves another job.
+    NodeTaken => FailedPrecondition / "NODE_TAKEN",
+    /// A node, its link or its leaf switch is down, or it has no place in the fat tree.
+    NodeDown => FailedPrecondition / "NODE_DOWN",
+    /// A job would share links with another.
+    LinksShared => FailedPrecondition / "LINKS_SHARED",
+    /// The fabric is no fat tree.
+    NotAFatTree => FailedPrecondition / "NOT_A_FAT_TREE",
     /// The MGID is outside the fabric's space.
     MgidOutOfRange => InvalidArgument / "MGID_OUT_OF_RANGE",
     /// The endpoint belongs to another node.

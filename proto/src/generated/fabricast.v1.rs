@@ -1759,6 +1759,26 @@ pub struct Group {
     /// Output only. Revision of the last change of anything in this record or its membership; what group agents report as known.
     #[prost(uint64, tag = "14")]
     pub records_revision: u64,
+    /// Output only. Layer that its creator named; empty if none.
+    #[prost(string, tag = "15")]
+    pub layer: ::prost::alloc::string::String,
+}
+/// What the creator of a group may know; it helps the TIC to choose the MGID and binds nobody.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MgidHints {
+    /// Optional. Endpoints that will be members, as far as they are known.
+    #[prost(string, repeated, tag = "1")]
+    pub expected_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Optional. Names a layer: no endpoint is in two groups of it. Layers whose names agree up to the last "/" belong together, as the
+    /// rows and columns of one process grid.
+    #[prost(string, tag = "2")]
+    pub layer: ::prost::alloc::string::String,
+    /// Optional. Groups that the layer will have; 0 if not known.
+    #[prost(uint32, tag = "3")]
+    pub layer_group_count: u32,
+    /// Optional. Groups that all layers which belong together will have; 0 if not known.
+    #[prost(uint32, tag = "4")]
+    pub all_group_count: u32,
 }
 /// One process that belongs to a group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2673,6 +2693,844 @@ pub mod group_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Nodes that a scheduler gives to one user, placed so that no two jobs share a link of the fabric.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Job {
+    /// Immutable. Name chosen by the scheduler, unique among live jobs, 1 to 256 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Output only. Kind of unit the job lies in, as the fabric was when it was placed.
+    #[prost(enumeration = "JobClass", tag = "2")]
+    pub job_class: i32,
+    /// Output only. Its nodes.
+    #[prost(message, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<JobNode>,
+    /// Output only. When it was created.
+    #[prost(message, optional, tag = "4")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. Revision of its creation.
+    #[prost(uint64, tag = "5")]
+    pub revision: u64,
+}
+/// A node of a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobNode {
+    /// Name of the node; that of its endpoint if no node with it has registered.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Its endpoints.
+    #[prost(string, repeated, tag = "2")]
+    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Kind of unit that a job lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum JobClass {
+    /// Never sent.
+    Unspecified = 0,
+    /// One leaf switch.
+    T0 = 1,
+    /// One compute midplane.
+    T1 = 2,
+    /// One block of compute midplanes.
+    T2 = 3,
+    /// Anywhere in the fabric.
+    T3 = 4,
+}
+impl JobClass {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "JOB_CLASS_UNSPECIFIED",
+            Self::T0 => "JOB_CLASS_T0",
+            Self::T1 => "JOB_CLASS_T1",
+            Self::T2 => "JOB_CLASS_T2",
+            Self::T3 => "JOB_CLASS_T3",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "JOB_CLASS_UNSPECIFIED" => Some(Self::Unspecified),
+            "JOB_CLASS_T0" => Some(Self::T0),
+            "JOB_CLASS_T1" => Some(Self::T1),
+            "JOB_CLASS_T2" => Some(Self::T2),
+            "JOB_CLASS_T3" => Some(Self::T3),
+            _ => None,
+        }
+    }
+}
+/// Request of CreateJob.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateJobRequest {
+    /// Required. Unique per attempt; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the job.
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+    /// Required unless nodes are named. How many nodes it needs.
+    #[prost(uint32, tag = "3")]
+    pub node_count: u32,
+    /// Optional. Exactly these nodes, by name, or by the name of an endpoint where no node has registered.
+    #[prost(string, repeated, tag = "4")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Optional. Put the job into a larger unit if no unit of its class has room.
+    #[prost(bool, tag = "5")]
+    pub spread: bool,
+    /// Optional. Only answer what the job would get; nothing is changed.
+    #[prost(bool, tag = "6")]
+    pub validate_only: bool,
+}
+/// Response of CreateJob.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateJobResponse {
+    /// The job.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+}
+/// Request of DeleteJob.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteJobRequest {
+    /// Required. Unique per attempt; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the job.
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+}
+/// Response of DeleteJob.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteJobResponse {
+    /// Revision of the change.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// Request of GetJob.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetJobRequest {
+    /// Required. Name of the job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+/// Response of GetJob.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetJobResponse {
+    /// The job.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+}
+/// Request of ListJobs.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListJobsRequest {
+    /// Optional. Most jobs in one answer; 0 means 1000, more than 10000 means 10000.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// Optional. Token of the previous answer.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListJobs.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListJobsResponse {
+    /// The jobs.
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<Job>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Request of GetJobReport.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetJobReportRequest {
+    /// Optional. Say which jobs would have to move so that one of this many nodes finds room.
+    #[prost(uint32, tag = "1")]
+    pub node_count: u32,
+}
+/// Response of GetJobReport.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetJobReportResponse {
+    /// Nodes that jobs can have.
+    #[prost(uint32, tag = "1")]
+    pub live_nodes: u32,
+    /// Of these, nodes that no job has.
+    #[prost(uint32, tag = "2")]
+    pub free_nodes: u32,
+    /// One entry for each class the fabric has, rising.
+    #[prost(message, repeated, tag = "3")]
+    pub rooms: ::prost::alloc::vec::Vec<JobRoom>,
+    /// Whether a job of node_count nodes finds room after moves; false if node_count is 0.
+    #[prost(bool, tag = "4")]
+    pub has_room: bool,
+    /// Jobs to move for it, in this order.
+    #[prost(message, repeated, tag = "5")]
+    pub moves: ::prost::alloc::vec::Vec<JobMove>,
+}
+/// What jobs of one class find.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobRoom {
+    /// The class.
+    #[prost(enumeration = "JobClass", tag = "1")]
+    pub job_class: i32,
+    /// Nodes of the smallest job that is of this class by its size.
+    #[prost(uint32, tag = "2")]
+    pub least_nodes: u32,
+    /// Nodes of the largest job of this class on an empty fabric.
+    #[prost(uint32, tag = "3")]
+    pub most_nodes: u32,
+    /// Nodes of the largest job that finds room in a unit of this class now.
+    #[prost(uint32, tag = "4")]
+    pub fitting_nodes: u32,
+    /// The same after the moves.
+    #[prost(uint32, tag = "5")]
+    pub fitting_nodes_after: u32,
+    /// Jobs to move, in this order.
+    #[prost(message, repeated, tag = "6")]
+    pub moves: ::prost::alloc::vec::Vec<JobMove>,
+}
+/// A job that would run elsewhere.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobMove {
+    /// The job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Nodes it has.
+    #[prost(string, repeated, tag = "2")]
+    pub from_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Nodes it would have; free once the moves before are made and it has left its own.
+    #[prost(string, repeated, tag = "3")]
+    pub to_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Generated client implementations.
+pub mod job_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by
+    /// classes on other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug, Clone)]
+    pub struct JobServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl JobServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> JobServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> JobServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            JobServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Gives nodes to a new job: as many as asked for, or exactly those named. Durable once answered.
+        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts), FAILED_PRECONDITION / NODE_TAKEN,
+        /// FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION / LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS,
+        /// FAILED_PRECONDITION / JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn create_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateJobResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.JobService/CreateJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.JobService", "CreateJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends a job; its nodes are free then.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn delete_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteJobResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.JobService/DeleteJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.JobService", "DeleteJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Answers one job.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn get_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetJobResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.JobService/GetJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.JobService", "GetJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists jobs, ordered by name.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        pub async fn list_jobs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.JobService/ListJobs",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.JobService", "ListJobs"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Says how large a job of each class could be now, and which jobs would have to move for a larger one.
+        /// Errors: none of its own.
+        pub async fn get_job_report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetJobReportRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetJobReportResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.JobService/GetJobReport",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.JobService", "GetJobReport"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod job_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with JobServiceServer.
+    #[async_trait]
+    pub trait JobService: std::marker::Send + std::marker::Sync + 'static {
+        /// Gives nodes to a new job: as many as asked for, or exactly those named. Durable once answered.
+        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts), FAILED_PRECONDITION / NODE_TAKEN,
+        /// FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION / LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS,
+        /// FAILED_PRECONDITION / JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn create_job(
+            &self,
+            request: tonic::Request<super::CreateJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateJobResponse>,
+            tonic::Status,
+        >;
+        /// Ends a job; its nodes are free then.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn delete_job(
+            &self,
+            request: tonic::Request<super::DeleteJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteJobResponse>,
+            tonic::Status,
+        >;
+        /// Answers one job.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID.
+        async fn get_job(
+            &self,
+            request: tonic::Request<super::GetJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetJobResponse>, tonic::Status>;
+        /// Lists jobs, ordered by name.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        async fn list_jobs(
+            &self,
+            request: tonic::Request<super::ListJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListJobsResponse>,
+            tonic::Status,
+        >;
+        /// Says how large a job of each class could be now, and which jobs would have to move for a larger one.
+        /// Errors: none of its own.
+        async fn get_job_report(
+            &self,
+            request: tonic::Request<super::GetJobReportRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetJobReportResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by
+    /// classes on other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug)]
+    pub struct JobServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> JobServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for JobServiceServer<T>
+    where
+        T: JobService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.JobService/CreateJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateJobSvc<T: JobService>(pub Arc<T>);
+                    impl<
+                        T: JobService,
+                    > tonic::server::UnaryService<super::CreateJobRequest>
+                    for CreateJobSvc<T> {
+                        type Response = super::CreateJobResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateJobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as JobService>::create_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateJobSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.JobService/DeleteJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteJobSvc<T: JobService>(pub Arc<T>);
+                    impl<
+                        T: JobService,
+                    > tonic::server::UnaryService<super::DeleteJobRequest>
+                    for DeleteJobSvc<T> {
+                        type Response = super::DeleteJobResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteJobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as JobService>::delete_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteJobSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.JobService/GetJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetJobSvc<T: JobService>(pub Arc<T>);
+                    impl<T: JobService> tonic::server::UnaryService<super::GetJobRequest>
+                    for GetJobSvc<T> {
+                        type Response = super::GetJobResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetJobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as JobService>::get_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetJobSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.JobService/ListJobs" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListJobsSvc<T: JobService>(pub Arc<T>);
+                    impl<
+                        T: JobService,
+                    > tonic::server::UnaryService<super::ListJobsRequest>
+                    for ListJobsSvc<T> {
+                        type Response = super::ListJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as JobService>::list_jobs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListJobsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.JobService/GetJobReport" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetJobReportSvc<T: JobService>(pub Arc<T>);
+                    impl<
+                        T: JobService,
+                    > tonic::server::UnaryService<super::GetJobReportRequest>
+                    for GetJobReportSvc<T> {
+                        type Response = super::GetJobReportResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetJobReportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as JobService>::get_job_report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetJobReportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for JobServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.JobService";
+    impl<T> tonic::server::NamedService for JobServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// A compute node: one operating agent and the endpoints it owns.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Node {
@@ -2786,6 +3644,9 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// Optional. Makes a retry of the caller safe; left out, one is made up.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
+    /// Optional. What is known of a new group; not looked at if the group exists.
+    #[prost(message, optional, tag = "9")]
+    pub hints: ::core::option::Option<MgidHints>,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5340,6 +6201,9 @@ pub struct JoinGroupRequest {
     /// Optional. Never merge a new group with others; not looked at if the group exists.
     #[prost(bool, tag = "9")]
     pub exclusive: bool,
+    /// Optional. What is known of a new group; not looked at if the group exists.
+    #[prost(message, optional, tag = "10")]
+    pub hints: ::core::option::Option<MgidHints>,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5402,6 +6266,52 @@ pub struct DeleteGroupResponse {
     /// Revision of the change.
     #[prost(uint64, tag = "1")]
     pub revision: u64,
+}
+/// Request of PlanMgids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanMgidsRequest {
+    /// Required. The groups, in the order in which they would be formed.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<PlannedGroup>,
+}
+/// A group that is thought of.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedGroup {
+    /// Optional. Its name, for the answer.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Endpoints of its members, each once.
+    #[prost(string, repeated, tag = "2")]
+    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of PlanMgids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanMgidsResponse {
+    /// One for each group, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub mgids: ::prost::alloc::vec::Vec<PlannedMgid>,
+}
+/// The MGID that a group would get.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedMgid {
+    /// Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The MGID.
+    #[prost(uint32, tag = "2")]
+    pub mgid: u32,
+    /// Color that it maps to.
+    #[prost(uint32, tag = "3")]
+    pub color: u32,
+    /// Spanning tree that it maps to.
+    #[prost(uint32, tag = "4")]
+    pub spanning_tree: u32,
+    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere.
+    #[prost(uint32, tag = "5")]
+    pub conflicting_members: u32,
+    /// Members that are in another group of the spanning tree; if there are any, the groups are merged.
+    #[prost(uint32, tag = "6")]
+    pub merging_members: u32,
 }
 /// Request of GetGroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5892,6 +6802,33 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "DeleteGroup"));
             self.inner.unary(req, path, codec).await
         }
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
+        /// the same.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn plan_mgids(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanMgidsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanMgidsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/PlanMgids",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "PlanMgids"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Answers one group with its members.
         /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn get_group(
@@ -6206,6 +7143,16 @@ pub mod tic_service_server {
             request: tonic::Request<super::DeleteGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DeleteGroupResponse>,
+            tonic::Status,
+        >;
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
+        /// the same.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn plan_mgids(
+            &self,
+            request: tonic::Request<super::PlanMgidsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanMgidsResponse>,
             tonic::Status,
         >;
         /// Answers one group with its members.
@@ -6559,6 +7506,51 @@ pub mod tic_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/PlanMgids" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlanMgidsSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::PlanMgidsRequest>
+                    for PlanMgidsSvc<T> {
+                        type Response = super::PlanMgidsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlanMgidsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::plan_mgids(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlanMgidsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::directory::Limits;
+use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::LayoutError;
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
@@ -33,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::elements::FailedElements;
 use crate::hints::Hints;
+use crate::job_service::Jobs;
+use crate::jobs::JobDesk;
 use crate::liveness::{Inbox, Liveness};
 use crate::mgids::MgidChoice;
 use crate::orders::{OrderQueue, Orders};
@@ -186,7 +189,8 @@ impl App {
         let watchers = Watchers::new(options.watch_queue, options.watches);
         let graph = Arc::clone(&options.graph);
         let failed = FailedElements::load(&graph, loaded.failed.clone());
-        let records = Arc::new(Records::new(graph, loaded.directory.clone(), failed, watchers));
+        let records = Records::new(Arc::clone(&graph), loaded.directory.clone(), failed, watchers);
+        let records = Arc::new(records);
         let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
         let peers = Arc::<Peers>::default();
         let (orders, queue) = Orders::open(options.order_queue);
@@ -197,10 +201,14 @@ impl App {
             graph: options.graph,
             topology: options.topology,
             colors: options.colors,
+            space: *mgids.space(),
         };
-        let services = Services::new("tic").with(TicServiceServer::new(tic));
+        let jobs = Jobs { orders: orders.clone(), records: Arc::clone(&records) };
+        let services =
+            Services::new("tic").with(TicServiceServer::new(tic)).with(JobServiceServer::new(jobs));
         let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
-        let writer = Writer::new(storage, loaded, Arc::clone(&records), to_others, mgids);
+        let choices = (mgids, JobDesk::new(graph));
+        let writer = Writer::new(storage, loaded, Arc::clone(&records), to_others, choices);
         let liveness = Liveness::new(
             inbox,
             Arc::clone(&records),

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
-use fabricast_topology::{EndpointId, Graph, Peer, PortId, SwitchId};
+use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId};
 use tonic::Status;
 
 /// Most reporters remembered; switch agents are few, so more of them is a mistake somewhere.
@@ -55,6 +55,15 @@ impl ElementKey {
                 }
             }
         }
+    }
+
+    /// Adds the element to the faults of a fabric.
+    pub(crate) fn note_in(self, faults: &mut Faults, graph: &Graph) {
+        let _was_live = match self {
+            Self::Switch(switch) => faults.fail_switch(switch),
+            Self::Link(port) => faults.fail_link(graph, port),
+            Self::Endpoint(endpoint) => faults.fail_endpoint(endpoint),
+        };
     }
 
     /// Names the element in the way it is reported.

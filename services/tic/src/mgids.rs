@@ -4,15 +4,20 @@
 //! endpoints conflict least. This keeps it informed of every change that is decided, and counts
 //! the processes on each endpoint, which routing does not know of.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::ids::Gn;
-use fabricast_groups::names::EndpointName;
-use fabricast_groups::record::{Change, MemberRecord};
-use fabricast_routing::{Layout, LayoutError, Mgid, MgidAllocator, MgidSpace};
+use fabricast_groups::names::{EndpointName, LayerName};
+use fabricast_groups::record::{Change, GroupRecord, MemberRecord};
+use fabricast_routing::{
+    Choice, LayerHint, Layout, LayoutError, Mgid, MgidAllocator, MgidSpace, Wanted,
+};
+use fabricast_rpc::Reason;
 use fabricast_topology::{FatTree, Graph, TableKind};
+use tonic::Status;
 
 /// MGIDs tried on the way to one that is free and clean.
 const TRIES: usize = 1_024;
@@ -25,8 +30,10 @@ pub(crate) struct MgidChoice {
     limit: u32,
     allocator: MgidAllocator,
     mgids: BTreeMap<Gn, Mgid>,
-    /// Members of a group on one endpoint; the allocator knows the endpoint once.
+    /// Members of a group on one endpoint, 0 while they are only expected; the allocator knows the endpoint once.
     processes: BTreeMap<(Gn, u32), u32>,
+    /// Endpoints known of groups for which an MGID was chosen, until they are decided.
+    expected: BTreeMap<Mgid, Vec<u32>>,
 }
 
 impl MgidChoice {
@@ -53,68 +60,125 @@ impl MgidChoice {
             allocator: MgidAllocator::new(space),
             mgids: BTreeMap::new(),
             processes: BTreeMap::new(),
+            expected: BTreeMap::new(),
         };
         choice.start_over(directory);
         Ok(choice)
     }
 
-    /// Forgets everything and takes note of the groups there are.
+    /// Gives the numbering of spanning trees.
+    pub(crate) const fn space(&self) -> &MgidSpace {
+        &self.space
+    }
+
+    /// Forgets everything and takes note of the groups there are, in the order in which they came.
     pub(crate) fn start_over(&mut self, directory: &Directory) {
         self.limit = directory.limits().mgids;
         self.allocator = MgidAllocator::new(self.space);
         self.mgids.clear();
         self.processes.clear();
+        self.expected.clear();
         for group in directory.groups_from(Gn(0)) {
-            self.applied(&Change::GroupPut(group.clone()));
-            for member in directory.members(group.gn) {
-                self.joined(member);
+            let members = directory.members(group.gn).cloned().map(Change::MemberPut);
+            let changes: Vec<Change> =
+                std::iter::once(Change::GroupPut(group.clone())).chain(members).collect();
+            self.applied(&changes);
+        }
+        for mgid in directory.retired_mgids() {
+            // Taken until it is clean; a stored MGID is retired once.
+            let _ = self.allocator.insert(mgid, &Wanted::default());
+        }
+    }
+
+    /// Takes note of the changes of one decision.
+    pub(crate) fn applied(&mut self, changes: &[Change]) {
+        let mut expected = std::mem::take(&mut self.expected);
+        let mut first: BTreeMap<Gn, BTreeSet<u32>> = BTreeMap::new(); // endpoints that join by them
+        for change in changes {
+            if let Change::MemberPut(member) = change
+                && let Some(endpoint) = self.endpoint(&member.endpoint)
+            {
+                first.entry(member.gn).or_default().insert(endpoint);
+            }
+        }
+        for change in changes {
+            match change {
+                Change::GroupPut(group) if !self.mgids.contains_key(&group.gn) => {
+                    let mut endpoints = first.remove(&group.gn).unwrap_or_default();
+                    endpoints.extend(expected.remove(&group.mgid).unwrap_or_default());
+                    self.created(group, endpoints);
+                }
+                // Its MGID stays with the allocator until no table holds it.
+                Change::GroupDeleted(gn) => drop(self.mgids.remove(gn)),
+                Change::MgidReleased(mgid) => {
+                    // Unknown if the store had it twice, which it has not.
+                    let _ = self.allocator.remove(*mgid);
+                }
+                Change::MemberPut(member) => self.joined(member),
+                Change::MemberDeleted(member) => self.left(member),
+                Change::GroupPut(_)
+                | Change::NodePut(_)
+                | Change::MgidRetired(..)
+                | Change::JobPut(_)
+                | Change::JobDeleted(_)
+                | Change::RequestPut(_)
+                | Change::RequestDeleted(_)
+                | Change::NextGnPut(_)
+                | Change::RevisionPut(_) => {}
             }
         }
     }
 
-    /// Takes note of a change of the directory.
-    pub(crate) fn applied(&mut self, change: &Change) {
-        match change {
-            Change::GroupPut(group) => {
-                if self.mgids.insert(group.gn, group.mgid).is_none() {
-                    // Refused only if it is there as one that was not clean.
-                    let _ = self.allocator.insert(group.mgid, &[]);
-                }
+    /// Takes note of a new group with those who join at once or are expected: its layer is the one that was
+    /// meant for them, and the next choice reckons with them.
+    fn created(&mut self, group: &GroupRecord, endpoints: BTreeSet<u32>) {
+        self.mgids.insert(group.gn, group.mgid);
+        let members: Vec<u32> = endpoints.into_iter().collect();
+        let name = group.layer.as_ref().map(LayerName::as_str);
+        let layer = name.map(|name| LayerHint { name, ..LayerHint::default() });
+        let noted = self.allocator.insert(group.mgid, &Wanted { members: &members, layer });
+        match noted {
+            Ok(()) => {
+                let processes = members.into_iter().map(|endpoint| ((group.gn, endpoint), 0));
+                self.processes.extend(processes);
             }
-            // Its MGID stays with the allocator until no table holds it.
-            Change::GroupDeleted(gn) => drop(self.mgids.remove(gn)),
-            Change::MgidReleased(mgid) => {
-                // Unknown if it was retired before this process started.
-                let _ = self.allocator.remove(*mgid);
-            }
-            Change::MemberPut(member) => self.joined(member),
-            Change::MemberDeleted(member) => self.left(member),
-            Change::NodePut(_)
-            | Change::MgidRetired(..)
-            | Change::RequestPut(_)
-            | Change::RequestDeleted(_)
-            | Change::NextGnPut(_)
-            | Change::RevisionPut(_) => {}
+            // It is there as one that was not clean.
+            Err(_taken) => {}
         }
     }
 
     /// Chooses an MGID that is free and clean.
     pub(crate) fn choose(&mut self, group: &NewGroup<'_>) -> Option<Mgid> {
-        let endpoints = group.endpoints.iter().filter_map(|name| self.endpoint(name));
-        let mut endpoints: Vec<u32> = endpoints.collect();
+        let known = group.endpoints.iter().copied().chain(&group.hints.expected);
+        let mut endpoints: Vec<u32> = known.filter_map(|name| self.endpoint(name)).collect();
         endpoints.sort_unstable();
         endpoints.dedup();
+        let layer = group.hints.layer.as_ref().map(|layer| LayerHint {
+            name: layer.name.as_str(),
+            groups: layer.groups,
+            all_groups: layer.all_groups,
+        });
         for _ in 0..TRIES {
-            let chosen = self.allocator.choose(&endpoints)?;
+            let chosen = self.allocator.choose(&Wanted { members: &endpoints, layer })?;
             if (group.is_free)(chosen.mgid) {
+                self.expected.insert(chosen.mgid, endpoints);
                 return Some(chosen.mgid);
             }
-            if chosen.mgid.0 >= self.limit || self.allocator.insert(chosen.mgid, &[]).is_err() {
+            let hold = Wanted { members: &[], layer };
+            if chosen.mgid.0 >= self.limit || self.allocator.insert(chosen.mgid, &hold).is_err() {
                 break;
             }
             // It was not clean: now the allocator knows, until it is released.
         }
         (0..self.limit).map(Mgid).find(|mgid| (group.is_free)(*mgid))
+    }
+
+    /// Chooses MGIDs for groups that would be formed together; changes nothing.
+    pub(crate) fn plan(&self, groups: &[Vec<u32>]) -> Result<Vec<Choice>, Status> {
+        let full = || Reason::LimitReached.status("groups: there are not so many MGIDs", &[]);
+        let choices = self.allocator.clone().choose_all(groups).map_err(|_full| full())?;
+        let fits = choices.iter().all(|choice| choice.mgid.0 < self.limit);
+        if fits { Ok(choices) } else { Err(full()) }
     }
 
     fn endpoint(&self, name: &EndpointName) -> Option<u32> {
@@ -127,10 +191,13 @@ impl MgidChoice {
         else {
             return;
         };
-        let processes = self.processes.entry((member.gn, endpoint)).or_default();
-        *processes += 1;
-        if *processes == 1 {
-            self.allocator.join(*mgid, endpoint).expect("a group and its endpoints are noted once");
+        match self.processes.entry((member.gn, endpoint)) {
+            Entry::Occupied(mut processes) => *processes.get_mut() += 1,
+            Entry::Vacant(first) => {
+                first.insert(1);
+                let noted = self.allocator.join(*mgid, endpoint);
+                noted.expect("a group and its endpoints are noted once");
+            }
         }
     }
 
@@ -153,9 +220,9 @@ impl MgidChoice {
 #[cfg(test)]
 mod tests {
     use fabricast_groups::directory::Limits;
+    use fabricast_groups::hints::MgidHints;
     use fabricast_groups::ids::{Epoch, Moment, Pn, Revision};
     use fabricast_groups::names::{GroupName, NodeName, ProcessName};
-    use fabricast_groups::record::GroupRecord;
     use fabricast_topology::ibnetdiscover;
 
     use super::*;
@@ -187,6 +254,7 @@ mod tests {
             exclusive: false,
             created: Moment(0),
             route: None,
+            layer: None,
         })
     }
 
@@ -203,7 +271,8 @@ mod tests {
 
     fn choose(choice: &mut MgidChoice, is_free: &dyn Fn(Mgid) -> bool) -> Option<u32> {
         let (name, endpoint) = (GroupName::new("new").unwrap(), endpoint(choice));
-        let group = NewGroup { name: &name, endpoints: vec![&endpoint], is_free };
+        let hints = MgidHints::default();
+        let group = NewGroup { name: &name, endpoints: vec![&endpoint], hints: &hints, is_free };
         choice.choose(&group).map(|mgid| mgid.0)
     }
 
@@ -211,18 +280,18 @@ mod tests {
     fn an_endpoint_counts_until_its_last_process_has_left() {
         let mut choice = choice();
         let (one, two) = (member(&choice, 1, 0), member(&choice, 1, 1));
-        choice.applied(&group(1, 0));
-        choice.applied(&group(2, 1));
-        choice.applied(&group(3, 3));
+        choice.applied(&[group(1, 0)]);
+        choice.applied(&[group(2, 1)]);
+        choice.applied(&[group(3, 3)]);
         for member in [&one, &two] {
-            choice.applied(&Change::MemberPut(member.clone()));
+            choice.applied(&[Change::MemberPut(member.clone())]);
         }
         let free = |mgid: Mgid| ![0, 1, 3].contains(&mgid.0);
         // Tree 0 has fewer groups, but it has the endpoint already.
         assert_eq!(choose(&mut choice, &free), Some(5));
-        choice.applied(&Change::MemberDeleted(one));
+        choice.applied(&[Change::MemberDeleted(one)]);
         assert_eq!(choose(&mut choice, &free), Some(5));
-        choice.applied(&Change::MemberDeleted(two));
+        choice.applied(&[Change::MemberDeleted(two)]);
         assert_eq!(choose(&mut choice, &free), Some(2));
     }
 
@@ -231,8 +300,8 @@ mod tests {
         let mut choice = choice();
         assert_eq!(choose(&mut choice, &|mgid| mgid.0 > 1), Some(2));
         assert_eq!(choose(&mut choice, &|_| true), Some(2), "0 and 1 are known to be taken");
-        choice.applied(&Change::MgidReleased(Mgid(1)));
-        assert_eq!(choose(&mut choice, &|_| true), Some(1));
+        choice.applied(&[Change::MgidReleased(Mgid(0)), Change::MgidReleased(Mgid(1))]);
+        assert_eq!(choose(&mut choice, &|_| true), Some(0));
     }
 
     #[test]

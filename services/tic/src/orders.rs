@@ -2,9 +2,13 @@
 
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::ids::Revision;
+use fabricast_groups::names::{JobName, RequestId};
+use fabricast_routing::Choice;
 use fabricast_rpc::Reason;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
+
+use crate::jobs::{JobView, Wish};
 
 /// What the writer can be asked to do.
 #[derive(Debug)]
@@ -13,6 +17,12 @@ pub(crate) enum Work {
     Decide(Command),
     /// Change the directory on behalf of the route service that has this term.
     DecideInTerm(u64, Command),
+    /// Choose nodes for a job and create it.
+    PlaceJob(PlaceJob),
+    /// Show nodes and jobs.
+    ViewJobs,
+    /// Choose MGIDs for groups of these endpoints; nothing changes.
+    PlanMgids(Vec<Vec<u32>>),
     /// Give out the next term.
     AcquireTerm,
     /// Store something that is no record of the directory.
@@ -22,6 +32,16 @@ pub(crate) enum Work {
         /// What.
         value: Vec<u8>,
     },
+}
+
+/// A job that asks for nodes.
+#[derive(Debug)]
+pub(crate) struct PlaceJob {
+    pub(crate) request_id: RequestId,
+    pub(crate) job: JobName,
+    pub(crate) wish: Wish,
+    /// Only say what it would get.
+    pub(crate) validate_only: bool,
 }
 
 /// What came of it, durable.
@@ -38,6 +58,10 @@ pub(crate) enum Done {
     Term(u64),
     /// It is stored.
     Kept,
+    /// Nodes and jobs as they are.
+    Jobs(Box<JobView>),
+    /// One for each group.
+    Mgids(Vec<Choice>),
 }
 
 /// Work on its way to the writer.

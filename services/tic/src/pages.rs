@@ -1,7 +1,7 @@
 //! Pages of long lists and the tokens between them.
 
 use fabricast_groups::ids::Gn;
-use fabricast_groups::names::NodeName;
+use fabricast_groups::names::{JobName, NodeName};
 use fabricast_rpc::Reason;
 use prost::Message;
 use tonic::Status;
@@ -61,6 +61,20 @@ pub(crate) fn read_node(token: &str) -> Result<Option<NodeName>, Status> {
     name.map(Some).ok_or_else(|| invalid(token))
 }
 
+/// The token for a page of jobs that follows `name`.
+pub(crate) fn job_token(name: &str) -> String {
+    format!("j{name}")
+}
+
+/// Reads a token of [`job_token`]; an empty one is the start.
+pub(crate) fn read_job(token: &str) -> Result<Option<JobName>, Status> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let name = token.strip_prefix('j').and_then(|name| JobName::new(name).ok());
+    name.map(Some).ok_or_else(|| invalid(token))
+}
+
 fn invalid(token: &str) -> Status {
     let message = format!("page_token: '{}' was not given out here", token.escape_debug());
     Reason::PageTokenInvalid.status(message, &[("field", "page_token")])
@@ -74,11 +88,13 @@ mod tests {
     fn tokens_are_read_back_and_foreign_ones_refused() {
         assert_eq!(read_gn(&gn_token(Gn(77))).unwrap(), Gn(77));
         assert_eq!(read_node(&node_token("a/b")).unwrap().unwrap().as_str(), "a/b");
+        assert_eq!(read_job(&job_token("a/b")).unwrap().unwrap().as_str(), "a/b");
         for bad in ["g", "g1", "7", "g000000000000000x", "na"] {
             assert!(read_gn(bad).is_err(), "{bad}");
         }
         for bad in ["n", "a", "na\n"] {
             assert!(read_node(bad).is_err(), "{bad}");
+            assert!(read_job(bad).is_err(), "{bad}");
         }
     }
 

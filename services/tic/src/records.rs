@@ -110,6 +110,11 @@ impl Records {
         state.failed.is_news(reporter, elements)
     }
 
+    /// Answers everything that anybody sees down.
+    pub(crate) fn failed(&self) -> BTreeSet<ElementKey> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).failed.all().clone()
+    }
+
     /// Takes over what one reporter sees down. Answers how much is down in all, and the nodes
     /// that what is newly down cuts off.
     pub(crate) fn report_failed(
@@ -191,6 +196,8 @@ fn note(directory: &Directory, change: &Change, concerned: &mut Concerned) {
         | Change::MemberDeleted(_)
         | Change::MgidRetired(..)
         | Change::MgidReleased(_)
+        | Change::JobPut(_)
+        | Change::JobDeleted(_)
         | Change::RequestPut(_)
         | Change::RequestDeleted(_)
         | Change::NextGnPut(_)
@@ -217,6 +224,8 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         Change::MemberDeleted(member) => Some(Kind::Left(member_change(directory, member))),
         Change::MgidRetired(..)
         | Change::MgidReleased(_)
+        | Change::JobPut(_)
+        | Change::JobDeleted(_)
         | Change::RequestPut(_)
         | Change::RequestDeleted(_)
         | Change::NextGnPut(_)

@@ -37,6 +37,10 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
         Refusal::GroupExists { group } | Refusal::GroupNamedTwice { group } => {
             (Reason::GroupDiffers, ("group", group.as_str()))
         }
+        Refusal::UnknownJob { job } => (Reason::UnknownJob, ("job", job.as_str())),
+        Refusal::JobExists { job } => (Reason::JobExists, ("job", job.as_str())),
+        Refusal::JobEnded { request_id } => (Reason::JobEnded, ("request_id", request_id.as_str())),
+        Refusal::EndpointInJob { job, .. } => (Reason::NodeTaken, ("job", job.as_str())),
         Refusal::NoMembers { group } => (Reason::FieldMissing, ("group", group.as_str())),
         Refusal::LimitReached { what, .. } => (Reason::LimitReached, ("limit", *what)),
     };

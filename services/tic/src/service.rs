@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave, RegisterNode};
-use fabricast_groups::directory::{Directory, HostedGroup};
-use fabricast_groups::ids::{Epoch, Gn, Incarnation, Revision};
-use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use fabricast_groups::directory::Directory;
+use fabricast_groups::hints::{Layer, MgidHints};
+use fabricast_groups::ids::{Gn, Incarnation, Revision};
+use fabricast_groups::names::{
+    EndpointName, GroupName, LayerName, NodeName, ProcessName, RequestId,
+};
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
+use fabricast_routing::{Mgid, MgidSpace};
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
 use tokio_stream::Iter;
@@ -21,11 +24,9 @@ use crate::orders::{Done, Orders, Work};
 use crate::pages;
 use crate::records::{Records, wire_group, wire_member};
 use crate::storage;
+use crate::topology::TopologyChunks;
 use crate::watchers::WatchStream;
 use crate::wire;
-
-/// Most bytes of the topology in one message.
-const CHUNK: usize = 1 << 20;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ pub(crate) struct Tic {
     pub(crate) graph: Arc<Graph>,
     pub(crate) topology: Arc<str>,
     pub(crate) colors: u16,
+    pub(crate) space: MgidSpace,
 }
 
 impl Tic {
@@ -46,32 +48,49 @@ impl Tic {
     async fn place(&self, work: Work) -> Result<(Answer, Revision), Status> {
         match self.orders.place(work).await? {
             Done::Decided { answer, revision } => Ok((*answer, revision)),
-            Done::Term(_) | Done::Kept => Err(mismatch()),
+            Done::Term(_) | Done::Kept | Done::Jobs(_) | Done::Mgids(_) => Err(mismatch()),
         }
     }
 
+    /// Checks what is said of a new group.
+    fn hints(&self, hints: v1::MgidHints) -> Result<MgidHints, Status> {
+        let expected = match hints.expected_endpoints.as_slice() {
+            [] => Vec::new(),
+            names => self.endpoints("hints.expected_endpoints", names)?,
+        };
+        let layer = match hints.layer.as_str() {
+            "" => None,
+            name => Some(Layer {
+                name: fields::name("hints.layer", name, LayerName::new)?,
+                groups: hints.layer_group_count,
+                all_groups: hints.all_group_count,
+            }),
+        };
+        Ok(MgidHints { expected, layer })
+    }
+
     /// Checks that endpoints are in the topology, each named once.
-    fn endpoints(&self, names: &[String]) -> Result<Vec<EndpointName>, Status> {
+    fn endpoints(&self, field: &str, names: &[String]) -> Result<Vec<EndpointName>, Status> {
         let mut seen = BTreeSet::new();
         let mut endpoints = Vec::with_capacity(names.len());
         for name in names {
-            let endpoint = fields::name("node.endpoints", name, EndpointName::new)?;
+            let endpoint = fields::name(field, name, EndpointName::new)?;
             if self.graph.find_endpoint(name).is_none() {
-                let message = format!("node.endpoints: no endpoint '{name}' in the topology");
+                let message = format!("{field}: no endpoint '{name}' in the topology");
                 return Err(Reason::UnknownEndpoint.status(message, &[("endpoint", name)]));
             }
             if !seen.insert(name) {
-                let message = format!("node.endpoints: '{name}' is named twice");
+                let message = format!("{field}: '{name}' is named twice");
                 return Err(Reason::NameInvalid.status(message, &[("endpoint", name)]));
             }
             endpoints.push(endpoint);
         }
-        if endpoints.is_empty() { Err(fields::missing("node.endpoints")) } else { Ok(endpoints) }
+        if endpoints.is_empty() { Err(fields::missing(field)) } else { Ok(endpoints) }
     }
 }
 
 /// The writer answered something else than was asked, which its match on commands rules out.
-fn mismatch() -> Status {
+pub(crate) fn mismatch() -> Status {
     Status::internal("the directory answered another question")
 }
 
@@ -86,7 +105,7 @@ impl v1::tic_service_server::TicService for Tic {
         let command = Command::RegisterNode(RegisterNode {
             name: fields::name("node.name", &node.name, NodeName::new)?,
             address: fields::address("node.address", &node.address)?,
-            endpoints: self.endpoints(&node.endpoints)?,
+            endpoints: self.endpoints("node.endpoints", &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
         });
         let (Answer::Node(node), _) = self.decide(command).await? else { return Err(mismatch()) };
@@ -106,6 +125,7 @@ impl v1::tic_service_server::TicService for Tic {
                 mgid: request.mgid.map(Mgid),
                 persistent: request.persistent,
                 exclusive: request.exclusive,
+                hints: self.hints(request.hints.unwrap_or_default())?,
             },
             member: Joiner {
                 node: fields::name("node", &request.node, NodeName::new)?,
@@ -161,6 +181,31 @@ impl v1::tic_service_server::TicService for Tic {
             return Err(mismatch());
         };
         Ok(Response::new(v1::DeleteGroupResponse { revision: revision.0 }))
+    }
+
+    async fn plan_mgids(
+        &self,
+        request: Request<v1::PlanMgidsRequest>,
+    ) -> Result<Response<v1::PlanMgidsResponse>, Status> {
+        let groups = request.into_inner().groups;
+        let endpoints = groups.iter().map(|group| {
+            let endpoints = self.endpoints("groups.endpoints", &group.endpoints)?;
+            let found = endpoints.iter().filter_map(|name| self.graph.find_endpoint(name.as_str()));
+            Ok(found.map(|endpoint| endpoint.0).collect())
+        });
+        let endpoints = endpoints.collect::<Result<Vec<_>, Status>>()?;
+        let Done::Mgids(choices) = self.orders.place(Work::PlanMgids(endpoints)).await? else {
+            return Err(mismatch());
+        };
+        let mgids = groups.into_iter().zip(choices).map(|(group, choice)| v1::PlannedMgid {
+            group: group.group,
+            mgid: choice.mgid.0,
+            color: u32::from(self.space.color(self.space.spt(choice.mgid))),
+            spanning_tree: self.space.spt(choice.mgid),
+            conflicting_members: choice.breaches,
+            merging_members: choice.merges,
+        });
+        Ok(Response::new(v1::PlanMgidsResponse { mgids: mgids.collect() }))
     }
 
     async fn get_group(
@@ -243,7 +288,7 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::ReportGroupAgentsRequest>,
     ) -> Result<Response<v1::ReportGroupAgentsResponse>, Status> {
-        let statuses = request.into_inner().statuses.into_iter().map(read_status);
+        let statuses = request.into_inner().statuses.into_iter().map(wire::read_status);
         let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
         let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
             let verdict = |(node, incarnation, groups): &(NodeName, Incarnation, Vec<_>)| {
@@ -298,7 +343,7 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         _request: Request<v1::DownloadTopologyRequest>,
     ) -> Result<Response<Self::DownloadTopologyStream>, Status> {
-        let chunks = TopologyChunks { text: Arc::clone(&self.topology), at: 0 };
+        let chunks = TopologyChunks::of(Arc::clone(&self.topology));
         Ok(Response::new(tokio_stream::iter(chunks)))
     }
 
@@ -340,38 +385,5 @@ impl v1::tic_service_server::TicService for Tic {
             return Err(mismatch());
         };
         Ok(Response::new(v1::ReportRoutesResponse { revision: revision.0 }))
-    }
-}
-
-fn read_status(
-    status: v1::GroupAgentStatus,
-) -> Result<(NodeName, Incarnation, Vec<HostedGroup>), Status> {
-    let node = fields::name("statuses.node", &status.node, NodeName::new)?;
-    let incarnation = fields::not_zero("statuses.incarnation", status.incarnation)?;
-    let groups = status.groups.into_iter().map(|group| {
-        Ok(HostedGroup {
-            gn: Gn(fields::not_zero("statuses.groups.gn", group.gn)?),
-            epoch: Epoch(group.epoch),
-            known: Revision(group.known_revision),
-        })
-    });
-    Ok((node, Incarnation(incarnation), groups.collect::<Result<_, Status>>()?))
-}
-
-/// The topology's text, cut into messages as they are read.
-#[derive(Debug)]
-pub(crate) struct TopologyChunks {
-    text: Arc<str>,
-    at: usize,
-}
-
-impl Iterator for TopologyChunks {
-    type Item = Result<v1::DownloadTopologyResponse, Status>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.text.as_bytes().get(self.at..).filter(|rest| !rest.is_empty())?;
-        let chunk = rest[..rest.len().min(CHUNK)].to_vec();
-        self.at += chunk.len();
-        Some(Ok(v1::DownloadTopologyResponse { chunk }))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use fabricast_groups::ids::Revision;
-use fabricast_groups::names::EndpointName;
+use fabricast_groups::directory::HostedGroup;
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Revision};
+use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::record::{
     GroupRecord, MemberRecord, NodeRecord, NodeState, Route, RouteState,
 };
@@ -21,7 +22,6 @@ pub(crate) fn group(
     member_count: usize,
     members: Vec<v1::Member>,
 ) -> v1::Group {
-    let created = Duration::from_nanos(record.created.0);
     v1::Group {
         name: record.name.as_str().to_owned(),
         gn: record.gn.0,
@@ -35,11 +35,18 @@ pub(crate) fn group(
         persistent: record.persistent,
         exclusive: record.exclusive,
         route: record.route.as_ref().map(route),
-        create_time: Some(prost_types::Timestamp {
-            seconds: i64::try_from(created.as_secs()).unwrap_or(i64::MAX),
-            nanos: i32::try_from(created.subsec_nanos()).unwrap_or(0),
-        }),
+        create_time: Some(timestamp(record.created)),
         records_revision: record.changed.0,
+        layer: record.layer.as_ref().map_or_else(String::new, ToString::to_string),
+    }
+}
+
+/// A moment as it travels.
+pub(crate) fn timestamp(moment: Moment) -> prost_types::Timestamp {
+    let since = Duration::from_nanos(moment.0);
+    prost_types::Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(since.subsec_nanos()).unwrap_or(0),
     }
 }
 
@@ -119,4 +126,20 @@ pub(crate) fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status
         .collect::<Result<_, _>>()?;
     let reason = fields::text("routes.route.reason", &route.reason)?.to_owned();
     Ok(Route { revision: Revision(route.routed_revision), state, reason, cut_off })
+}
+
+/// Reads the status report of the group agents of one node.
+pub(crate) fn read_status(
+    status: v1::GroupAgentStatus,
+) -> Result<(NodeName, Incarnation, Vec<HostedGroup>), Status> {
+    let node = fields::name("statuses.node", &status.node, NodeName::new)?;
+    let incarnation = fields::not_zero("statuses.incarnation", status.incarnation)?;
+    let groups = status.groups.into_iter().map(|group| {
+        Ok(HostedGroup {
+            gn: Gn(fields::not_zero("statuses.groups.gn", group.gn)?),
+            epoch: Epoch(group.epoch),
+            known: Revision(group.known_revision),
+        })
+    });
+    Ok((node, Incarnation(incarnation), groups.collect::<Result<_, Status>>()?))
 }

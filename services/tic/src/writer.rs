@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fabricast_groups::command::Command;
+use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::Directory;
-use fabricast_groups::ids::Moment;
+use fabricast_groups::ids::{Moment, Revision};
+use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::record::Change;
 use fabricast_rpc::Reason;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
@@ -24,9 +25,10 @@ use tonic::Status;
 
 use crate::app::RunError;
 use crate::hints::Hints;
+use crate::jobs::JobDesk;
 use crate::liveness::Inbox;
 use crate::mgids::MgidChoice;
-use crate::orders::{Done, Order, OrderQueue, Reply, Work};
+use crate::orders::{Done, Order, OrderQueue, PlaceJob, Reply, Work};
 use crate::records::Records;
 use crate::refusals;
 use crate::storage::{self, Loaded, RecordsError, Storage};
@@ -44,6 +46,7 @@ pub(crate) struct Writer {
     hints: Arc<Hints>,
     liveness: Arc<Inbox>,
     mgids: MgidChoice,
+    jobs: JobDesk,
     directory: Directory,
     term: u64,
     durable_term: u64,
@@ -66,11 +69,21 @@ impl Writer {
         loaded: Loaded,
         records: Arc<Records>,
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
-        mgids: MgidChoice,
+        (mgids, jobs): (MgidChoice, JobDesk),
     ) -> Self {
         let Loaded { directory, term, failed: _ } = loaded;
-        let (durable_term, in_doubt) = (term, false);
-        Self { storage, records, hints, liveness, mgids, directory, term, durable_term, in_doubt }
+        Self {
+            storage,
+            records,
+            hints,
+            liveness,
+            mgids,
+            jobs,
+            directory,
+            term,
+            durable_term: term,
+            in_doubt: false,
+        }
     }
 
     /// Works until told to stop, then finishes what is queued.
@@ -141,6 +154,12 @@ impl Writer {
                     batch.puts.insert(storage::TERM_KEY.to_vec(), Some(storage::number(self.term)));
                     Ok(Done::Term(self.term))
                 }
+                Work::PlaceJob(wish) => self.place_job(wish, batch),
+                Work::ViewJobs => self
+                    .jobs
+                    .view(&self.directory, &self.records.failed())
+                    .map(|view| Done::Jobs(Box::new(view))),
+                Work::PlanMgids(groups) => self.mgids.plan(&groups).map(Done::Mgids),
                 Work::Keep { key, value } => {
                     batch.puts.insert(key, Some(value));
                     Ok(Done::Kept)
@@ -157,17 +176,36 @@ impl Writer {
     }
 
     fn decide_command(&mut self, command: &Command, batch: &mut Batch) -> Result<Done, Status> {
-        let Self { directory, mgids, .. } = self;
+        let Self { directory, mgids, jobs, .. } = self;
         let decision = directory
             .decide(wall_clock(), command, &mut |group| mgids.choose(group))
             .map_err(|refusal| refusals::status(&refusal))?;
+        mgids.applied(&decision.changes);
         for change in &decision.changes {
             directory.apply(change);
-            mgids.applied(change);
+            jobs.applied(change);
             batch.puts.insert(storage::key(change), change.encode());
         }
         batch.changes.extend(decision.changes);
         Ok(Done::Decided { answer: Box::new(decision.answer), revision: decision.revision })
+    }
+
+    /// Chooses nodes for a job and creates it; a repeated request gets the job it created.
+    fn place_job(&mut self, asked: PlaceJob, batch: &mut Batch) -> Result<Done, Status> {
+        let PlaceJob { request_id, job, wish, validate_only } = asked;
+        let before = self.directory.created_job(&request_id, &job);
+        if let Some(job) = before.map_err(|refusal| refusals::status(&refusal))? {
+            let answer = Box::new(Answer::JobCreated(job.clone()));
+            return Ok(Done::Decided { answer, revision: self.directory.revision() });
+        }
+        let (class, nodes) = self.jobs.place(&self.directory, &self.records.failed(), &wish)?;
+        if validate_only {
+            let (created, revision) = (Moment(0), Revision(0));
+            let thought = JobRecord { name: job, class, nodes, created, revision };
+            let answer = Box::new(Answer::JobCreated(thought));
+            return Ok(Done::Decided { answer, revision });
+        }
+        self.decide_command(&Command::CreateJob(CreateJob { request_id, job, class, nodes }), batch)
     }
 
     /// Makes a batch durable, then public, then answers.
@@ -233,6 +271,7 @@ impl Writer {
                 tracing::warn!(error = chain(&error), "store refused a transaction");
                 self.directory = self.records.read(Directory::clone);
                 self.mgids.start_over(&self.directory);
+                self.jobs.start_over();
                 self.term = self.durable_term;
                 Ok(())
             }
@@ -250,6 +289,7 @@ impl Writer {
                     self.liveness.hosts_changed();
                 }
                 self.mgids.start_over(&directory);
+                self.jobs.start_over();
                 (self.directory, self.term, self.durable_term) = (directory, term, term);
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");

@@ -56,6 +56,7 @@ fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot 
             changed: Revision(revision),
             persistent: false,
             exclusive: false,
+            layer: None,
             created: Moment(0),
             route: None,
         },

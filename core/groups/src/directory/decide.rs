@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::{Draft, Seated, check_limit};
+use super::jobs;
 use super::{ChooseMgid, Directory};
 use crate::command::{
     Answer, Command, CreateGroup, Decision, FormGroup, Formed, Join, Joined, Leave, Refusal,
@@ -27,6 +28,8 @@ pub(super) fn decide(
         Command::CreateGroup(request) => create(&mut draft, request, choose),
         Command::Leave(request) => leave(&mut draft, request),
         Command::DeleteGroup { request_id, group } => delete(&mut draft, request_id, group),
+        Command::CreateJob(request) => jobs::create(&mut draft, request),
+        Command::DeleteJob { request_id, job } => jobs::delete(&mut draft, request_id, job),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
         Command::ProcessFailed { node, incarnation, process } => {
             process_failed(&mut draft, node, *incarnation, process)
@@ -94,7 +97,9 @@ fn join(
             Outcome::Joined { .. }
             | Outcome::Left { .. }
             | Outcome::Created { .. }
-            | Outcome::Deleted { .. } => Err(reused(&request.request_id)),
+            | Outcome::Deleted { .. }
+            | Outcome::JobCreated { .. }
+            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
     }
     let Seated { group, members } =
@@ -155,9 +160,11 @@ fn create(
                 Some(group) => Ok(Answer::Created(group.clone())),
                 None => Err(Refusal::UnknownGroup { group: request.group.name.clone() }),
             },
-            Outcome::Joined { .. } | Outcome::Left { .. } | Outcome::Deleted { .. } => {
-                Err(reused(&request.request_id))
-            }
+            Outcome::Joined { .. }
+            | Outcome::Left { .. }
+            | Outcome::Deleted { .. }
+            | Outcome::JobCreated { .. }
+            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
     }
     if draft.base.find_group(&request.group.name).is_some() {
@@ -182,7 +189,9 @@ fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
             Outcome::Left { .. }
             | Outcome::Joined { .. }
             | Outcome::Created { .. }
-            | Outcome::Deleted { .. } => Err(reused(&request.request_id)),
+            | Outcome::Deleted { .. }
+            | Outcome::JobCreated { .. }
+            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
     }
     draft.live_node(&request.node, request.incarnation)?;
@@ -217,9 +226,11 @@ fn delete(
             Outcome::Deleted { gn, revision } => {
                 Ok(Answer::Deleted { gn: *gn, revision: *revision })
             }
-            Outcome::Joined { .. } | Outcome::Left { .. } | Outcome::Created { .. } => {
-                Err(reused(request_id))
-            }
+            Outcome::Joined { .. }
+            | Outcome::Left { .. }
+            | Outcome::Created { .. }
+            | Outcome::JobCreated { .. }
+            | Outcome::JobDeleted { .. } => Err(reused(request_id)),
         };
     }
     let gn = find(draft.base, group)?;
@@ -292,7 +303,7 @@ fn find(directory: &Directory, group: &GroupName) -> Result<Gn, Refusal> {
 }
 
 /// Answers what a request came to when it was first made, if that is remembered.
-fn remembered<'a>(
+pub(super) fn remembered<'a>(
     directory: &'a Directory,
     id: &RequestId,
     group: &GroupName,
@@ -305,6 +316,6 @@ fn remembered<'a>(
     }
 }
 
-fn reused(request_id: &RequestId) -> Refusal {
+pub(super) fn reused(request_id: &RequestId) -> Refusal {
     Refusal::RequestIdReused { request_id: request_id.clone() }
 }

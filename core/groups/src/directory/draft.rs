@@ -20,7 +20,7 @@ pub(super) struct Draft<'a> {
     pub(super) base: &'a Directory,
     pub(super) revision: Revision, // what the decision's revision is, if it changes anything
     pub(super) changes: Vec<Change>,
-    now: Moment,
+    pub(super) now: Moment,
     next_gn: Gn,
     new_mgids: BTreeSet<Mgid>,
 }
@@ -183,9 +183,14 @@ impl<'a> Draft<'a> {
                 let endpoints: Vec<&EndpointName> = joiners.iter().map(|j| &j.endpoint).collect();
                 let is_free =
                     |mgid| self.base.mgid_is_free(mgid) && !self.new_mgids.contains(&mgid);
-                choose(&NewGroup { name: &spec.name, endpoints, is_free: &is_free })
-                    .filter(|mgid| is_free(*mgid))
-                    .ok_or_else(|| Refusal::NoMgidFree { group: spec.name.clone() })?
+                choose(&NewGroup {
+                    name: &spec.name,
+                    endpoints,
+                    hints: &spec.hints,
+                    is_free: &is_free,
+                })
+                .filter(|mgid| is_free(*mgid))
+                .ok_or_else(|| Refusal::NoMgidFree { group: spec.name.clone() })?
             }
         };
         Ok(GroupRecord {
@@ -200,6 +205,7 @@ impl<'a> Draft<'a> {
             exclusive: spec.exclusive,
             created: self.now,
             route: None,
+            layer: spec.hints.layer.as_ref().map(|layer| layer.name.clone()),
         })
     }
 
@@ -218,6 +224,8 @@ impl<'a> Draft<'a> {
                 | Change::MemberDeleted(_)
                 | Change::MgidRetired(..)
                 | Change::MgidReleased(_)
+                | Change::JobPut(_)
+                | Change::JobDeleted(_)
                 | Change::RequestPut(_)
                 | Change::RequestDeleted(_)
                 | Change::NextGnPut(_)

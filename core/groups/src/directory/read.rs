@@ -89,6 +89,11 @@ impl Directory {
             && !self.retired.contains_key(&mgid)
     }
 
+    /// Answers the MGIDs of groups that are gone but may still be in tables.
+    pub fn retired_mgids(&self) -> impl Iterator<Item = Mgid> + '_ {
+        self.retired.keys().copied()
+    }
+
     /// Answers the nodes that host group agents, with the number of groups of each.
     pub fn hosts(&self) -> impl Iterator<Item = (&NodeName, usize)> {
         self.hosts.iter().map(|(node, groups)| (node, groups.len()))

@@ -6,6 +6,7 @@ use crate::command::{
 };
 use crate::record::{NodeState, Route, RouteState};
 
+mod jobs;
 mod laws;
 mod reads;
 
@@ -68,6 +69,14 @@ impl Tic {
         let loaded = Directory::load(directory.limits.clone(), self.store.iter()).unwrap();
         assert_eq!(&loaded, directory, "S3: what is read back is what was");
         let mut mgids = BTreeSet::new();
+        let in_jobs = directory.jobs.values().flat_map(|job| &job.nodes).flat_map(|n| &n.endpoints);
+        let in_jobs: Vec<&EndpointName> = in_jobs.collect();
+        let once: BTreeSet<&EndpointName> = in_jobs.iter().copied().collect();
+        assert_eq!(
+            (once.len(), directory.job_endpoints.len()),
+            (in_jobs.len(), in_jobs.len()),
+            "DIR-3"
+        );
         for group in directory.groups.values() {
             assert!(mgids.insert(group.record.mgid), "DIR-3");
             let agent = group.record.agent.as_ref();
@@ -104,7 +113,7 @@ fn register(node: u32, start_id: u64) -> Command {
 
 fn spec(group: &str) -> GroupSpec {
     let name = GroupName::new(group).unwrap();
-    GroupSpec { name, mgid: None, persistent: false, exclusive: false }
+    GroupSpec { name, mgid: None, persistent: false, exclusive: false, hints: MgidHints::default() }
 }
 
 fn joiner(node: u32, process: &str) -> Joiner {

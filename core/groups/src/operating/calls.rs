@@ -207,6 +207,10 @@ fn is_about_the_life(refusal: &Refusal) -> bool {
         | Refusal::GroupExists { .. }
         | Refusal::GroupNamedTwice { .. }
         | Refusal::NoMembers { .. }
+        | Refusal::UnknownJob { .. }
+        | Refusal::JobExists { .. }
+        | Refusal::JobEnded { .. }
+        | Refusal::EndpointInJob { .. }
         | Refusal::LimitReached { .. } => false,
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::command::GroupSpec;
+use crate::hints::MgidHints;
 use crate::ids::{Epoch, Version};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteState};
@@ -86,6 +87,7 @@ fn group(epoch: u64, agent: u32) -> GroupRecord {
         changed: Revision(1),
         persistent: false,
         exclusive: false,
+        layer: None,
         created: Moment(0),
         route: None,
     }
@@ -125,7 +127,13 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
 }
 
 fn wish(id: &str) -> JoinCall {
-    let group = GroupSpec { name: group_name(), mgid: None, persistent: false, exclusive: false };
+    let group = GroupSpec {
+        name: group_name(),
+        mgid: None,
+        persistent: false,
+        exclusive: false,
+        hints: MgidHints::default(),
+    };
     let request_id = RequestId::new(id).unwrap();
     JoinCall { request_id, group, process: process(), endpoint: None }
 }

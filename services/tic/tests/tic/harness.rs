@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
+use v1::job_service_client::JobServiceClient;
 use v1::tic_service_client::TicServiceClient;
 
 pub(crate) type Client = TicServiceClient<Channel>;
@@ -131,6 +132,11 @@ impl Tic {
     pub(crate) async fn nodes(&self) -> Vec<v1::Node> {
         let request = v1::ListNodesRequest::default();
         self.client.clone().list_nodes(request).await.unwrap().into_inner().nodes
+    }
+
+    pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        JobServiceClient::new(endpoint.connect_lazy())
     }
 
     pub(crate) async fn watch(&self) -> Streaming<v1::WatchDirectoryResponse> {

@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 
+use super::jobs::{create_job, delete_job};
 use super::*;
 
 fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..14, 0u32..5, group, process, id, 1u64..4).prop_map(
+    (0u32..17, 0u32..5, group, process, id, 1u64..4).prop_map(
         |(kind, node, group, process, id, life)| match kind {
             0 | 1 => register(node, life),
             2..=6 => Command::Join(Join {
@@ -28,6 +29,8 @@ fn random_command() -> impl Strategy<Value = Command> {
                 incarnation: Incarnation(life),
                 process: ProcessName::new(&process).unwrap(),
             },
+            13 | 14 => create_job(&id, &process, &[node, node + 1]),
+            15 => delete_job(&id, &process),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
             _ => Command::FormGroups(
                 [group, "g3".to_owned()]

@@ -2,6 +2,7 @@
 
 use fabricast_groups::Gn;
 use fabricast_groups::command::{Command, FormGroup, GroupSpec, Joiner};
+use fabricast_groups::hints::MgidHints;
 use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
 use fabricast_groups::operating::{JoinCall, LeaveCall};
 use fabricast_groups::record::{Route, RouteState};
@@ -115,5 +116,11 @@ impl World {
 
 fn spec(group: &str) -> GroupSpec {
     let name = GroupName::new(group).unwrap();
-    GroupSpec { name, mgid: None, persistent: group == "g0", exclusive: false }
+    GroupSpec {
+        name,
+        mgid: None,
+        persistent: group == "g0",
+        exclusive: false,
+        hints: MgidHints::default(),
+    }
 }

@@ -1,0 +1,84 @@
+//! What is put into a store and read back.
+
+use fabricast_routing::jobs::JobClass;
+
+use super::*;
+
+fn member() -> MemberRecord {
+    MemberRecord {
+        gn: Gn(7),
+        pn: Pn(3),
+        node: NodeName::new("a/b").unwrap(),
+        process: ProcessName::new("rank 3").unwrap(),
+        endpoint: EndpointName::new("h0").unwrap(),
+        joined: Revision(9),
+    }
+}
+
+#[test]
+fn what_is_put_is_read_back() {
+    let node = NodeRecord {
+        name: NodeName::new("a/b").unwrap(),
+        address: Address::new("127.0.0.1:1").unwrap(),
+        endpoints: vec![EndpointName::new("h0").unwrap()],
+        incarnation: Incarnation(2),
+        start_id: u64::MAX,
+        state: NodeState::Failed,
+    };
+    let request = RequestRecord {
+        sequence: 4,
+        id: RequestId::new("r").unwrap(),
+        group: GroupName::new("rows/1").unwrap(),
+        outcome: Outcome::Deleted { gn: Gn(7), revision: Revision(9) },
+    };
+    for change in [
+        Change::NodePut(node),
+        Change::MemberPut(member()),
+        Change::RequestPut(request),
+        Change::MgidRetired(Mgid(5), Revision(6)),
+        Change::JobPut(JobRecord {
+            name: JobName::new("a/b").unwrap(),
+            class: JobClass::T2,
+            nodes: Vec::new(),
+            created: Moment(1),
+            revision: Revision(2),
+        }),
+        Change::NextGnPut(Gn(8)),
+        Change::RevisionPut(Revision(9)),
+    ] {
+        let value = change.encode().unwrap();
+        assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
+    }
+}
+
+#[test]
+fn the_multicast_connection_opens_for_members_the_switches_know() {
+    let state = RouteState::Routed { color: 5, virtual_group: 1 };
+    let reason = String::new();
+    let mut route = Route { revision: Revision(8), state, reason, cut_off: Vec::new() };
+    assert_eq!(route.color_for(&member()), None, "routed before it joined");
+    route.revision = Revision(9);
+    assert_eq!(route.color_for(&member()), Some(5));
+    route.cut_off = vec![member().endpoint];
+    assert_eq!(route.color_for(&member()), None);
+    route = Route { state: RouteState::UnicastOnly, cut_off: Vec::new(), ..route };
+    assert_eq!(route.color_for(&member()), None);
+}
+
+#[test]
+fn a_deletion_names_the_key_of_the_put() {
+    let gone = Change::MemberDeleted(member());
+    assert_eq!(gone.encode(), None);
+    assert_eq!(gone.store_key(), Change::MemberPut(member()).store_key());
+}
+
+#[test]
+fn damaged_records_are_named_by_their_key() {
+    let value = Change::MemberPut(member()).encode().unwrap();
+    let moved = Change::decode("member/0000000000000007/00000004", &value).unwrap_err();
+    assert!(matches!(moved, DecodeError::Misplaced { .. }));
+    let cut = Change::decode("member/0000000000000007/00000003", &value[..20]).unwrap_err();
+    assert!(matches!(cut, DecodeError::BadValue { .. }));
+    let alien = Change::decode("lease/1", b"1").unwrap_err();
+    assert_eq!(alien.to_string(), "no record has key \"lease/1\"");
+}
