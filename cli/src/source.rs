@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use fabricast_routing::EngineKind;
 use fabricast_topology::{FatTree, Graph, ibnetdiscover, spec};
 use sha2::{Digest, Sha256};
 
@@ -66,10 +67,12 @@ impl Topology {
         FatTree::detect(&self.graph).map_err(|error| {
             let failure = Failure::from(anyhow!(error).context(format!("'{}'", self.title)));
             failure.hint(format!(
-                "trees need endpoints on leaf switches only and one to four levels of switches; \
-                 `fabricast topology show '{}'` lists what was read, the presets are {}",
+                "fat trees have endpoints on leaf switches only and one to four levels of switches; \
+                 `fabricast topology show '{}'` lists what was read, the presets are {}; {} route \
+                 any topology",
                 self.title,
-                preset_names()
+                preset_names(),
+                engines_for_all()
             ))
         })
     }
@@ -87,6 +90,12 @@ fn preset_names() -> String {
     let others = spec::PRESETS.iter().map(|preset| preset.name);
     let names: Vec<&str> = std::iter::once(CLUSTER.0).chain(others).collect();
     names.join(", ")
+}
+
+/// The engines that need no fat tree, for messages.
+fn engines_for_all() -> String {
+    let all = EngineKind::ALL.iter().filter(|kind| !kind.needs_fat_tree());
+    all.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn graph_in(path: &Path) -> Result<Graph, Failure> {

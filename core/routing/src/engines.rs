@@ -10,12 +10,13 @@ use std::sync::Arc;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
 use thiserror::Error;
 
+use crate::baselines::{Baseline, Rule};
 use crate::engine::{Change, ChangeError, DynamicEngine, Engine, RootScope};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
 use crate::mr4lms::{Mr4lms, Mr4lmsOptions};
 use crate::plan::{BrokenLink, Plan};
-use crate::spt::{LayoutError, MgidSpace};
+use crate::spt::{Layout, LayoutError, MgidSpace};
 use crate::verify;
 
 /// Groups and faults in, a [`Plan`] out, change by change.
@@ -179,18 +180,31 @@ pub enum EngineKind {
     CMr4lmsDynamic,
     /// MR4LMS, for any topology.
     Mr4lms,
+    /// OpenSM's tree along the min-hop table, one to a color.
+    MinHopMc,
+    /// OpenSM's tree over light links, one to a color.
+    SsspMc,
+    /// One tree for all groups.
+    GlobalTree,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: &'static [Self] = &[Self::CMr4lmsFixed, Self::CMr4lmsDynamic, Self::Mr4lms];
+    pub const ALL: &'static [Self] = &[
+        Self::CMr4lmsFixed,
+        Self::CMr4lmsDynamic,
+        Self::Mr4lms,
+        Self::MinHopMc,
+        Self::SsspMc,
+        Self::GlobalTree,
+    ];
 
     /// Tells whether the engine works on fat trees only.
     #[must_use]
     pub const fn needs_fat_tree(self) -> bool {
         match self {
             Self::CMr4lmsFixed | Self::CMr4lmsDynamic => true,
-            Self::Mr4lms => false,
+            Self::Mr4lms | Self::MinHopMc | Self::SsspMc | Self::GlobalTree => false,
         }
     }
 
@@ -201,6 +215,9 @@ impl EngineKind {
             Self::CMr4lmsFixed => "c-mr4lms-fixed",
             Self::CMr4lmsDynamic => "c-mr4lms-dynamic",
             Self::Mr4lms => "mr4lms",
+            Self::MinHopMc => "minhop-mc",
+            Self::SsspMc => "sssp-mc",
+            Self::GlobalTree => "global-tree",
         }
     }
 }
@@ -266,6 +283,25 @@ pub enum BuildError {
     ScopeNeedsPerPortTables,
 }
 
+/// Gives the numbers from which to choose MGIDs for an engine, as [`RoutingEngine::space`] does,
+/// without making it.
+///
+/// # Errors
+///
+/// [`BuildError`] if the colors are out of range, or the engine needs the fat tree that is missing.
+pub fn mgid_space(
+    kind: EngineKind,
+    fat_tree: Option<&FatTree>,
+    options: EngineOptions,
+) -> Result<MgidSpace, BuildError> {
+    let EngineOptions { colors, tables, .. } = options;
+    if !kind.needs_fat_tree() {
+        return Ok(MgidSpace::any(colors)?);
+    }
+    let fat_tree = fat_tree.ok_or(BuildError::NeedsFatTree { kind })?;
+    Ok(*Layout::new(fat_tree.params(), colors, tables)?.space())
+}
+
 /// Makes an engine without groups or faults.
 ///
 /// `fat_tree` is the fat-tree view of `graph`, if it has one; not every engine needs it.
@@ -287,5 +323,8 @@ pub fn build_engine(
             let options = Mr4lmsOptions::new(options.colors, options.tables);
             Box::new(Mr4lms::new(graph, options)?)
         }
+        EngineKind::MinHopMc => Box::new(Baseline::new(graph, Rule::MinHop, options)?),
+        EngineKind::SsspMc => Box::new(Baseline::new(graph, Rule::LightestPath, options)?),
+        EngineKind::GlobalTree => Box::new(Baseline::new(graph, Rule::GlobalTree, options)?),
     })
 }

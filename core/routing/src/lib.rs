@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod allocator;
+mod baselines;
 mod engine;
 mod engines;
 pub mod formats;
@@ -26,22 +27,24 @@ mod tables;
 pub mod verify;
 
 pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, Wanted};
+pub use baselines::{Baseline, Rule};
 pub use engine::{Change, ChangeError, ChangeProblem, DynamicEngine, Engine, RootScope};
 pub use engines::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
-    RoutingEngine, UnknownEngine, build_engine,
+    RoutingEngine, UnknownEngine, build_engine, mgid_space,
 };
 pub use group_tree::GroupTree;
 pub use layers::{
     Grid, GridError, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids, divide_colors,
 };
-pub use links::{Link, SwitchLinks};
+pub use links::{Link, REACH, SwitchLinks};
 pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
 pub use mgid::Mgid;
 pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
 pub use mr4lms::{MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, Turn};
 pub use patterns::{
-    PatternError, PatternGroup, global_group, grid_groups, hierarchy_groups, random_groups,
+    MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern, PatternError, PatternGroup, PatternShape,
+    global_group, grid_groups, hierarchy_groups, random_groups,
 };
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,

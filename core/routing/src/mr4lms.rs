@@ -18,14 +18,14 @@ mod center;
 mod change;
 mod climb;
 mod distance;
-mod fabric;
+pub(crate) mod fabric;
 mod flood;
 mod forest;
 mod ledger;
 mod merge;
 mod place;
-mod staging;
-mod survey;
+pub(crate) mod staging;
+pub(crate) mod survey;
 mod walk;
 mod weave;
 
@@ -124,8 +124,7 @@ impl Mr4lms {
     ///
     /// [`LayoutError`] if the colors are out of range.
     pub fn new(graph: Arc<Graph>, options: Mr4lmsOptions) -> Result<Self, LayoutError> {
-        // The MGID decides nothing: they are numbered in turn, as in a space of per-switch tables.
-        let space = MgidSpace::new(options.colors, 1, TableKind::PerSwitch)?;
+        let space = MgidSpace::any(options.colors)?;
         let fabric = Fabric::new(graph, options.tables);
         Ok(Self {
             options,

@@ -1,11 +1,14 @@
 //! The communication patterns of C-MR4LMS §4: grids of processes, one global group, random groups.
 
+mod mr4lms;
+
 use fabricast_topology::{EndpointId, FatTree, SplitMix};
 use thiserror::Error;
 
 use crate::layers::{Grid, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids};
 use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
+pub use mr4lms::{MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern, PatternShape};
 
 /// A group of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

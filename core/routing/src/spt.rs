@@ -49,6 +49,17 @@ impl MgidSpace {
         Ok(Self { total, trees_per_color, tables })
     }
 
+    /// Makes the space of an engine that puts any MGID on any of `colors` table entries: all
+    /// numbers are as good as one another, as if each had an entry of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] if the colors are out of range.
+    pub fn any(colors: u16) -> Result<Self, LayoutError> {
+        Self::new(colors, 1, TableKind::PerSwitch)?;
+        Self::new(MAX_COLORS, 1, TableKind::PerSwitch)
+    }
+
     /// Counts the spanning trees.
     #[must_use]
     pub const fn total(&self) -> u32 {

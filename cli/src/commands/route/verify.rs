@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::Context;
 use fabricast_routing::formats::{GroupRecord, RoutesFile, allot_mgids, read_routes, read_tables};
 use fabricast_routing::verify::{self, Senders, Violation};
-use fabricast_routing::{Layout, Mgid};
-use fabricast_topology::{EndpointId, Faults, Graph, SwitchId, TableKind};
+use fabricast_routing::{EngineKind, EngineOptions, Mgid, mgid_space};
+use fabricast_topology::{EndpointId, Faults, Graph, SwitchId};
 use serde::Serialize;
 
 use super::audit::{self, Members};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let records = group_file::read(&args.groups, graph)?;
     let routes = routes(&args.routes, &topology)?;
     let (tables, colors) = (routes.header.tables, routes.header.colors);
-    let mgids = mgids(&topology, &records, colors, tables)?;
+    let mgids = mgids(args, &topology, &records, &routes)?;
     let members: Members =
         mgids.into_iter().zip(records).map(|(mgid, record)| (mgid, record.members)).collect();
 
@@ -114,18 +114,21 @@ fn routes(path: &Path, topology: &Topology) -> Result<RoutesFile, Failure> {
 
 /// The MGIDs of a file's groups; those that are left out are allotted as `route plan` does it.
 fn mgids(
+    args: &VerifyArgs,
     topology: &Topology,
     records: &[GroupRecord],
-    colors: u16,
-    tables: TableKind,
+    routes: &RoutesFile,
 ) -> Result<Vec<Mgid>, Failure> {
     let given: Option<Vec<Mgid>> = records.iter().map(|record| record.mgid).collect();
     match given {
         Some(mgids) => Ok(mgids),
         None => {
-            let fat_tree = topology.fat_tree()?;
-            let layout = Layout::new(fat_tree.params(), colors, tables)?;
-            Ok(allot_mgids(records, *layout.space()))
+            let header = &routes.header;
+            let named = || format!("'{}': line 1: engine", args.routes.display());
+            let kind: EngineKind = header.engine.parse().with_context(named)?;
+            let fat_tree = if kind.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
+            let options = EngineOptions::new(header.colors, header.tables);
+            Ok(allot_mgids(records, mgid_space(kind, fat_tree.as_ref(), options)?))
         }
     }
 }

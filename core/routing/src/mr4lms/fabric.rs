@@ -17,17 +17,17 @@ use crate::plan::CutOffReason;
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
-pub(super) struct Fabric {
-    pub(super) graph: Arc<Graph>,
-    pub(super) faults: Faults,
-    pub(super) hops: MinHops,
-    pub(super) tables: TableKind,
+pub(crate) struct Fabric {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) faults: Faults,
+    pub(crate) hops: MinHops,
+    pub(crate) tables: TableKind,
     live: FixedBitSet, // by port: packets pass
     islands: Vec<u32>, // by switch: the first switch of those it is connected with
 }
 
 impl Fabric {
-    pub(super) fn new(graph: Arc<Graph>, tables: TableKind) -> Self {
+    pub(crate) fn new(graph: Arc<Graph>, tables: TableKind) -> Self {
         let faults = Faults::new();
         let hops = MinHops::new(&graph, &faults);
         let mut fabric =
@@ -36,7 +36,7 @@ impl Fabric {
         fabric
     }
 
-    pub(super) fn set_faults(&mut self, faults: Faults) {
+    pub(crate) fn set_faults(&mut self, faults: Faults) {
         self.hops.set_faults(&self.graph, &faults);
         self.faults = faults;
         self.look_around();
@@ -65,16 +65,21 @@ impl Fabric {
         }
     }
 
-    pub(super) const fn links(&self) -> &SwitchLinks {
+    pub(crate) const fn links(&self) -> &SwitchLinks {
         self.hops.links()
     }
 
-    pub(super) fn is_live(&self, port: PortId) -> bool {
+    pub(crate) fn is_live(&self, port: PortId) -> bool {
         self.live.contains(port.index())
     }
 
+    /// Names the part of the fabric that a live switch is in.
+    pub(crate) fn island(&self, switch: SwitchId) -> u32 {
+        self.islands[switch.index()]
+    }
+
     /// Counts the domains that there can be.
-    pub(super) fn domain_count(&self) -> usize {
+    pub(crate) fn domain_count(&self) -> usize {
         match self.tables {
             TableKind::PerSwitch => self.graph.switch_count(),
             TableKind::PerPort => self.graph.port_count(),
@@ -83,7 +88,7 @@ impl Fabric {
 
     /// Gives the domain that a tree enters by going along a link.
     #[inline]
-    pub(super) fn domain(&self, link: Link) -> usize {
+    pub(crate) fn domain(&self, link: Link) -> usize {
         match self.tables {
             TableKind::PerSwitch => link.to.index(),
             TableKind::PerPort => link.port.min(link.peer).index(),
@@ -91,7 +96,7 @@ impl Fabric {
     }
 
     /// Gives the domain that a member occupies.
-    pub(super) fn member_domain(&self, seat: PortId) -> usize {
+    pub(crate) fn member_domain(&self, seat: PortId) -> usize {
         match self.tables {
             TableKind::PerSwitch => self.graph.switch_of(seat).index(),
             TableKind::PerPort => seat.index(),
@@ -99,7 +104,7 @@ impl Fabric {
     }
 
     /// Gives the domain that a root occupies by itself.
-    pub(super) fn root_domain(&self, root: SwitchId) -> Option<usize> {
+    pub(crate) fn root_domain(&self, root: SwitchId) -> Option<usize> {
         match self.tables {
             TableKind::PerSwitch => Some(root.index()),
             TableKind::PerPort => None,
@@ -107,7 +112,7 @@ impl Fabric {
     }
 
     /// Walks the domains of a tree, given by its ports, rising.
-    pub(super) fn domains<'a>(&'a self, ports: &'a [PortId]) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn domains<'a>(&'a self, ports: &'a [PortId]) -> impl Iterator<Item = usize> + 'a {
         let mut last = usize::MAX;
         ports.iter().filter_map(move |port| match self.tables {
             TableKind::PerSwitch => {
@@ -122,7 +127,7 @@ impl Fabric {
     }
 
     /// Walks the switches of a tree, given by its ports, rising.
-    pub(super) fn switches<'a>(
+    pub(crate) fn switches<'a>(
         &'a self,
         ports: &'a [PortId],
     ) -> impl Iterator<Item = SwitchId> + 'a {
@@ -131,7 +136,7 @@ impl Fabric {
     }
 
     /// Walks the links between switches of a tree, given by its ports: their lower ports, rising.
-    pub(super) fn tree_links<'a>(
+    pub(crate) fn tree_links<'a>(
         &'a self,
         ports: &'a [PortId],
     ) -> impl Iterator<Item = (PortId, PortId)> + 'a {
@@ -151,7 +156,7 @@ impl Fabric {
     ///
     /// Where the fabric has fallen apart, the island with the most members is served, of equal ones that with
     /// the smallest switch number.
-    pub(super) fn part_members(
+    pub(crate) fn part_members(
         &self,
         members: &[EndpointId],
         mut cut_off: impl FnMut(EndpointId, CutOffReason),
@@ -164,7 +169,7 @@ impl Fabric {
             }
         }
         seats.sort_unstable();
-        let island = |port: PortId| self.islands[self.graph.switch_of(port).index()];
+        let island = |port: PortId| self.island(self.graph.switch_of(port));
         let mut islands: Vec<u32> = seats.iter().map(|port| island(*port)).collect();
         if islands.iter().any(|other| *other != islands[0]) {
             islands.sort_unstable();

@@ -8,7 +8,7 @@ use crate::engine::{Change, ChangeError, ChangeProblem};
 use crate::mgid::Mgid;
 
 /// Groups with their members as they will be, rising; none for one that goes.
-pub(super) type Staged = Vec<(Mgid, Option<Vec<EndpointId>>)>;
+pub(crate) type Staged = Vec<(Mgid, Option<Vec<EndpointId>>)>;
 
 /// A group on the way through a batch.
 struct Draft {
@@ -19,7 +19,7 @@ struct Draft {
 /// Gives what the groups named in a batch become, in the order in which they are first named.
 ///
 /// `members` tells the members a group has now, rising, and `endpoints` how many endpoints there are.
-pub(super) fn stage<'a>(
+pub(crate) fn stage<'a>(
     changes: &[Change],
     members: impl Fn(Mgid) -> Option<&'a [EndpointId]>,
     endpoints: usize,

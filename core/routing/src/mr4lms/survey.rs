@@ -14,15 +14,15 @@ use crate::mr4lms::ledger::Ledger;
 
 /// The members to be connected.
 #[derive(Clone, Debug)]
-pub(super) struct Party {
+pub(crate) struct Party {
     /// Their ports, rising.
-    pub(super) seats: Vec<PortId>,
+    pub(crate) seats: Vec<PortId>,
     /// Their switches, rising.
-    pub(super) leaves: Vec<SwitchId>,
+    pub(crate) leaves: Vec<SwitchId>,
 }
 
 impl Party {
-    pub(super) fn new(fabric: &Fabric, seats: Vec<PortId>) -> Self {
+    pub(crate) fn new(fabric: &Fabric, seats: Vec<PortId>) -> Self {
         let leaves = fabric.switches(&seats).collect();
         Self { seats, leaves }
     }
@@ -37,18 +37,18 @@ pub(super) fn preference(ledger: &Ledger, switch: SwitchId) -> Preference {
 
 /// Hops from all switches to the members of one group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// By switch: hops to the nearest member.
-    pub(super) near: Vec<u8>,
+    pub(crate) near: Vec<u8>,
     /// By switch: hops to the farthest member.
-    pub(super) far: Vec<u8>,
+    pub(crate) far: Vec<u8>,
     /// The farthest member of the best root.
-    pub(super) height: u8,
+    pub(crate) height: u8,
 }
 
 impl Survey {
     /// Looks up the hops to the switches of a group. Cost: a byte for every switch and leaf of the group.
-    pub(super) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
+    pub(crate) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
         let switches = fabric.graph.switch_count();
         self.near.clear();
         self.near.resize(switches, NO_PATH);
@@ -90,7 +90,7 @@ impl Survey {
     }
 }
 
-pub(super) fn row(fabric: &Fabric, leaf: SwitchId) -> &[u8] {
+pub(crate) fn row(fabric: &Fabric, leaf: SwitchId) -> &[u8] {
     let number = fabric.hops.leaf_number(leaf).expect("members are on leaves");
     fabric.hops.row(number)
 }

@@ -53,9 +53,30 @@ impl GroupIndex {
             return;
         }
         let groups = Arc::make_mut(groups);
+        if (before.len() + now.len()) * 16 < groups.len() {
+            return replace_few(groups, number, &before, &now);
+        }
         // A group may have gone to another part already; only what is still here leaves.
         groups.retain(|(mgid, part)| *part != number && now.binary_search(mgid).is_err());
         groups.extend(now.into_iter().map(|mgid| (mgid, number)));
         groups.sort_unstable();
+    }
+}
+
+/// Does the same one by one.
+fn replace_few(groups: &mut Vec<(Mgid, u32)>, number: u32, before: &[Mgid], now: &[Mgid]) {
+    let find = |groups: &[(Mgid, u32)], mgid| groups.binary_search_by_key(&mgid, |(mgid, _)| *mgid);
+    for mgid in before {
+        if let Ok(at) = find(groups, *mgid)
+            && groups[at].1 == number
+        {
+            groups.remove(at);
+        }
+    }
+    for mgid in now {
+        match find(groups, *mgid) {
+            Ok(at) => groups[at].1 = number,
+            Err(at) => groups.insert(at, (*mgid, number)),
+        }
     }
 }

@@ -1,0 +1,136 @@
+//! Records which color and which tree every group has, and takes them over again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_topology::{Peer, PortId, SwitchId};
+
+use crate::baselines::colors::Colors;
+use crate::baselines::{Baseline, Rule, Tree};
+use crate::engines::{RecordedChoice, RestoreError, RestoreProblem};
+use crate::mgid::Mgid;
+
+impl Baseline {
+    pub(super) fn record(&self) -> Vec<RecordedChoice> {
+        if self.rule == Rule::GlobalTree {
+            return Vec::new();
+        }
+        let tree_of = |color: u16, mgid: Mgid| {
+            let mut trees = self.trees[usize::from(color)].iter();
+            trees.find(|tree| tree.groups.binary_search(&mgid).is_ok())
+        };
+        let choice = |(mgid, group): (&Mgid, &super::Group)| {
+            let tree = tree_of(group.color, *mgid);
+            let first = tree.filter(|tree| tree.groups[0] == *mgid);
+            RecordedChoice {
+                mgid: *mgid,
+                tree: 0,
+                part: group.color.into(),
+                root: tree.map_or(0, |tree| tree.root.0),
+                ports: first.map_or_else(Vec::new, |tree| tree.ports.clone()),
+            }
+        };
+        self.groups.iter().map(choice).collect()
+    }
+
+    /// Takes over colors and trees. Groups that are not named get new ones afterwards, by MGID; a color
+    /// whose recorded tree does not serve just its groups as they are now gets a new one, too.
+    pub(super) fn recall(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
+        let mut recorded = BTreeMap::new();
+        for (index, choice) in choices.iter().enumerate() {
+            let refuse = |problem| RestoreError { index, mgid: choice.mgid, problem };
+            let color = self.check(choice).map_err(refuse)?;
+            if recorded.insert(choice.mgid, (color, choice)).is_some() {
+                return Err(refuse(RestoreProblem::Twice));
+            }
+        }
+        self.colors = Colors::new(self.colors.len());
+        for (mgid, (color, _)) in &recorded {
+            self.colors.take_this(*mgid, *color);
+        }
+        for (mgid, group) in &mut self.groups {
+            group.color = match recorded.get(mgid) {
+                Some((color, _)) => *color,
+                None => self.colors.take(*mgid),
+            };
+        }
+        self.replant_recorded(&recorded);
+        Ok(())
+    }
+
+    fn check(&self, choice: &RecordedChoice) -> Result<u16, RestoreProblem> {
+        if self.rule == Rule::GlobalTree {
+            return Err(RestoreProblem::NothingToChoose { engine: self.rule.kind() });
+        }
+        if !self.groups.contains_key(&choice.mgid) {
+            return Err(RestoreProblem::UnknownGroup);
+        }
+        let color = u16::try_from(choice.part).ok();
+        let color = color.filter(|color| *color < self.colors.len());
+        let graph = &self.fabric.graph;
+        let is_port = |port: &PortId| port.index() < graph.port_count();
+        if choice.root as usize >= graph.switch_count() || !choice.ports.iter().all(is_port) {
+            return Err(RestoreProblem::UnknownTree);
+        }
+        color.filter(|_| choice.tree == 0).ok_or(RestoreProblem::UnknownTree)
+    }
+
+    fn replant_recorded(&mut self, recorded: &BTreeMap<Mgid, (u16, &RecordedChoice)>) {
+        for trees in &mut self.trees {
+            for tree in trees.drain(..) {
+                self.loads.count_out(&self.fabric, &tree.ports, tree.groups.len());
+            }
+        }
+        let mut left = Vec::new();
+        for color in 0..self.colors.len() {
+            let found = self.seat(color).into_iter().map(|(groups, seats)| {
+                let (_, choice) = recorded.get(&groups[0])?;
+                let root = SwitchId(choice.root);
+                self.is_tree(root, &choice.ports, &seats).then(|| Tree {
+                    root,
+                    ports: choice.ports.clone(),
+                    groups,
+                })
+            });
+            match found.collect::<Option<Vec<Tree>>>() {
+                Some(trees) => {
+                    for tree in &trees {
+                        self.loads.count_in(&self.fabric, &tree.ports, tree.groups.len());
+                    }
+                    self.trees[usize::from(color)] = trees;
+                    self.write_part(color);
+                }
+                None => left.push(color),
+            }
+        }
+        for color in left {
+            self.replant(color);
+        }
+    }
+
+    /// Tells whether ports are those of a live tree, rising, from a root that has just these members.
+    fn is_tree(&self, root: SwitchId, ports: &[PortId], seats: &[PortId]) -> bool {
+        let graph = &self.fabric.graph;
+        let is_seat = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
+        let is_sound = ports.is_sorted_by(|a, b| a < b)
+            && ports.iter().all(|port| self.fabric.is_live(*port))
+            && ports.iter().filter(is_seat).eq(seats);
+        if !is_sound {
+            return false;
+        }
+        let mut reached = BTreeSet::from([root]);
+        let mut stack = vec![root];
+        while let Some(at) = stack.pop() {
+            let own = graph.ports(at).filter(|port| ports.binary_search(port).is_ok());
+            for port in own {
+                let Peer::Switch(peer) = graph.peer(port) else { continue };
+                let to = graph.switch_of(peer);
+                if ports.binary_search(&peer).is_ok() && reached.insert(to) {
+                    stack.push(to);
+                }
+            }
+        }
+        // All switches connected by one link less, each link with both its ports, is a tree.
+        let switches: BTreeSet<SwitchId> = self.fabric.switches(ports).collect();
+        reached == switches && ports.len() - seats.len() == 2 * (switches.len() - 1)
+    }
+}
