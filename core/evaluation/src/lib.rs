@@ -11,9 +11,11 @@
 mod c_mr4lms;
 mod experiment;
 mod markdown;
+mod mr4lms;
 mod pattern;
 mod plot;
 mod report;
+mod routing;
 mod svg;
 
 pub use experiment::{Experiment, ExperimentError, Run, Step, experiments, find};

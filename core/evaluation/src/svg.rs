@@ -123,7 +123,7 @@ fn float(count: usize) -> f64 {
 
 fn draw_bars(area: &Area<'_, '_>, bars: &Bars) -> Drawn {
     let values = bars.series.iter().flat_map(|(_, values)| values).flatten().copied();
-    let y = Ticks::of(bars.y.scale, values);
+    let y = Ticks::of(bars.y.scale, values).with_room_below();
     let mut chart = categories(area, &bars.categories, &bars.y, &y)?;
     let slots = Slots { series: bars.series.len() };
     for (at, (_, values)) in bars.series.iter().enumerate() {
@@ -192,7 +192,7 @@ fn chart<'a, 'b>(
 ) -> Result<Chart<'a, 'b>, plotters::drawing::DrawingAreaErrorKind<std::io::Error>> {
     ChartBuilder::on(area)
         .margin(12)
-        .x_label_area_size(48)
+        .x_label_area_size(axis::room_below(x))
         .y_label_area_size(72)
         .build_cartesian_2d(x.range(), y.range())
 }

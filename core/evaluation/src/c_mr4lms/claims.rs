@@ -1,15 +1,16 @@
 //! The numbers in the text of C-MR4LMS §4, beside ours.
 
-use fabricast_routing::LayerPlan;
+use fabricast_routing::PatternShape::{self, Cube, Plane, Random};
 
-use super::Outcome;
-use crate::pattern::{Pattern, Shape};
+use super::{DYNAMIC, FIXED, Outcome, Variant};
+use crate::pattern::Pattern;
 use crate::report::{Claim, Verdict};
+use fabricast_routing::{EngineKind, RootScope};
 
 /// A number of the paper's text.
 struct Published {
     pattern: Pattern,
-    engine: &'static str,
+    variant: Variant,
     what: &'static str,
     section: &'static str,
     text: &'static str,
@@ -18,62 +19,99 @@ struct Published {
     why: &'static str,
 }
 
-const FIXED: &str = "c-mr4lms-fixed";
-const MAX_TFI: fn(&Outcome) -> f64 = |one| f64::from(one.figures.max_tfi);
-const TREES: fn(&Outcome) -> f64 = |one| f64::from(one.figures.trees);
+const MR4LMS: Variant = Variant::new(EngineKind::Mr4lms);
+const TN: Variant = DYNAMIC.scope(RootScope::Tn);
+const TN_GROUP: Variant = DYNAMIC.scope(RootScope::TnGroup);
 
 const DIFFERENCE: &str =
     "the text gives a difference to MR4LMS only; the number is what it implies";
-const COPRIME: &str = "25x50x26 needs merging in both; the text gives no number";
+const NO_NUMBER: &str = "both policies must merge here; the text gives no number";
+const PIGEONHOLE: &str = "not to be had with roots of one TN: a CN is left by more groups than it has \
+                          pairs of color and uplink";
+const SEVERAL_TNS: &str = "with roots from all TNs of the group, as the published number needs";
+const ORDER: &str =
+    "depends on the order of equal choices; only the two policies' own trees are fixed";
 
-fn published() -> Vec<Published> {
-    let tfi = |shape, processes, section, text, range, why| Published {
+fn max_tfi(
+    (shape, processes): (PatternShape, u32),
+    variant: Variant,
+    (text, range): (&'static str, (f64, f64)),
+    why: &'static str,
+) -> Published {
+    Published {
         pattern: Pattern::new(shape, processes),
-        engine: FIXED,
+        variant,
         what: "max TFI",
-        section,
+        section: if processes == 1 { "§4.3.1" } else { "§4.3.2" },
         text,
-        ours: MAX_TFI,
+        ours: |one| f64::from(one.routed.figures.max_tfi),
         range,
         why,
-    };
-    let trees = |shape, processes, section| Published {
-        pattern: Pattern::new(shape, processes),
-        engine: FIXED,
+    }
+}
+
+fn trees(
+    (shape, processes): (PatternShape, u32),
+    variant: Variant,
+    (text, range): (&'static str, (f64, f64)),
+    why: &'static str,
+) -> Published {
+    Published {
         what: "trees left after merging",
-        section,
-        text: "at least 512",
-        ours: TREES,
-        range: (512.0, f64::INFINITY),
-        why: "",
-    };
+        ours: |one| f64::from(one.routed.figures.trees),
+        ..max_tfi((shape, processes), variant, (text, range), why)
+    }
+}
+
+fn published() -> Vec<Published> {
+    let one = ("1", (1.0, 1.0));
+    let some = ("more than 1", (2.0, f64::INFINITY));
+    let enough = ("at least 512", (512.0, f64::INFINITY));
     vec![
-        tfi(Shape::Plane(181, 181), 1, "§4.3.1", "1", (1.0, 1.0), ""),
-        tfi(Shape::Plane(100, 327), 1, "§4.3.1", "1", (1.0, 1.0), ""),
-        tfi(Shape::Cube(64, 32, 16), 1, "§4.3.1", "7", (7.0, 7.0), ""),
-        tfi(Shape::Cube(32, 32, 32), 1, "§4.3.1", "6", (6.0, 6.0), ""),
-        tfi(Shape::Cube(25, 50, 26), 1, "§4.3.1", "more than 1", (2.0, f64::INFINITY), COPRIME),
-        tfi(Shape::Cube(100, 50, 26), 4, "§4.3.2", "20 (168 - 148)", (20.0, 20.0), DIFFERENCE),
-        tfi(Shape::Cube(256, 32, 16), 4, "§4.3.2", "at most 26 (1 + 25)", (1.0, 26.0), DIFFERENCE),
-        trees(Shape::Cube(64, 32, 16), 1, "§4.3.1"),
-        trees(Shape::Random(1_000), 1, "§4.3.1"),
-        trees(Shape::Cube(100, 50, 26), 4, "§4.3.2"),
-        trees(Shape::Random(1_000), 4, "§4.3.2"),
+        max_tfi((Plane(181, 181), 1), FIXED, one, ""),
+        max_tfi((Plane(100, 327), 1), FIXED, one, ""),
+        max_tfi((Cube(64, 32, 16), 1), FIXED, ("7", (7.0, 7.0)), ""),
+        max_tfi((Cube(32, 32, 32), 1), FIXED, ("6", (6.0, 6.0)), ""),
+        max_tfi((Cube(25, 50, 26), 1), FIXED, some, NO_NUMBER),
+        max_tfi((Cube(64, 32, 16), 1), TN, one, PIGEONHOLE),
+        max_tfi((Cube(32, 32, 32), 1), TN, one, PIGEONHOLE),
+        max_tfi((Cube(64, 32, 16), 1), TN_GROUP, one, SEVERAL_TNS),
+        max_tfi((Cube(32, 32, 32), 1), TN_GROUP, one, SEVERAL_TNS),
+        max_tfi((Cube(64, 32, 16), 1), MR4LMS, one, ""),
+        max_tfi((Cube(32, 32, 32), 1), MR4LMS, one, ""),
+        max_tfi((Cube(100, 50, 26), 4), FIXED, ("20 (168 - 148)", (20.0, 20.0)), DIFFERENCE),
+        max_tfi((Cube(100, 50, 26), 4), MR4LMS, ("168", (1.0, 168.0)), ORDER),
+        max_tfi((Cube(256, 32, 16), 4), FIXED, ("at most 26 (1 + 25)", (1.0, 26.0)), DIFFERENCE),
+        max_tfi((Cube(256, 32, 16), 4), MR4LMS, one, ORDER),
+        trees((Cube(64, 32, 16), 1), FIXED, enough, ""),
+        trees((Random(1_000), 1), FIXED, enough, ""),
+        trees((Cube(100, 50, 26), 4), FIXED, enough, ""),
+        trees((Random(1_000), 4), FIXED, enough, ""),
+        trees((Random(1_000), 4), MR4LMS, ("32", (32.0, 32.0)), ORDER),
+        Published {
+            what: "max EFI of random groups",
+            section: "§4.2.1",
+            ours: |one| f64::from(one.routed.figures.switch_links.max_efi),
+            ..max_tfi(
+                (Random(4_000), 1),
+                FIXED,
+                ("69", (0.0, 69.0)),
+                "the largest of the three \
+                random patterns, whose sizes are ours",
+            )
+        },
     ]
 }
 
-/// Sets the numbers of the text beside ours, for the patterns that were run.
+/// Sets the numbers of the text beside ours, for the patterns and engines that were run.
 pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     let claims = published().into_iter().filter_map(|one| {
-        let outcome = outcomes.iter().find(|outcome| {
-            outcome.pattern == one.pattern
-                && outcome.variant.engine == one.engine
-                && outcome.variant.layers == LayerPlan::Compact
-        })?;
-        let ours = (one.ours)(outcome);
+        let is_it =
+            |outcome: &&Outcome| outcome.pattern == one.pattern && outcome.variant == one.variant;
+        let ours = (one.ours)(outcomes.iter().find(is_it)?);
         let inside = one.range.0 <= ours && ours <= one.range.1;
         Some(Claim {
-            what: format!("{}, {}, {}", one.what, one.pattern, one.engine),
+            what: format!("{}, {}, {}", one.what, one.pattern, one.variant.label()),
             source: format!("C-MR4LMS {}", one.section),
             published: one.text.to_owned(),
             ours: ours.to_string(),

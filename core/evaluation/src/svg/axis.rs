@@ -37,6 +37,14 @@ impl Ticks {
         }
     }
 
+    /// Leaves room below the least value, so that its bar is seen too.
+    pub(super) fn with_room_below(mut self) -> Self {
+        if self.scale == Scale::Log {
+            self.range.start -= (self.range.end - self.range.start) / 20.0;
+        }
+        self
+    }
+
     /// One tick in the middle of every category.
     pub(super) fn categories(names: &[String]) -> Self {
         let marks = (0u32..).zip(names).map(|(at, name)| (f64::from(at) + 0.5, name.clone()));
@@ -104,6 +112,11 @@ impl Ticks {
         &self.marks
     }
 
+    /// Tells whether the names of the ticks fit side by side.
+    fn is_upright(&self) -> bool {
+        self.grid || self.marks.iter().map(|(_, name)| name.len() + 2).sum::<usize>() < SIDE_BY_SIDE
+    }
+
     pub(super) const fn has_grid(&self) -> bool {
         self.grid
     }
@@ -126,6 +139,14 @@ fn number(value: f64, step: f64) -> String {
     format!("{value:.*}", decimals.unwrap_or(9))
 }
 
+/// Letters of category names that fit side by side; longer ones are written upwards.
+const SIDE_BY_SIDE: usize = 100;
+
+/// Gives the room that the names below an axis need, in pixels.
+pub(super) fn room_below(ticks: &Ticks) -> i32 {
+    if ticks.is_upright() { 48 } else { 140 }
+}
+
 /// Writes the ticks' numbers and what the axes measure.
 pub(super) fn labels(
     root: &Area<'_, '_>,
@@ -144,7 +165,12 @@ pub(super) fn labels(
     let at = |x: i32, y: i32| (x - base.0, y - base.1);
     for (place, label) in x.marks() {
         let (x_at, _) = area.map_coordinate(&(*place, y.least()));
-        let tick = style(12, HPos::Center, VPos::Top);
+        let tick = if x.is_upright() {
+            style(12, HPos::Center, VPos::Top)
+        } else {
+            let font = ("sans-serif", 12).into_font().transform(FontTransform::Rotate270);
+            TextStyle::from(font).color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center))
+        };
         root.draw(&Text::new(label.clone(), at(x_at, bottom + 6), tick))?;
     }
     for (place, label) in y.marks() {

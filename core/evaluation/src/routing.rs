@@ -1,0 +1,103 @@
+//! One pattern routed on one fabric by one engine: the common step of the experiments.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_routing::{
+    Change, EngineKind, EngineOptions, Metrics, PatternGroup, Plan, RootScope, build_engine,
+    metrics,
+};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{FatTree, Graph, TableKind};
+
+use crate::experiment::{ExperimentError, Run};
+
+/// A fabric, and what it is as a fat tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Fabric {
+    pub(crate) graph: Arc<Graph>,
+    fat_tree: Option<Arc<FatTree>>,
+}
+
+impl Fabric {
+    /// Makes the fabric of a preset.
+    pub(crate) fn preset(name: &str) -> Result<Self, ExperimentError> {
+        let spec = TopologySpec::preset(name);
+        let spec = spec.ok_or("there is no such preset").map_err(ExperimentError::at(name))?;
+        let graph = spec.generate().map_err(ExperimentError::at(name))?;
+        let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+        Ok(Self { graph: Arc::new(graph), fat_tree })
+    }
+
+    pub(crate) fn endpoints(&self) -> u32 {
+        u32::try_from(self.graph.endpoint_count()).expect("endpoints have 32-bit numbers")
+    }
+}
+
+/// An engine and its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) engine: EngineKind,
+    pub(crate) scope: RootScope,
+    pub(crate) colors: u16,
+    pub(crate) tables: TableKind,
+}
+
+impl Way {
+    pub(crate) const fn new(engine: EngineKind, colors: u16, tables: TableKind) -> Self {
+        Self { engine, scope: RootScope::Tn, colors, tables }
+    }
+
+    pub(crate) const fn scope(self, scope: RootScope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// Gives the engine's name, with the scope of its roots where that matters.
+    pub(crate) fn label(self) -> String {
+        match (self.engine, self.scope) {
+            (EngineKind::CMr4lmsDynamic, RootScope::Tn) => format!("{}, tn", self.engine),
+            (EngineKind::CMr4lmsDynamic, RootScope::TnGroup) => {
+                format!("{}, tn-group", self.engine)
+            }
+            _ => self.engine.to_string(),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Routed {
+    pub(crate) plan: Plan,
+    pub(crate) figures: Metrics,
+    /// Colors that any tree uses.
+    pub(crate) colors_used: u32,
+    pub(crate) took: Duration,
+}
+
+/// Routes groups that come one after the other.
+pub(crate) fn route(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    way: Way,
+    groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
+) -> Result<Routed, Refusal> {
+    let options =
+        EngineOptions { root_scope: way.scope, ..EngineOptions::new(way.colors, way.tables) };
+    let graph = Arc::clone(&fabric.graph);
+    let mut engine = build_engine(way.engine, graph, fabric.fat_tree.clone(), options)?;
+    let put = |group: PatternGroup| Change::Put { mgid: group.mgid, members: group.members };
+    let changes: Vec<Change> = groups(engine.space())?.into_iter().map(put).collect();
+    let (done, took) = run.timed(|| engine.apply(&changes));
+    done?;
+    let plan = engine.plan().clone();
+    let mut colors: Vec<u16> =
+        plan.virtual_groups().filter(|one| !one.ports.is_empty()).map(|one| one.color).collect();
+    colors.sort_unstable();
+    colors.dedup();
+    let colors_used = u32::try_from(colors.len()).expect("colors have 16 bits");
+    let figures = metrics(&fabric.graph, &plan);
+    Ok(Routed { plan, figures, colors_used, took })
+}
+
+/// Why something cannot be routed.
+pub(crate) type Refusal = Box<dyn std::error::Error + Send + Sync>;
