@@ -2,8 +2,15 @@
 //!
 //! A [`Graph`] knows ports; a search asks for neighbours, over and over. This keeps them side by side
 //! and leaves out what no tree can use: dead links and cables with both ends in one switch.
+//!
+//! Hops are counted in bytes. So that they always suffice, a fabric in which some switch is more than
+//! [`REACH`] hops from the first one it is connected with is cut into parts that are not; links between parts
+//! are left out, too. InfiniBand cannot even discover what is more than 63 hops away.
 
 use fabricast_topology::{Faults, Graph, Peer, PortId, SwitchId};
+
+/// The most hops from the first switch of a part to the others; twice that from any to any.
+pub const REACH: u8 = 127;
 
 /// A link as seen from one of its switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,9 +55,58 @@ impl SwitchLinks {
                     links.peers.push(peer);
                 }
             }
-            links.first.push(u32::try_from(links.to.len()).expect("fewer links than ports"));
+            links.first.push(dense(links.to.len()));
         }
-        links
+        match links.parts() {
+            Some(parts) => links.cut(&parts),
+            None => links,
+        }
+    }
+
+    /// Names for each switch the first one of its part; none if no part is cut off from another.
+    fn parts(&self) -> Option<Vec<u32>> {
+        let mut parts = vec![u32::MAX; self.switch_count()];
+        let mut queue: Vec<u32> = Vec::new();
+        let mut is_cut = false;
+        for start in 0..dense(self.switch_count()) {
+            if parts[start as usize] != u32::MAX {
+                continue;
+            }
+            parts[start as usize] = start;
+            queue.clear();
+            queue.push(start);
+            let (mut from, mut hops) = (0, 0);
+            while from < queue.len() {
+                let end = queue.len();
+                for at in from..end {
+                    for to in self.neighbours(SwitchId(queue[at])) {
+                        if parts[to.index()] != u32::MAX {
+                            is_cut |= parts[to.index()] != start;
+                        } else if hops < REACH {
+                            parts[to.index()] = start;
+                            queue.push(to.0);
+                        }
+                    }
+                }
+                (from, hops) = (end, hops + 1);
+            }
+        }
+        is_cut.then_some(parts)
+    }
+
+    /// Leaves out the links between parts.
+    fn cut(self, parts: &[u32]) -> Self {
+        let mut left =
+            Self { first: vec![0], to: Vec::new(), ports: Vec::new(), peers: Vec::new() };
+        for (switch, part) in (0u32..).map(SwitchId).zip(parts) {
+            for link in self.of(switch).filter(|link| parts[link.to.index()] == *part) {
+                left.to.push(link.to);
+                left.ports.push(link.port);
+                left.peers.push(link.peer);
+            }
+            left.first.push(dense(left.to.len()));
+        }
+        left
     }
 
     /// Counts the switches, dead ones included.
@@ -82,6 +138,10 @@ impl SwitchLinks {
     }
 }
 
+fn dense(count: usize) -> u32 {
+    u32::try_from(count).expect("fewer links than ports")
+}
+
 #[cfg(test)]
 mod tests {
     use fabricast_topology::spec::TopologySpec;
@@ -108,5 +168,24 @@ mod tests {
         assert_eq!((left.of(SwitchId(0)).len(), left.of(spine).len()), (3, 3));
         faults.fail_switch(spine);
         assert_eq!(SwitchLinks::new(&graph, &faults).neighbours(SwitchId(0)).len(), 2);
+    }
+
+    /// Rings of this many switches, with endpoints nowhere near.
+    fn ring(switches: u32) -> Graph {
+        let spec =
+            format!("kind = 'torus'\nx = {switches}\ny = 1\nz = 1\nendpoints_per_switch = 1");
+        TopologySpec::parse(&spec).unwrap().generate().unwrap()
+    }
+
+    #[test]
+    fn a_ring_is_whole_up_to_the_reach_and_cut_in_two_beyond() {
+        let links = |switches| SwitchLinks::new(&ring(switches), &Faults::new());
+        let degrees = |links: &SwitchLinks, at: u32| links.neighbours(SwitchId(at)).len();
+        let most = 2 * u32::from(REACH) + 1;
+        let whole = links(most);
+        assert!((0..most).all(|at| degrees(&whole, at) == 2));
+        let cut = links(most + 1);
+        assert_eq!(degrees(&cut, u32::from(REACH) + 1), 0, "the one opposite is alone");
+        assert_eq!((degrees(&cut, u32::from(REACH)), degrees(&cut, 0)), (1, 2));
     }
 }

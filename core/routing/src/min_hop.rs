@@ -7,8 +7,7 @@
 //! all have endpoints.
 //!
 //! A leaf is a switch with an endpoint plugged in, dead or alive, so that faults never renumber leaves.
-//! Distances stop at [`MOST_HOPS`]: what is farther counts as unreachable, as in InfiniBand, whose
-//! tables hold a byte too and whose discovery ends after 63 hops.
+//! A byte is enough for what [`SwitchLinks`] connects.
 //!
 //! Invariants
 //! - HOP-1: after any [`MinHops::set_faults`] the table is that of [`MinHops::new`] with these faults.
@@ -23,7 +22,7 @@ use search::{Changed, Waves};
 
 /// The longest distance that a table holds.
 pub const MOST_HOPS: u8 = 254;
-/// In a row: there is no path, or none of [`MOST_HOPS`] hops or less.
+/// In a row: there is no path.
 pub const NO_PATH: u8 = u8::MAX;
 
 /// The least hops of one fabric with its faults.

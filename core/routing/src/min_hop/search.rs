@@ -145,9 +145,6 @@ impl HopSearch {
         while let Some(at) = self.queue.get(done).copied() {
             done += 1;
             let hops = self.hops[at as usize];
-            if hops == MOST_HOPS {
-                break; // hops only rise along the queue
-            }
             for to in links.neighbours(SwitchId(at)) {
                 let there = &mut self.hops[to.index()];
                 if *there == NO_PATH {
