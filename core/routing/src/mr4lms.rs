@@ -5,7 +5,8 @@
 //! no color is left, groups are merged to a virtual group with one tree.
 //!
 //! What a tree looks like depends on those that were there before, so the plan depends on the order in
-//! which groups come. The engine is deterministic for a given order, and [`Mr4lms::choices`] records what it chose.
+//! which groups come. The engine is deterministic for a given order; what it chose is not written down yet, so
+//! after a restart of the route service groups may get other trees.
 //!
 //! Invariants
 //! - R1, R2, R4 hold after every call, and a refused batch changes nothing.

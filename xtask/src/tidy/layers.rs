@@ -90,8 +90,10 @@ fn naming(name: &str, package: &Package) -> Vec<Finding> {
         found("name", format!("package is named {name}"), "name it fabricast-<folder>");
     }
     let lints = package.manifest.get("lints").and_then(|lints| lints.get("workspace"));
-    // `proto` is generated code, and says so beside its own lints.
-    if layer != "proto" && lints.and_then(toml::Value::as_bool) != Some(true) {
+    // `proto` is generated code, and says so beside its own lints; `platform/umad` repeats them but for
+    // the one that forbids to call C.
+    let has_its_own = layer == "proto" || package.folder == "platform/umad";
+    if !has_its_own && lints.and_then(toml::Value::as_bool) != Some(true) {
         found(
             "[lints]",
             "the workspace's lints are off".to_owned(),
