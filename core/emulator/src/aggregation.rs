@@ -6,9 +6,9 @@
 //! its parent; the root sends it back to its children, and so on down to the processes. Between
 //! nodes packets take unicast routes, hop by hop, so that anything may fail between two hops.
 //!
-//! Call [`Emulator::contribute`] for each process, [`Emulator::run_aggregation`] to let packets travel
-//! ([`Emulator::step_aggregation`] for one hop), and drain [`Emulator::poll_finished`]. An operation
-//! that waits for a process which will not come waits until [`Emulator::abandon`]: there is no clock
+//! Call [`Emulator::contribute`](crate::Emulator::contribute) for each process, [`Emulator::run_aggregation`](crate::Emulator::run_aggregation) to let packets travel
+//! ([`Emulator::step_aggregation`](crate::Emulator::step_aggregation) for one hop), and drain [`Emulator::poll_finished`](crate::Emulator::poll_finished). An operation
+//! that waits for a process which will not come waits until [`Emulator::abandon`](crate::Emulator::abandon): there is no clock
 //! here.
 //!
 //! Invariants

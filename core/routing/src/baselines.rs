@@ -2,7 +2,7 @@
 //!
 //! Source: MR4LMS §1 and §3.1.2; OpenSM's `osm_mcast_mgr.c` for what the paper leaves out. Its nine unicast engines
 //! use two ways to make a multicast tree, `minhop-mc` and `sssp-mc`; `global-tree` is the cheapest thing
-//! that works. [`Rule`](rule::Rule) tells them apart.
+//! that works. [`Rule`] tells them apart.
 //!
 //! The table entry is an MLID, and one entry has one tree in the whole fabric: colors are never used again
 //! where trees do not meet, which is what MR4LMS adds. A group takes the color that has the fewest groups, of

@@ -1,6 +1,6 @@
 //! What every engine can do, which engines there are, and the one way to make them.
 //!
-//! [`Engine`](crate::Engine) is the engine that the rest of the crate is built around; whoever
+//! [`Engine`] is the engine that the rest of the crate is built around; whoever
 //! plans, verifies or programs switches only needs a [`RoutingEngine`].
 
 use std::fmt::{self, Debug};
