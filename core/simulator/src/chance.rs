@@ -1,33 +1,29 @@
-//! Seeded chance: the same numbers from the same seed on every machine.
+//! Chance in the simulation: one sequence for each source of traffic.
 
-/// Steele, Lea and Flood's SplitMix64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use fabricast_topology::SplitMix;
+
+/// A generator with a sequence for each pair of seed and stream, and waits beside plain numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chance {
-    state: u64,
+    numbers: SplitMix,
 }
 
 impl Chance {
     /// Starts a sequence of its own for every pair of seed and stream.
     #[must_use]
     pub const fn new(seed: u64, stream: u64) -> Self {
-        let mut chance = Self { state: seed };
-        let mixed = chance.word();
-        Self { state: mixed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93) }
+        let mixed = SplitMix::new(seed).bits();
+        Self { numbers: SplitMix::new(mixed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
     }
 
     /// Draws 64 bits.
     pub const fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.numbers.bits()
     }
 
-    /// Draws a number below `count`, by multiplication instead of division.
+    /// Draws a number below `count`.
     pub fn below(&mut self, count: u32) -> u32 {
-        let wide = u128::from(self.word()) * u128::from(count);
-        u32::try_from(wide >> 64).expect("less than count")
+        self.numbers.below(count)
     }
 
     /// Draws from an exponential distribution, in picoseconds, at most 40 means.
