@@ -11,6 +11,8 @@ pub struct Packet {
     pub color: u16,
     /// What is carried.
     pub payload: Vec<u8>,
+    /// Whose packet it is and its number there, for endpoints to tell copies by; switches do not look at it.
+    pub origin: (u64, u64),
 }
 
 /// The endpoints that one packet reached. Reuse it from packet to packet to save the allocation.

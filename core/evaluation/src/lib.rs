@@ -5,10 +5,13 @@
 //! [`Report`]. [`Report::files`] turns a report into the text of CSV, SVG and Markdown files; writing
 //! them is the shell's work, and so is the clock ([`Run::clock`]).
 //!
+//! [`capacity_report`] draws what is no paper's: the cost of table sizes on somebody's own fabric.
+//!
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod c_mr4lms;
+mod capacity;
 mod experiment;
 mod markdown;
 mod mr4lms;
@@ -18,6 +21,7 @@ mod report;
 mod routing;
 mod svg;
 
+pub use capacity::capacity_report;
 pub use experiment::{Experiment, ExperimentError, Run, Step, experiments, find};
 pub use plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Scale, Series, Style};
 pub use report::{Cell, Claim, Report, ReportFile, Table, Verdict};

@@ -93,6 +93,16 @@ impl Report {
     /// Writes the report out as files: a CSV per table, an SVG per plot, and `comparison.md`.
     #[must_use]
     pub fn files(&self, title: &str) -> Vec<ReportFile> {
+        let comparison = ReportFile {
+            name: "comparison.md".to_owned(),
+            text: markdown::comparison(title, self),
+        };
+        self.drawn().into_iter().chain([comparison]).collect()
+    }
+
+    /// Writes the figures out as files: a CSV per table and an SVG per plot.
+    #[must_use]
+    pub fn drawn(&self) -> Vec<ReportFile> {
         let tables = self
             .tables
             .iter()
@@ -101,11 +111,7 @@ impl Report {
             .plots
             .iter()
             .map(|plot| ReportFile { name: format!("{}.svg", plot.name), text: svg::render(plot) });
-        let comparison = ReportFile {
-            name: "comparison.md".to_owned(),
-            text: markdown::comparison(title, self),
-        };
-        tables.chain(plots).chain([comparison]).collect()
+        tables.chain(plots).collect()
     }
 }
 

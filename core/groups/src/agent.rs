@@ -23,7 +23,7 @@ use crate::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
 use crate::names::{Address, NodeName};
-use crate::record::GroupRecord;
+use crate::record::{Colors, GroupRecord};
 
 mod clock;
 mod interface;
@@ -62,7 +62,7 @@ struct Agent {
 struct Seat {
     view: MemberView,
     version: Version,
-    color: Option<u16>, // as last told
+    colors: Option<Colors>, // as last told
     resend_at: Option<Moment>,
 }
 

@@ -21,6 +21,7 @@ mod asked;
 pub mod command;
 pub mod detector;
 pub mod directory;
+mod duplicates;
 pub mod hints;
 pub mod ids;
 pub mod job;
@@ -33,4 +34,5 @@ pub mod tree;
 
 pub use command::{Answer, Command, Decision, Refusal};
 pub use directory::Directory;
+pub use duplicates::{Duplicates, WINDOW};
 pub use ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};

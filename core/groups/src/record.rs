@@ -85,14 +85,31 @@ pub struct Route {
 }
 
 impl Route {
-    /// Answers the color with which the hardware serves a member; `None` where it does not: the
+    /// Answers the colors with which the hardware serves a member; `None` where it does not: the
     /// switches do not hold this member's join yet, leave its endpoint out, or hold no tree.
-    pub fn color_for(&self, member: &MemberRecord) -> Option<u16> {
+    pub fn colors_for(&self, member: &MemberRecord) -> Option<Colors> {
         let covered = self.revision >= member.joined && !self.cut_off.contains(&member.endpoint);
         match self.state {
-            RouteState::Routed { color, .. } if covered => Some(color),
+            RouteState::Routed { colors, .. } if covered => Some(colors),
             RouteState::Routed { .. } | RouteState::UnicastOnly => None,
         }
+    }
+}
+
+/// The table entries with which every packet of a group is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Colors {
+    /// The entry of its tree, or of both of its trees.
+    #[serde(rename = "color")]
+    pub first: u16,
+    /// The entry of its second tree, where that has one of its own: the packet is sent again with it.
+    #[serde(rename = "second_color", default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<u16>,
+}
+
+impl From<u16> for Colors {
+    fn from(first: u16) -> Self {
+        Self { first, second: None }
     }
 }
 
@@ -101,8 +118,9 @@ impl Route {
 pub enum RouteState {
     /// The switches hold its tree.
     Routed {
-        /// The table entry that senders name in their packets.
-        color: u16,
+        /// The table entries that senders name in their packets.
+        #[serde(flatten)]
+        colors: Colors,
         /// The set of groups that share the tree.
         virtual_group: u64,
     },

@@ -59,48 +59,6 @@ fn dynamic_batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Budget: 5 us median.
-#[divan::bench(sample_count = 2_000)]
-fn one_join(bencher: Bencher<'_, '_>) {
-    one_change(bencher, true);
-}
-
-/// Budget: 5 us median.
-#[divan::bench(sample_count = 2_000)]
-fn one_leave(bencher: Bencher<'_, '_>) {
-    one_change(bencher, false);
-}
-
-/// Times every second step of join, leave, join, ... over all groups in turn.
-fn one_change(bencher: Bencher<'_, '_>, time_join: bool) {
-    let (_, mut engine, puts) = loaded();
-    let endpoint = EndpointId(32_700); // in no group yet
-    let engine = std::cell::RefCell::new(&mut engine);
-    let mut turn = puts.iter().map(Change::mgid).cycle();
-    let current = std::cell::Cell::new(puts[0].mgid());
-    let apply = |change: Change| engine.borrow_mut().apply(&[change]).expect("a valid change");
-    let joined = std::cell::Cell::new(false);
-    bencher
-        .with_inputs(|| {
-            if joined.replace(false) {
-                apply(Change::Leave { mgid: current.get(), endpoint });
-            }
-            current.set(turn.next().expect("it cycles"));
-            if !time_join {
-                apply(Change::Join { mgid: current.get(), endpoint });
-            }
-            current.get()
-        })
-        .bench_local_values(|mgid| {
-            joined.set(time_join);
-            apply(if time_join {
-                Change::Join { mgid, endpoint }
-            } else {
-                Change::Leave { mgid, endpoint }
-            });
-        });
-}
-
 /// Budget: 5 ms. A leaf loses one of its up-links.
 #[divan::bench(sample_count = 20)]
 fn one_dead_link(bencher: Bencher<'_, '_>) {

@@ -280,14 +280,11 @@ impl MgidAllocator {
                     u32::from(!uses[..at].iter().any(|one| same_color(&one)));
             }
         }
-        let per_color = match self.space.tables() {
-            TableKind::PerPort => self.space.trees_per_color(),
-            TableKind::PerSwitch => 1,
-        };
         let mut best: Option<([u32; 4], Choice)> = None;
         for spt in trees {
             let (load, merges) = (self.load[spt as usize], on_tree[spt as usize]);
-            let breaches = of_color[(spt / per_color) as usize] - only_on[spt as usize];
+            let color = self.space.color(spt);
+            let breaches = of_color[usize::from(color)] - only_on[spt as usize];
             let key = [breaches, merges, load, spt];
             if best.is_none_or(|(other, _)| key < other)
                 && let Some(mgid) = self.free_mgid(spt)

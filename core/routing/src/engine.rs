@@ -1,12 +1,16 @@
 //! C-MR4LMS with the fixed root and merging: groups in, a [`Plan`] out, change by change.
 //!
 //! Source: C-MR4LMS §3. The plan is a pure function of the fabric, its faults and the groups;
-//! the engine only saves work: after a change it computes again what the change can touch, which is
-//! one spanning tree as long as every group is on the tree of its MGID.
+//! the engine only saves work: after a change it computes again what the change can touch. As long as every
+//! group is on the spanning tree of its MGID, that is the tree of one virtual group, which is mended
+//! ([`mend`]) where few members come or go; otherwise whole spanning trees.
 //!
 //! Invariants
 //! - R3: the plan equals [`Engine::plan_from_scratch`] after every call, whatever the history.
 //! - A refused batch changes nothing.
+//!
+//! With [`EngineOptions::stay_after_healing`] the plan is a function of the homes of groups, too: where
+//! a dead link sends a group becomes its home, until the group is deleted.
 //!
 //! Departures from the paper: lanes (see [`crate::Layout`]); groups that cannot use their spanning tree
 //! (a dead link, a color in use by a member elsewhere) move to another, by a rule that
@@ -17,10 +21,13 @@ mod dynamic;
 mod fabric;
 mod footprint;
 mod marks;
+mod mend;
 mod pending;
 mod placement;
 mod registry;
+mod restore;
 mod sets;
+mod settle;
 mod staging;
 mod tree;
 mod weave;
@@ -29,20 +36,21 @@ use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
 
-use crate::engines::{EngineKind, EngineOptions, RoutingEngine};
+use crate::engines::{EngineKind, EngineOptions, RecordedChoice, RestoreError, RoutingEngine};
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
-use crate::plan::{Part, Plan};
+use crate::plan::Plan;
 use crate::spt::{Layout, LayoutError, MgidSpace};
 pub use change::{Change, ChangeError, ChangeProblem};
 pub use dynamic::{DynamicEngine, RootScope};
 use fabric::Fabric;
+use mend::Mender;
 use pending::Pending;
 use placement::Placement;
-use registry::{Memberships, Registry};
+use registry::{Memberships, Registry, Replaced};
 use staging::{Staged, stage};
-use tree::group_tree;
-use weave::{Loom, Strand};
+use tree::group_trees;
+use weave::Loom;
 
 /// From this many groups in one batch on, whole rounds are settled instead of group by group.
 const BULK: usize = 64;
@@ -56,9 +64,11 @@ pub struct Engine {
     memberships: Option<Memberships>, // built when first needed
     placement: Placement,
     loom: Loom,
+    mender: Mender,
     rounds: Pending, // to settle again
     trees: Pending,  // to weave again
     plan: Plan,
+    stays_after_healing: bool,
 }
 
 impl Engine {
@@ -66,13 +76,15 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LayoutError`] if the colors are out of range or the fabric has no spanning tree.
+    /// [`LayoutError`] if the colors are out of range, or the fabric has no spanning tree or, with fault
+    /// tolerance, no second one.
     pub fn new(
         graph: Arc<Graph>,
         fat_tree: Arc<FatTree>,
         options: EngineOptions,
     ) -> Result<Self, LayoutError> {
-        let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
+        let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
+        let layout = number(fat_tree.params(), options.colors, options.tables)?;
         let fabric = Fabric::new(graph, fat_tree, &layout);
         let space = *layout.space();
         Ok(Self {
@@ -80,9 +92,11 @@ impl Engine {
             memberships: None,
             placement: Placement::new(space),
             loom: Loom::new(&fabric, options.tables),
+            mender: Mender::new(&fabric, options.tables),
             rounds: Pending::new(space.rounds()),
             trees: Pending::new(space.total()),
             plan: Plan::numbered(space),
+            stays_after_healing: options.stay_after_healing,
             layout,
             fabric,
         })
@@ -118,12 +132,15 @@ impl Engine {
         self.registry.members(&self.fabric, mgid)
     }
 
-    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
+    /// Gives the trees of one group: one, two with fault tolerance if this fabric has the links for both and the
+    /// members are on several leaves; none if it does not exist, is not routed or has fewer than two live members.
     #[must_use]
-    pub fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
-        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
-        let members = &self.registry.get(self.registry.find(mgid)?).members;
-        group_tree(&self.fabric, self.fabric.tree(planned.part), members)
+    pub fn group_trees(&self, mgid: Mgid) -> Vec<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree());
+        let (Some(planned), Some(slot)) = (planned, self.registry.find(mgid)) else {
+            return Vec::new();
+        };
+        group_trees(&self.fabric, self.fabric.trees(planned.part), &self.registry.get(slot).members)
     }
 
     /// Lists all groups, spanning tree by spanning tree.
@@ -133,7 +150,9 @@ impl Engine {
 
     /// Makes a batch of changes, in order, and brings the plan up to date.
     ///
-    /// Cost: the memberships of the spanning trees that the batch touches.
+    /// Cost: the members that come and go, where they are few and no group is displaced or would be (the first
+    /// time on a spanning tree, its memberships); else the memberships of the spanning trees that the
+    /// batch touches.
     ///
     /// # Errors
     ///
@@ -159,6 +178,9 @@ impl Engine {
         }
         let Self { fabric, registry, placement, rounds, trees, memberships, .. } = self;
         for spt in touched.trees {
+            if self.plan.is_dual() {
+                trees.add(spt); // who is protected may have changed
+            }
             for (_, slot) in registry.at_home(spt) {
                 let group = registry.get(*slot);
                 let broken = placement.broken_at_home(fabric, spt, &group.members);
@@ -170,7 +192,7 @@ impl Engine {
         for (seat, lists) in touched.seats.iter().zip(std::iter::repeat(&*memberships)) {
             for slot in lists.iter().flat_map(|lists| lists.groups_of(*seat)) {
                 let group = registry.get(slot);
-                rounds.add(placement.round(self.layout.space().spt(group.mgid)));
+                rounds.add(placement.round(registry.home(group.mgid)));
                 trees.add(group.placed);
             }
         }
@@ -182,7 +204,7 @@ impl Engine {
     pub fn plan_from_scratch(&self) -> Plan {
         let space: MgidSpace = *self.layout.space();
         let mut fresh = Self {
-            registry: Registry::new(space),
+            registry: self.registry.emptied(),
             memberships: None,
             placement: Placement::new(space),
             plan: Plan::numbered(space),
@@ -197,15 +219,23 @@ impl Engine {
         fresh.plan
     }
 
-    /// Takes over a checked change and notes what has to be computed again.
+    /// Takes over a checked change and mends its tree or notes what has to be computed again.
     fn commit(&mut self, mgid: Mgid, staged: Staged, bulk: bool) {
-        let spt = self.layout.space().spt(mgid);
+        let spt = self.registry.home(mgid);
         let round = self.placement.round(spt);
         let was_settled = self.placement.round_is_settled(round);
-        self.trees.add(spt);
         match (staged.slot, staged.members) {
             (None, None) => {}
             (Some(slot), None) => {
+                let members = &self.registry.get(slot).members;
+                let lost = Replaced {
+                    before: members.clone(),
+                    lost: members.clone(),
+                    ..Replaced::default()
+                };
+                if bulk || !was_settled || !self.mend(slot, &lost, true) {
+                    self.trees.add(spt);
+                }
                 let group = self.registry.remove(slot);
                 if let Some(lists) = &mut self.memberships {
                     group.members.iter().for_each(|seat| lists.remove(*seat, slot));
@@ -220,11 +250,15 @@ impl Engine {
             }
             (slot, Some(members)) => {
                 let slot = slot.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
-                self.trees.add(self.registry.get(slot).placed);
                 let lists = self.memberships.as_mut();
-                let gained = self.registry.replace_members(slot, members, lists);
-                if bulk || !was_settled || self.may_displace(mgid, &gained) {
+                let replaced = self.registry.replace_members(slot, members, lists);
+                let settle = bulk || !was_settled || self.may_displace(mgid, &replaced.gained);
+                if settle {
                     self.rounds.add(round);
+                }
+                if settle || !self.mend(slot, &replaced, false) {
+                    self.trees.add(spt);
+                    self.trees.add(self.registry.get(slot).placed);
                 }
             }
         }
@@ -233,7 +267,7 @@ impl Engine {
     /// Looks whether a changed group on its home tree could be displaced or displace another.
     /// Cheap and careful: false only if that is impossible.
     fn may_displace(&mut self, mgid: Mgid, gained: &[u32]) -> bool {
-        let spt = self.layout.space().spt(mgid);
+        let spt = self.registry.home(mgid);
         if !self.fabric.is_whole() || !self.fabric.tree_is_whole(spt) {
             return true;
         }
@@ -251,42 +285,6 @@ impl Engine {
         if self.memberships.is_none() {
             self.memberships = Some(Memberships::of(&self.registry, self.fabric.seats()));
         }
-    }
-
-    fn settle(&mut self) {
-        let Self { fabric, registry, placement, rounds, trees, .. } = self;
-        while let Some(round) = rounds.pop() {
-            placement.settle_round(fabric, registry, round, |spt| trees.add(spt));
-        }
-        if self.placement.needs_pass_2() {
-            self.index_members();
-            let lists = self.memberships.as_ref().expect("built in the line above");
-            let Self { fabric, registry, placement, trees, .. } = self;
-            let outcome = placement.place_displaced(fabric, registry, lists, |spt| trees.add(spt));
-            self.plan.moved = Arc::new(outcome.moved);
-            self.plan.unrouted = Arc::new(outcome.unrouted);
-        }
-        while let Some(spt) = self.trees.pop() {
-            self.plan.parts[spt as usize] = self.weave(spt).map(Arc::new);
-        }
-    }
-
-    fn weave(&mut self, spt: u32) -> Option<Part> {
-        let registry = &self.registry;
-        let at_home = registry.at_home(spt);
-        let tree = self.fabric.tree(spt);
-        let mut strands: Vec<Strand<'_>> = Vec::with_capacity(at_home.len());
-        for (_, slot) in at_home {
-            let group = registry.get(*slot);
-            if group.displaced.is_none() {
-                strands.push(group.strand(tree));
-            }
-        }
-        if let Some(guests) = self.placement.guests.get(&spt) {
-            strands.extend(guests.iter().map(|slot| registry.get(*slot).strand(tree)));
-            strands.sort_unstable_by_key(|strand| strand.mgid);
-        }
-        (!strands.is_empty()).then(|| self.loom.weave(&self.fabric, tree, &strands))
     }
 }
 
@@ -331,7 +329,23 @@ impl RoutingEngine for Engine {
         Self::members(self, mgid)
     }
 
-    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
-        Self::group_tree(self, mgid)
+    fn group_trees(&self, mgid: Mgid) -> Vec<GroupTree> {
+        Self::group_trees(self, mgid)
+    }
+
+    /// Gives the homes of groups that stayed where a dead link had sent them.
+    fn choices(&self) -> Vec<RecordedChoice> {
+        let choice = |(mgid, part): (&Mgid, &u32)| RecordedChoice {
+            mgid: *mgid,
+            tree: 0,
+            part: *part,
+            root: 0,
+            ports: Vec::new(),
+        };
+        self.registry.adopted().iter().map(choice).collect()
+    }
+
+    fn restore(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
+        Self::restore(self, choices)
     }
 }

@@ -73,20 +73,25 @@ pub trait RoutingEngine: Debug + Send + Sync {
         let groups = self.plan().groups();
         let served = groups.map(|group| verify::Group {
             mgid: group.mgid,
-            color: group.color,
+            colors: self.plan().sender_colors(group.mgid),
+            copies: if self.plan().is_dual() { 2 } else { 1 },
             virtual_group: group.virtual_group.0,
             members: self.live_members(group.mgid).expect("the plan's groups exist"),
         });
         served.collect()
     }
 
-    /// Gives the tree of one group; none if it does not exist, is not routed or has fewer than two live members.
-    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
+    /// Gives the trees of one group: one, or two with fault tolerance; none if it does not exist, is not routed or
+    /// has fewer than two live members.
+    fn group_trees(&self, mgid: Mgid) -> Vec<GroupTree> {
         let plan = self.plan();
-        plan.group(mgid).filter(|group| group.has_tree())?;
-        let live = self.live_members(mgid)?;
+        let shared = plan.group(mgid).filter(|group| group.has_tree());
+        let shared = shared.and_then(|_| plan.virtual_group_of(mgid));
+        let (Some(shared), Some(live)) = (shared, self.live_members(mgid)) else {
+            return Vec::new();
+        };
         let ports = live.iter().filter_map(|member| self.graph().attachment(*member)).collect();
-        GroupTree::cut_out(self.graph(), &plan.virtual_group_of(mgid)?, ports)
+        GroupTree::cut_out(self.graph(), &shared, ports).into_iter().collect()
     }
 
     /// Gives what the engine chose and could not choose again from groups and faults alone; empty for
@@ -254,13 +259,24 @@ pub struct EngineOptions {
     pub tables: TableKind,
     /// Where an engine with dynamic roots looks for them.
     pub root_scope: RootScope,
+    /// Whether every group has two trees, so that one of them may fail (C-MR4LMS with the fixed root).
+    pub fault_tolerant: bool,
+    /// Whether groups that a dead link has moved stay where they are when it is back (C-MR4LMS with the fixed
+    /// root). Then the plan depends on the past.
+    pub stay_after_healing: bool,
 }
 
 impl EngineOptions {
     /// Gives the options of an engine for tables of this size and kind, everything else as usual.
     #[must_use]
     pub const fn new(colors: u16, tables: TableKind) -> Self {
-        Self { colors, tables, root_scope: RootScope::Tn }
+        Self {
+            colors,
+            tables,
+            root_scope: RootScope::Tn,
+            fault_tolerant: false,
+            stay_after_healing: false,
+        }
     }
 }
 
@@ -281,6 +297,20 @@ pub enum BuildError {
         "roots in a whole TN group need per-port tables; with per-switch tables only those of one TN can be had"
     )]
     ScopeNeedsPerPortTables,
+    /// The engine has its own way.
+    #[error(
+        "{kind} decides by itself where groups stay after a failure; c-mr4lms-fixed can be told"
+    )]
+    NoStay {
+        /// The engine.
+        kind: EngineKind,
+    },
+    /// Only C-MR4LMS with the fixed root plans two trees for each group.
+    #[error("{kind} has no fault tolerance; c-mr4lms-fixed has")]
+    NoFaultTolerance {
+        /// The engine.
+        kind: EngineKind,
+    },
 }
 
 /// Gives the numbers from which to choose MGIDs for an engine, as [`RoutingEngine::space`] does,
@@ -294,12 +324,26 @@ pub fn mgid_space(
     fat_tree: Option<&FatTree>,
     options: EngineOptions,
 ) -> Result<MgidSpace, BuildError> {
-    let EngineOptions { colors, tables, .. } = options;
+    let EngineOptions { colors, tables, fault_tolerant, .. } = options;
+    check_options(kind, options)?;
     if !kind.needs_fat_tree() {
         return Ok(MgidSpace::any(colors)?);
     }
     let fat_tree = fat_tree.ok_or(BuildError::NeedsFatTree { kind })?;
-    Ok(*Layout::new(fat_tree.params(), colors, tables)?.space())
+    let number = if fault_tolerant { Layout::dual } else { Layout::new };
+    Ok(*number(fat_tree.params(), colors, tables)?.space())
+}
+
+/// Refuses what only C-MR4LMS with the fixed root can do.
+fn check_options(kind: EngineKind, options: EngineOptions) -> Result<(), BuildError> {
+    let is_fixed = kind == EngineKind::CMr4lmsFixed;
+    if options.fault_tolerant && !is_fixed {
+        return Err(BuildError::NoFaultTolerance { kind });
+    }
+    if options.stay_after_healing && !is_fixed {
+        return Err(BuildError::NoStay { kind });
+    }
+    Ok(())
 }
 
 /// Makes an engine without groups or faults.
@@ -315,6 +359,7 @@ pub fn build_engine(
     fat_tree: Option<Arc<FatTree>>,
     options: EngineOptions,
 ) -> Result<Box<dyn RoutingEngine>, BuildError> {
+    check_options(kind, options)?;
     let needed = || fat_tree.ok_or(BuildError::NeedsFatTree { kind });
     Ok(match kind {
         EngineKind::CMr4lmsFixed => Box::new(Engine::new(graph, needed()?, options)?),

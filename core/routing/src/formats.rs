@@ -103,6 +103,12 @@ pub enum FormatProblem {
         /// Line of the other group.
         first: usize,
     },
+    /// A group has a tree twice.
+    #[error("trees: tree {tree} is listed twice")]
+    DuplicateTree {
+        /// Which one.
+        tree: u8,
+    },
     /// Two groups have one name.
     #[error("name: {name:?} is that of the group on line {first} too")]
     DuplicateName {

@@ -9,6 +9,8 @@ use crate::plan::VirtualGroup;
 /// The tree of one group alone, as it lies in the tree of its virtual group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTree {
+    /// Which of the group's trees it is: 0, or 1 for the second one with fault tolerance.
+    pub tree: u8,
     /// The topmost switch.
     pub root: SwitchId,
     /// Its links between switches, the port of the lower end first, rising.
@@ -26,10 +28,32 @@ impl GroupTree {
     pub fn cut_out(
         graph: &Graph,
         shared: &VirtualGroup<'_>,
-        mut member_ports: Vec<PortId>,
+        member_ports: Vec<PortId>,
     ) -> Option<Self> {
-        member_ports.sort_unstable();
+        Trunk::of(graph, shared)?.cut(member_ports)
+    }
+}
+
+/// The tree of a virtual group, from which those of its groups are cut out.
+#[derive(Debug)]
+pub(crate) struct Trunk<'a> {
+    graph: &'a Graph,
+    tree: u8,
+    root: SwitchId,
+    above: Above,
+}
+
+impl<'a> Trunk<'a> {
+    /// Hangs the tree from its root; none if there is no tree. Cost: the tree.
+    pub(crate) fn of(graph: &'a Graph, shared: &VirtualGroup<'_>) -> Option<Self> {
         let above = hang(graph, shared)?;
+        Some(Self { graph, tree: shared.tree, root: shared.root?, above })
+    }
+
+    /// Cuts out the tree of the members at these ports; none if one of them is not on the tree.
+    pub(crate) fn cut(&self, mut member_ports: Vec<PortId>) -> Option<GroupTree> {
+        let Self { graph, above, .. } = self;
+        member_ports.sort_unstable();
         let mut branches: BTreeMap<SwitchId, BTreeSet<PortId>> = BTreeMap::new(); // to needed switches
         let mut needed: BTreeSet<SwitchId> = BTreeSet::new();
         for port in &member_ports {
@@ -42,7 +66,7 @@ impl GroupTree {
         }
         let with_member: BTreeSet<SwitchId> =
             member_ports.iter().map(|port| graph.switch_of(*port)).collect();
-        let mut root = shared.root?;
+        let mut root = self.root;
         while !with_member.contains(&root) {
             let branches = branches.get(&root)?;
             let (Some(only), 1) = (branches.first(), branches.len()) else { break };
@@ -54,7 +78,7 @@ impl GroupTree {
         let mut links: Vec<(PortId, PortId)> =
             needed.iter().filter_map(|switch| *above.get(switch)?).collect();
         links.sort_unstable();
-        Some(Self { root, links, member_ports })
+        Some(GroupTree { tree: self.tree, root, links, member_ports })
     }
 }
 

@@ -6,10 +6,13 @@
 //! packets through them and knows nothing of engines.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod advice;
 mod allocator;
 mod baselines;
+mod capacity;
 mod engine;
 mod engines;
+mod explain;
 pub mod formats;
 mod group_tree;
 pub mod jobs;
@@ -22,16 +25,25 @@ mod mr4lms;
 mod patterns;
 mod plan;
 mod root_policy;
+mod scenario;
 mod spt;
 mod tables;
 pub mod verify;
 
+pub use advice::{Advice, Comparison, Estimate, PerSwitchPromise, Preference, advise};
 pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, Wanted};
 pub use baselines::{Baseline, Rule};
+pub use capacity::{
+    Capacity, CapacityQuestion, CapacityStep, RoutingCost, SizeCost, capacity, least_entries,
+};
 pub use engine::{Change, ChangeError, ChangeProblem, DynamicEngine, Engine, RootScope};
 pub use engines::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
     RoutingEngine, UnknownEngine, build_engine, mgid_space,
+};
+pub use explain::{
+    ExplainedRoute, ExplainedTree, Explanation, Meeting, OtherSize, Sharer, Step, at_other_size,
+    explain,
 };
 pub use group_tree::GroupTree;
 pub use layers::{
@@ -48,8 +60,9 @@ pub use patterns::{
 };
 pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
-    PlannedTree, Unrouted, VirtualGroup, VirtualGroupId,
+    PlannedTree, Unprotected, Unrouted, VirtualGroup, VirtualGroupId,
 };
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
+pub use scenario::{GroupSource, PatternMaker, Routed, Scenario, ScenarioError};
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
-pub use tables::{SwitchDiff, TableImage, table_diff, table_entries, virtual_group_entries};
+pub use tables::{TableImage, table_entries, virtual_group_entries};

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 pub struct Metrics {
     /// Groups that have a tree.
     pub groups: u32,
-    /// Trees, which is virtual groups that have one.
+    /// Trees: virtual groups that have one, twice those that have two.
     pub trees: u32,
     /// Largest number of groups merged into one tree.
     pub max_tfi: u32,
@@ -58,9 +58,11 @@ impl LinkLoads {
 pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
     let efi = efi_by_port(graph, plan);
     let (mut groups, mut trees, mut max_tfi) = (0, 0, 0);
+    let mut uses = 0.0;
     for group in plan.virtual_groups().filter(|group| !group.ports.is_empty()) {
         let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
-        groups += tfi;
+        groups += if group.tree == 0 { tfi } else { 0 };
+        uses += f64::from(tfi);
         trees += 1;
         max_tfi = max_tfi.max(tfi);
     }
@@ -76,7 +78,7 @@ pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
         groups,
         trees,
         max_tfi,
-        mean_tfi: mean(f64::from(groups), trees),
+        mean_tfi: mean(uses, trees),
         switch_links: LinkLoads::of(loads(false)),
         all_links: LinkLoads::of(loads(true)),
         max_entries: max_entries(graph, plan),
@@ -89,7 +91,10 @@ pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
     let mut efi = vec![0; graph.port_count()];
     for group in plan.virtual_groups() {
         let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
-        for port in group.ports {
+        // Both trees of a pair have the links of the endpoints.
+        let once =
+            |port: &&PortId| group.tree == 0 || !matches!(graph.peer(**port), Peer::Endpoint(_));
+        for port in group.ports.iter().filter(once) {
             efi[port.index()] += tfi;
         }
     }
@@ -105,7 +110,9 @@ fn max_entries(graph: &Graph, plan: &Plan) -> u32 {
         for port in group.ports {
             let switch = graph.switch_of(*port).index();
             if !per_switch {
-                entries[port.index()] += 1;
+                // The two trees of a pair share the entry of an endpoint's port.
+                let is_shared = group.tree > 0 && matches!(graph.peer(*port), Peer::Endpoint(_));
+                entries[port.index()] += u32::from(!is_shared);
             } else if last.replace(switch) != Some(switch) {
                 entries[switch] += 1;
             }

@@ -5,8 +5,8 @@
 //! no color is left, groups are merged to a virtual group with one tree.
 //!
 //! What a tree looks like depends on those that were there before, so the plan depends on the order in
-//! which groups come. The engine is deterministic for a given order; what it chose is not written down yet, so
-//! after a restart of the route service groups may get other trees.
+//! which groups come. The engine is deterministic for a given order; what it chose can be written down, and
+//! an engine that makes the same choices again is from then on the same engine.
 //!
 //! Invariants
 //! - R1, R2, R4 hold after every call, and a refused batch changes nothing.
@@ -17,6 +17,7 @@
 
 mod center;
 mod change;
+mod clearing;
 mod climb;
 mod distance;
 pub(crate) mod fabric;
@@ -25,6 +26,7 @@ mod forest;
 mod ledger;
 mod merge;
 mod place;
+mod restore;
 pub(crate) mod staging;
 pub(crate) mod survey;
 mod walk;
@@ -36,7 +38,7 @@ use fabricast_topology::{EndpointId, Faults, Graph, TableKind};
 use fixedbitset::FixedBitSet;
 
 use crate::engine::{Change, ChangeError};
-use crate::engines::{EngineKind, RoutingEngine};
+use crate::engines::{EngineKind, RecordedChoice, RestoreError, RoutingEngine};
 use crate::mgid::Mgid;
 use crate::plan::{PartBuilder, Plan, PlannedTree};
 use crate::spt::{LayoutError, MgidSpace};
@@ -240,5 +242,16 @@ impl RoutingEngine for Mr4lms {
 
     fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
         self.forest.groups.get(&mgid).map(|group| group.members.clone())
+    }
+
+    fn choices(&self) -> Vec<RecordedChoice> {
+        self.record()
+    }
+
+    /// The choices must be in the order in which they were listed. Cost: the ports of all trees.
+    fn restore(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
+        self.recall(choices)?;
+        self.write_plan();
+        Ok(())
     }
 }

@@ -19,9 +19,9 @@ use fabricast_topology::{PortId, SwitchId, TableKind};
 use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 use index::GroupIndex;
-pub(crate) use part::{Part, PlannedGroup, PlannedVirtualGroup};
+pub(crate) use part::{Loose, Part, PlannedGroup, PlannedVirtualGroup, Ports};
 pub use part::{PartBuilder, PlannedTree};
-pub use report::{BrokenLink, CutOff, CutOffReason, Displacement, Moved, Unrouted};
+pub use report::{BrokenLink, CutOff, CutOffReason, Displacement, Moved, Unprotected, Unrouted};
 
 /// Trees for a set of groups on one fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub struct Plan {
     tables: TableKind,
     index: GroupIndex,
     pub(crate) parts: Vec<Option<Arc<Part>>>, // by number, colors rising; none if nobody uses it
+    pub(crate) twins: Vec<Option<Arc<Part>>>, // the second trees; empty without fault tolerance
     pub(crate) moved: Arc<Vec<Moved>>,        // by MGID
     pub(crate) unrouted: Arc<Vec<Unrouted>>,  // by MGID
 }
@@ -75,6 +76,8 @@ impl GroupPlan<'_> {
 pub struct VirtualGroup<'a> {
     /// Its name.
     pub id: VirtualGroupId,
+    /// Which of its trees this is: 0, or 1 for the second one with fault tolerance.
+    pub tree: u8,
     /// Its part of the plan.
     pub part: u32,
     /// Its table entry.
@@ -96,6 +99,10 @@ impl Plan {
             tables: space.tables(),
             index: GroupIndex::Numbered(space),
             parts: vec![None; space.total() as usize],
+            twins: match space.trees_per_group() {
+                1 => Vec::new(),
+                _ => vec![None; space.total() as usize],
+            },
             moved: Arc::default(),
             unrouted: Arc::default(),
         }
@@ -109,6 +116,7 @@ impl Plan {
             tables,
             index: GroupIndex::Listed(Arc::default()),
             parts: vec![None; usize::from(colors)],
+            twins: Vec::new(),
             moved: Arc::default(),
             unrouted: Arc::default(),
         }
@@ -182,21 +190,71 @@ impl Plan {
         self.parts.iter().flatten().flat_map(|part| part.groups())
     }
 
-    /// Walks the virtual groups, part by part, rising.
+    /// Tells whether every group has two trees.
+    #[must_use]
+    pub const fn is_dual(&self) -> bool {
+        !self.twins.is_empty()
+    }
+
+    /// Walks the virtual groups, part by part, rising; with fault tolerance all first trees, then all second ones.
     pub fn virtual_groups(&self) -> impl Iterator<Item = VirtualGroup<'_>> {
-        self.parts.iter().flatten().flat_map(|part| part.virtual_groups())
+        let first = self.parts.iter().flatten().flat_map(|part| part.virtual_groups(0));
+        first.chain(self.twins.iter().flatten().flat_map(|part| part.virtual_groups(1)))
     }
 
-    /// Walks the virtual groups of one part.
-    pub fn virtual_groups_on(&self, part: u32) -> impl Iterator<Item = VirtualGroup<'_>> {
-        self.part(part).into_iter().flat_map(|part| part.virtual_groups())
+    /// Walks the virtual groups of one part as they are on their first trees (0) or their second (1).
+    pub fn virtual_groups_on(&self, part: u32, tree: u8) -> impl Iterator<Item = VirtualGroup<'_>> {
+        let parts = if tree == 0 { &self.parts } else { &self.twins };
+        let part = parts.get(part as usize).and_then(Option::as_deref);
+        part.into_iter().flat_map(move |part| part.virtual_groups(tree))
     }
 
-    /// Finds the virtual group of a routed group.
+    /// Finds the virtual group of a routed group, on its first tree.
     #[must_use]
     pub fn virtual_group_of(&self, mgid: Mgid) -> Option<VirtualGroup<'_>> {
         let group = self.group(mgid)?;
-        self.virtual_groups_on(group.part).find(|one| one.id == group.virtual_group)
+        self.virtual_groups_on(group.part, 0).find(|one| one.id == group.virtual_group)
+    }
+
+    /// Finds the virtual group of a routed group on each tree that serves it, one or two.
+    #[must_use]
+    pub fn virtual_group_trees(&self, mgid: Mgid) -> Vec<VirtualGroup<'_>> {
+        let Some(group) = self.group(mgid) else { return Vec::new() };
+        let on = |tree| {
+            let found = self.virtual_groups_on(group.part, tree);
+            found.into_iter().find(|one| one.id == group.virtual_group)
+        };
+        (0..2).filter_map(on).filter(|one| !one.ports.is_empty()).collect()
+    }
+
+    /// Gives the entry numbers with which a member has to send each packet: several where the trees of a
+    /// pair have entries of their own, none for a group without a tree.
+    #[must_use]
+    pub fn sender_colors(&self, mgid: Mgid) -> Vec<u16> {
+        let Some(group) = self.group(mgid).filter(|group| group.has_tree()) else {
+            return Vec::new();
+        };
+        if !self.is_dual() {
+            return vec![group.color];
+        }
+        let trees = self.virtual_group_trees(mgid);
+        let mut colors: Vec<u16> = trees.iter().map(|one| one.color).collect();
+        colors.dedup();
+        colors
+    }
+
+    /// Lists what a routed group lacks of its second tree; empty if nothing, or if it is to have one tree only.
+    #[must_use]
+    pub fn unprotected_of(&self, mgid: Mgid) -> &[Unprotected] {
+        let Some(part) = self.part_of(mgid) else { return &[] };
+        let first = part.unprotected.partition_point(|one| one.mgid < mgid);
+        let end = part.unprotected.partition_point(|one| one.mgid <= mgid);
+        &part.unprotected[first..end]
+    }
+
+    /// Lists the groups that have only one of their two trees, part by part.
+    pub fn unprotected(&self) -> impl Iterator<Item = &Unprotected> {
+        self.parts.iter().flatten().flat_map(|part| &part.unprotected)
     }
 
     /// Lists the groups that are not on the spanning tree of their MGID, by MGID.
@@ -231,7 +289,11 @@ impl Plan {
         };
         (0u32..)
             .zip(self.parts.iter().zip(&earlier.parts))
-            .filter(|(_, (now, then))| !same(now, then))
+            .filter(|(number, (now, then))| {
+                let at = *number as usize;
+                let twins = self.twins.get(at).zip(earlier.twins.get(at));
+                !same(now, then) || twins.is_some_and(|(now, then)| !same(now, then))
+            })
             .map(|(number, _)| number)
             .collect()
     }

@@ -8,6 +8,10 @@
 //! With per-port tables the table entry is the color; all `M` trees of one color
 //! are told apart by the ports they use. With per-switch tables they meet in every
 //! leaf, so the entry is the spanning-tree number itself and `C` entries give `C` trees.
+//!
+//! With fault tolerance (equation (4), rebuilt) a number stands for a *pair* of trees that share no
+//! link and no switch above the leaves: the level-1 switches are halved. Both have one color; with
+//! per-switch tables each needs an entry of its own.
 
 use fabricast_topology::{FatTreeParams, TableKind};
 use thiserror::Error;
@@ -25,6 +29,7 @@ pub struct MgidSpace {
     total: u32,
     trees_per_color: u32,
     tables: TableKind,
+    dual: bool,
 }
 
 impl MgidSpace {
@@ -46,7 +51,22 @@ impl MgidSpace {
                 .ok_or(LayoutError::TooManyTrees { colors, trees_per_color })?,
             TableKind::PerSwitch => u32::from(colors),
         };
-        Ok(Self { total, trees_per_color, tables })
+        Ok(Self { total, trees_per_color, tables, dual: false })
+    }
+
+    /// Makes the space where every number stands for a pair of trees, of which one color has
+    /// `pairs_per_color`. With per-switch tables a pair takes two entries.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] if a number is out of its range.
+    pub fn dual(colors: u16, pairs_per_color: u32, tables: TableKind) -> Result<Self, LayoutError> {
+        let numbers = match tables {
+            TableKind::PerSwitch if colors == 1 => return Err(LayoutError::NoSecondEntry),
+            TableKind::PerSwitch => colors / 2,
+            TableKind::PerPort => colors,
+        };
+        Ok(Self { dual: true, ..Self::new(numbers, pairs_per_color, tables)? })
     }
 
     /// Makes the space of an engine that puts any MGID on any of `colors` table entries: all
@@ -84,20 +104,32 @@ impl MgidSpace {
         mgid.0 % self.total
     }
 
-    /// Gives the table entry that a spanning tree uses.
+    /// Counts the trees that a group has: 1, or 2 with fault tolerance.
+    #[must_use]
+    pub const fn trees_per_group(&self) -> u8 {
+        if self.dual { 2 } else { 1 }
+    }
+
+    /// Gives the table entry that a spanning tree uses, or the first tree of a pair.
     #[must_use]
     pub fn color(&self, spt: u32) -> u16 {
-        let color = match self.tables {
-            TableKind::PerPort => spt / self.trees_per_color,
-            TableKind::PerSwitch => spt,
+        self.color_of(spt, 0)
+    }
+
+    /// Gives the table entry that one tree of a pair uses, 0 or 1.
+    pub(crate) fn color_of(&self, spt: u32, half: u8) -> u16 {
+        let color = match (self.tables, self.dual) {
+            (TableKind::PerPort, _) => spt / self.trees_per_color,
+            (TableKind::PerSwitch, false) => spt,
+            (TableKind::PerSwitch, true) => 2 * spt + u32::from(half),
         };
         u16::try_from(color).expect("a color is less than MAX_COLORS")
     }
 
-    /// Counts the table entries, C.
+    /// Counts the table entries, C; one less if pairs leave one over.
     #[must_use]
     pub fn colors(&self) -> u16 {
-        self.color(self.total - 1) + 1
+        self.color_of(self.total - 1, self.trees_per_group() - 1) + 1
     }
 
     /// Counts the rounds in which the spanning trees are numbered, `M` to a round
@@ -146,6 +178,25 @@ impl Layout {
         Ok(Self { space: MgidSpace::new(colors, trees, tables)?, params: *params, lanes })
     }
 
+    /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of level-1 switches
+    /// is odd, one of them stays unused.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] as [`Layout::new`], and if there are no two level-1 switches in a CN.
+    pub fn dual(
+        params: &FatTreeParams,
+        colors: u16,
+        tables: TableKind,
+    ) -> Result<Self, LayoutError> {
+        if params.levels <= 1 || params.spines < 2 {
+            return Err(LayoutError::NoSecondTree);
+        }
+        let lanes = lanes(params);
+        let space = MgidSpace::dual(colors, params.spines / 2 * lanes, tables)?;
+        Ok(Self { space, params: *params, lanes })
+    }
+
     /// Gives the numbers without the geometry.
     #[must_use]
     pub const fn space(&self) -> &MgidSpace {
@@ -164,16 +215,26 @@ impl Layout {
         self.lanes
     }
 
-    /// Gives the switches and lanes of spanning tree `spt`, less than the total.
+    /// Gives the switches and lanes of spanning tree `spt`, less than the total; of its first tree, if it is a pair.
     #[must_use]
     pub fn tree(&self, spt: u32) -> SpanningTree {
+        self.tree_of(spt, 0)
+    }
+
+    /// Gives the trees of a number: one, or two with fault tolerance.
+    pub fn trees(&self, spt: u32) -> impl Iterator<Item = SpanningTree> {
+        let layout = *self;
+        (0..self.space.trees_per_group()).map(move |half| layout.tree_of(spt, half))
+    }
+
+    fn tree_of(&self, spt: u32, half: u8) -> SpanningTree {
         let params = &self.params;
         let (round, t) = (spt / self.space.trees_per_color, spt % self.space.trees_per_color);
-        let spines = params.spines.max(1);
-        let (g, lane) = (t % spines, t / spines);
+        let spines = (params.spines / u32::from(self.space.trees_per_group())).max(1);
+        let (g, lane) = (t % spines + u32::from(half) * spines, t / spines);
         let mut tree = SpanningTree {
             spt,
-            color: self.space.color(spt),
+            color: self.space.color_of(spt, half),
             round,
             g,
             lane0: lane,
@@ -244,6 +305,12 @@ pub enum LayoutError {
     /// The fabric has no path from a leaf upwards.
     #[error("the fat tree has no spanning tree: it has several levels but no up-links")]
     NoTrees,
+    /// Fault tolerance needs two trees that share nothing above the leaves.
+    #[error("fault tolerance needs two level-1 switches above every leaf, and there are not")]
+    NoSecondTree,
+    /// Fault tolerance with per-switch tables takes two entries.
+    #[error("fault tolerance with per-switch tables takes two entries, and colors is 1")]
+    NoSecondEntry,
     /// The product overflows.
     #[error("{colors} colors times {trees_per_color} trees per color is too many")]
     TooManyTrees {
@@ -255,135 +322,4 @@ pub enum LayoutError {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn paper(colors: u16) -> Layout {
-        let params = FatTreeParams {
-            levels: 4,
-            cns: 64,
-            leaves_per_cn: 32,
-            spines: 16,
-            lanes0: 1,
-            tns_per_group: 6,
-            lanes1: 1,
-            tns: 96,
-            blocks: 32,
-            cns_per_block: 16,
-            l3_per_tn: 16,
-            lanes2: 1,
-            endpoints_per_leaf: 16,
-        };
-        Layout::new(&params, colors, TableKind::PerPort).unwrap()
-    }
-
-    /// The corollary of theorem 1: C colors have C*m trees; 40-port switches with m = 20 and C = 256 have 5 120.
-    #[test]
-    fn colors_times_spines_trees_exist() {
-        assert_eq!(paper(32).space().total(), 512);
-        let mut params = *paper(32).params();
-        params.spines = 20;
-        assert_eq!(Layout::new(&params, 256, TableKind::PerPort).unwrap().space().total(), 5_120);
-        assert_eq!(Layout::new(&params, 256, TableKind::PerSwitch).unwrap().space().total(), 256);
-    }
-
-    /// Section 4.2.1: the first 96 MGIDs use the 96 top midplanes in turn.
-    #[test]
-    fn consecutive_mgids_go_round_all_top_midplanes() {
-        let layout = paper(32);
-        let tns: BTreeSet<u32> =
-            (0..96).map(|mgid| layout.tree(layout.space().spt(Mgid(mgid))).tn).collect();
-        assert_eq!(tns.len(), 96);
-    }
-
-    #[test]
-    fn the_mapping_is_the_papers_where_there_are_no_lanes() {
-        let layout = paper(32);
-        for mgid in [0, 17, 511, 512, 70_001] {
-            let tree = layout.tree(layout.space().spt(Mgid(mgid)));
-            let color = (mgid / 16) % 32;
-            assert_eq!(u32::from(tree.color), color);
-            assert_eq!(tree.tn, (mgid % 16) * 6 + color % 6);
-            assert_eq!((tree.leaf_slot, tree.l3, tree.v), (mgid % 16, 0, 0));
-        }
-    }
-
-    #[test]
-    fn colors_out_of_range_are_refused() {
-        let params = *paper(1).params();
-        for colors in [0, MAX_COLORS + 1] {
-            assert_eq!(
-                Layout::new(&params, colors, TableKind::PerPort),
-                Err(LayoutError::Colors { colors: u32::from(colors) })
-            );
-        }
-        assert_eq!(paper(MAX_COLORS).space().colors(), MAX_COLORS);
-    }
-
-    pub(crate) fn any_params() -> impl Strategy<Value = FatTreeParams> {
-        (2u32..=4, 1u32..5, 1u32..5, 1u32..4, 1u32..5, 1u32..4, 1u32..4).prop_map(
-            |(levels, spines, lanes0, p, lanes1, w, lanes2)| FatTreeParams {
-                levels,
-                cns: 4,
-                leaves_per_cn: 2,
-                spines,
-                lanes0,
-                tns_per_group: if levels > 2 { p } else { 0 },
-                lanes1: if levels > 2 { lanes1 } else { 0 },
-                tns: if levels > 2 { p * spines } else { 0 },
-                blocks: if levels > 3 { 2 } else { 1 },
-                cns_per_block: 2,
-                l3_per_tn: if levels > 3 { w } else { 0 },
-                lanes2: if levels > 3 { lanes2 } else { 0 },
-                endpoints_per_leaf: 2,
-            },
-        )
-    }
-
-    proptest! {
-        /// Theorem 1: the M trees of one color share no switch-to-switch link,
-        /// and M is as many as a leaf's up-links or the levels above allow.
-        #[test]
-        fn trees_of_one_color_are_conflict_free(params in any_params(), colors in 1u16..9) {
-            let layout = Layout::new(&params, colors, TableKind::PerPort).unwrap();
-            let m = layout.space().trees_per_color();
-            for color in 0..u32::from(colors) {
-                let (mut leaf, mut l1, mut l2) =
-                    (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-                for spt in color * m..(color + 1) * m {
-                    let tree = layout.tree(spt);
-                    prop_assert_eq!(u32::from(tree.color), color);
-                    prop_assert!(tree.leaf_slot < params.leaf_up_ports());
-                    prop_assert!(leaf.insert(tree.leaf_slot));
-                    if params.levels > 2 {
-                        prop_assert!(tree.u < params.l1_up_ports());
-                        prop_assert!(l1.insert((tree.g, tree.u)));
-                        prop_assert_eq!(tree.tn / params.tns_per_group, tree.g);
-                    }
-                    if params.levels > 3 {
-                        prop_assert!(tree.v < params.l2_up_ports());
-                        prop_assert_eq!(tree.v % params.l3_per_tn, tree.l3);
-                        prop_assert!(l2.insert((tree.tn, tree.v)));
-                    }
-                }
-            }
-        }
-
-        /// The trees of one level-1 switch are spread over its up-ports as evenly as can be.
-        #[test]
-        fn loads_of_the_up_ports_differ_by_at_most_one(params in any_params(), colors in 1u16..40) {
-            let layout = Layout::new(&params, colors, TableKind::PerPort).unwrap();
-            prop_assume!(params.levels > 2);
-            let ups = params.tns_per_group * usable_lanes1(&params);
-            let mut loads = vec![0u32; ups as usize];
-            for spt in (0..layout.space().total()).filter(|spt| layout.tree(*spt).g == 0) {
-                loads[layout.tree(spt).u as usize] += 1;
-            }
-            prop_assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 1);
-        }
-    }
-}
+pub(crate) mod tests;

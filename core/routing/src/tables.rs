@@ -9,7 +9,6 @@ mod diff;
 use fabricast_topology::{Graph, PortId, PortSet, SwitchId, TableEntry, TableKind};
 
 use crate::plan::{Plan, VirtualGroup};
-pub use diff::{SwitchDiff, table_diff};
 
 /// All table rows of a plan.
 ///
@@ -21,7 +20,8 @@ pub struct TableImage {
     switches: Vec<SwitchTable>,
 }
 
-/// The trees that have ports in one switch, by color and port set; those of one color share no port.
+/// The trees that have ports in one switch, by color and port set. Those of one color share no port, but for
+/// the endpoints of the two trees of a pair: packets from these take both ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SwitchTable {
     colors: Vec<u16>, // by tree
@@ -70,8 +70,9 @@ impl TableImage {
         let table = &self.switches[switch.index()];
         let first = table.colors.partition_point(|other| *other < color);
         let same = table.colors[first..].iter().take_while(|other| **other == color).count();
-        let mut sets = (first..first + same).map(|tree| table.set(tree));
-        sets.find(|set| set.contains(in_port)).map(|set| set.without(in_port))
+        let sets = (first..first + same).map(|tree| table.set(tree));
+        let sets = sets.filter(|set| set.contains(in_port));
+        sets.reduce(PortSet::union).map(|set| set.without(in_port))
     }
 
     /// Walks the rows of one switch, rising by input port and color.
@@ -79,10 +80,15 @@ impl TableImage {
         let table = &self.switches[switch.index()];
         let in_ports = table.in_ports(self.plan.tables());
         in_ports.iter().flat_map(move |in_port| {
-            let trees = (0..table.colors.len()).filter(move |tree| table.has(*tree, in_port));
-            trees.map(move |tree| {
-                let (color, out) = (table.colors[tree], table.set(tree).without(in_port));
-                TableEntry { switch, in_port, color, out }
+            let mut trees =
+                (0..table.colors.len()).filter(move |tree| table.has(*tree, in_port)).peekable();
+            std::iter::from_fn(move || {
+                let tree = trees.next()?;
+                let (color, mut out) = (table.colors[tree], table.set(tree));
+                while let Some(twin) = trees.next_if(|twin| table.colors[*twin] == color) {
+                    out = out.union(table.set(twin));
+                }
+                Some(TableEntry { switch, in_port, color, out: out.without(in_port) })
             })
         })
     }
@@ -99,6 +105,7 @@ impl TableImage {
     pub fn len(&self) -> usize {
         let bits = |words: &u64| words.count_ones() as usize;
         match self.plan.tables() {
+            TableKind::PerPort if self.plan.is_dual() => self.iter().count(),
             TableKind::PerPort => {
                 self.switches.iter().flat_map(|table| &table.sets).map(bits).sum()
             }
@@ -227,7 +234,8 @@ pub fn table_entries(graph: &Graph, plan: &Plan) -> Vec<TableEntry> {
     TableImage::new(graph, plan).iter().collect()
 }
 
-/// Writes out the table rows of one virtual group, rising by switch and input port.
+/// Writes out the table rows of one tree of a virtual group, rising by switch and input port. Where
+/// it is one of a pair, switches hold the other's output ports in the same rows.
 #[must_use]
 pub fn virtual_group_entries(
     graph: &Graph,

@@ -3,8 +3,8 @@
 //! From every sender a packet is followed over all copies: into a switch by a port, through the row for
 //! (switch, input port, color), out by its ports. What must hold:
 //! - R1: a row serves one virtual group.
-//! - R2: every other member gets exactly one copy, nothing comes round twice, and whoever else gets
-//!   one is a member of another group of the same virtual group.
+//! - R2: every other member gets exactly one copy (with fault tolerance one or two), nothing comes round
+//!   twice, and whoever else gets one is a member of another group of the same virtual group.
 //! - R4: no entry number reaches C.
 //!
 //! Cost: the sum over senders of the size of the tree they reach.
@@ -22,8 +22,10 @@ use index::{Hop, Hops, Rows};
 pub struct Group {
     /// Its name.
     pub mgid: Mgid,
-    /// The entry number its packets carry.
-    pub color: u16,
+    /// The entry numbers its packets carry: a sender sends one packet with each.
+    pub colors: Vec<u16>,
+    /// The most copies that a member may get of what was sent once: 1, or 2 with fault tolerance.
+    pub copies: u8,
     /// The virtual group it belongs to.
     pub virtual_group: u32,
     /// Whoever must be reached, each once. With fewer than two nothing is sent.
@@ -157,7 +159,7 @@ pub enum Violation {
         /// Who is missing it.
         to: EndpointId,
     },
-    /// R2: an endpoint got two copies, or the sender got one.
+    /// R2: an endpoint got more copies than it may, or the sender got one.
     #[error("group {}: a packet from {} reaches {} once too often", .mgid.0, .from.0, .to.0)]
     DeliveredTwice {
         /// The group.
@@ -211,6 +213,7 @@ pub fn verify(
         rows,
         entered: vec![0; graph.port_count()],
         reached: vec![0; graph.endpoint_count()],
+        copies: vec![0; graph.endpoint_count()],
         packet: 0,
         insiders: vec![0; graph.endpoint_count()],
         stack: Vec::new(),
@@ -251,7 +254,8 @@ struct Walker<'a> {
     row_users: Vec<u32>, // by row: the virtual group that met it first
     row_used: Vec<bool>,
     entered: Vec<u32>, // by switch port: the last packet that came in
-    reached: Vec<u32>, // by endpoint: the last packet that arrived
+    reached: Vec<u32>, // by endpoint: the last message that arrived, as its first packet
+    copies: Vec<u8>,   // by endpoint: how often it did
     packet: u32,
     insiders: Vec<u32>, // by endpoint: the last virtual group it is part of
     stack: Vec<u32>,
@@ -260,8 +264,8 @@ struct Walker<'a> {
 impl Walker<'_> {
     fn check(&mut self, group: &Group, round: u32, options: Options, notes: &mut Notes<'_>) {
         let mgid = group.mgid;
-        if group.color >= options.colors {
-            notes.add(Violation::ColorOutOfRange { mgid, color: group.color });
+        if let Some(color) = group.colors.iter().copied().find(|color| *color >= options.colors) {
+            notes.add(Violation::ColorOutOfRange { mgid, color });
             return;
         }
         let mut senders: Vec<(u32, EndpointId)> = Vec::with_capacity(group.members.len());
@@ -290,16 +294,36 @@ impl Walker<'_> {
         (port, from): (u32, EndpointId),
         notes: &mut Notes<'_>,
     ) {
-        if self.packet == u32::MAX {
+        if self.packet > u32::MAX - u32::from(u16::MAX) {
             self.entered.fill(0);
             self.reached.fill(0);
             self.packet = 0;
         }
-        self.packet += 1;
+        let message = self.packet + 1;
+        self.reached[from.index()] = message;
+        self.copies[from.index()] = group.copies; // not one is for the sender
+        for color in &group.colors {
+            self.packet += 1;
+            notes.report.packets += 1;
+            self.stack.push(port);
+            self.walk(group, round, (message, *color, from), notes);
+        }
+        let mgid = group.mgid;
+        for to in group.members.iter().filter(|to| self.reached[to.index()] != message) {
+            notes.add(Violation::NotDelivered { mgid, from, to: *to });
+        }
+    }
+
+    /// Follows a packet over all its copies.
+    fn walk(
+        &mut self,
+        group: &Group,
+        round: u32,
+        (message, color, from): (u32, u16, EndpointId),
+        notes: &mut Notes<'_>,
+    ) {
         let mgid = group.mgid;
         let (mut copies, mut strangers) = (0u64, 0u64);
-        self.reached[from.index()] = self.packet;
-        self.stack.push(port);
         while let Some(port) = self.stack.pop() {
             notes.report.hops += 1;
             if std::mem::replace(&mut self.entered[port as usize], self.packet) == self.packet {
@@ -308,28 +332,28 @@ impl Walker<'_> {
                 notes.add(Violation::Loop { mgid, from, switch, port });
                 continue;
             }
-            let Some(row) = self.rows.find(port, group.color) else { continue };
+            let Some(row) = self.rows.find(port, color) else { continue };
             self.note_user(row, group.virtual_group, notes);
-            let Self { stack, hops, reached, insiders, packet, rows, .. } = self;
+            let Self { stack, hops, reached, copies: counts, insiders, rows, .. } = self;
             rows.outputs(row, port, |out| match hops.from(out) {
                 Hop::Nowhere => {}
                 Hop::Switch(next) => stack.push(next),
                 Hop::Endpoint(to) => {
                     copies += 1;
-                    let to = EndpointId(to);
-                    if std::mem::replace(&mut reached[to.index()], *packet) == *packet {
+                    let (to, at) = (EndpointId(to), to as usize);
+                    if std::mem::replace(&mut reached[at], message) != message {
+                        counts[at] = 0;
+                    }
+                    counts[at] = counts[at].saturating_add(1);
+                    if counts[at] > group.copies {
                         notes.add(Violation::DeliveredTwice { mgid, from, to });
-                    } else if insiders[to.index()] != round {
+                    } else if insiders[at] != round {
                         strangers += 1;
                         notes.add(Violation::DeliveredToStranger { mgid, from, to });
                     }
                 }
             });
         }
-        for to in group.members.iter().filter(|to| self.reached[to.index()] != self.packet) {
-            notes.add(Violation::NotDelivered { mgid, from, to: *to });
-        }
-        notes.report.packets += 1;
         notes.report.delivered += copies - strangers;
     }
 

@@ -105,7 +105,7 @@ fn fewer_than_two_members_have_no_tree() {
     assert!(table_entries(&graph, engine.plan()).is_empty());
     let group = engine.plan().group(Mgid(1)).unwrap();
     assert_eq!((group.live_members, group.has_tree(), group.cut_off), (1, false, &[][..]));
-    assert_eq!(engine.group_tree(Mgid(1)), None);
+    assert_eq!(engine.group_trees(Mgid(1)), []);
 }
 
 #[test]
@@ -199,7 +199,8 @@ fn rows(graph: &Graph, rows: &[(&str, u8, &[u8])]) -> Vec<TableEntry> {
 }
 
 fn pair(mgid: u32, virtual_group: u32, members: [u32; 2]) -> Group {
-    Group { mgid: Mgid(mgid), color: 0, virtual_group, members: members.map(EndpointId).into() }
+    let members = members.map(EndpointId).into();
+    Group { mgid: Mgid(mgid), colors: vec![0], copies: 1, virtual_group, members }
 }
 
 fn violations(groups: &[Group], table: &[(&str, u8, &[u8])]) -> Vec<Violation> {
@@ -250,7 +251,7 @@ fn the_verifier_names_every_kind_of_violation() {
     assert!(matches!(&violations(alone, &doubled)[..], [Violation::DuplicateEntry { .. }]));
     let unknown = [good[0], good[1], ("leaf1", 9, &[1])];
     assert!(matches!(&violations(alone, &unknown)[..], [Violation::UnknownPort { port: 9, .. }]));
-    let beyond = Group { color: 2, ..group.clone() };
+    let beyond = Group { colors: vec![2], ..group.clone() };
     assert_eq!(violations(&[beyond], &good), [Violation::ColorOutOfRange { mgid, color: 2 }]);
     let (graph, _) = small(TableKind::PerPort);
     let mut faults = Faults::new();

@@ -96,7 +96,7 @@ impl Walker<'_> {
 }
 
 fn packet(color: u16) -> Packet {
-    Packet { mgid: 7, color, payload: b"x".to_vec() }
+    Packet { mgid: 7, color, payload: b"x".to_vec(), ..Packet::default() }
 }
 
 proptest! {

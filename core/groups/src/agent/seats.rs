@@ -32,8 +32,8 @@ impl GaHost {
         self.meet(now, &view);
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let pn = view.member.pn;
-        let color = agent.record.route.as_ref().and_then(|route| route.color_for(&view.member));
-        agent.seats.insert(pn, Seat { view, version: Version(0), color, resend_at: None });
+        let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
+        agent.seats.insert(pn, Seat { view, version: Version(0), colors, resend_at: None });
         agent.live.insert(pn);
         let touched = tree::affected(pn, &agent.live);
         self.touch(gn, touched);
@@ -63,15 +63,15 @@ impl GaHost {
         }
     }
 
-    /// Tells the members for whom the route's color has changed; the rest of it is news to nobody.
+    /// Tells the members for whom the route's colors have changed; the rest of it is news to nobody.
     pub(super) fn recolor(&mut self, gn: Gn) {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let route = agent.record.route.as_ref();
         let mut changed = Vec::new();
         for (pn, seat) in &mut agent.seats {
-            let color = route.and_then(|route| route.color_for(&seat.view.member));
-            if color != seat.color {
-                seat.color = color;
+            let colors = route.and_then(|route| route.colors_for(&seat.view.member));
+            if colors != seat.colors {
+                seat.colors = colors;
                 changed.push(*pn);
             }
         }

@@ -201,11 +201,11 @@ fn a_route_is_told_to_those_whose_color_it_changes() {
     let mut host = host(&members);
     drain(&mut host, at(0));
     let mut routed = snapshot(11, 2, &members);
-    let mut tell = |revision, color, now| {
+    let mut tell = |revision, color: u16, now| {
         routed.revision = routed.revision.next();
         routed.group.route = Some(Route {
             revision: Revision(revision),
-            state: RouteState::Routed { color, virtual_group: revision },
+            state: RouteState::Routed { colors: color.into(), virtual_group: revision },
             reason: String::new(),
             cut_off: vec![EndpointName::new("h1").unwrap()],
         });

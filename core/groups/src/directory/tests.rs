@@ -359,9 +359,9 @@ fn bounds_are_refusals() {
 fn a_newer_route_stays_and_unknown_groups_are_named() {
     let mut tic = Tic::with_nodes(1);
     tic.join("g", 0, "p");
-    let route = |at, color| Route {
+    let route = |at, color: u16| Route {
         revision: Revision(at),
-        state: RouteState::Routed { color, virtual_group: 1 },
+        state: RouteState::Routed { colors: color.into(), virtual_group: 1 },
         reason: String::new(),
         cut_off: Vec::new(),
     };

@@ -7,7 +7,7 @@ use fabricast_routing::Mgid;
 use crate::ids::{Epoch, Gn, Pn, Version};
 use crate::message::{MembershipStatus, PositionUpdate};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
-use crate::record::MemberRecord;
+use crate::record::{Colors, MemberRecord};
 
 /// One process in one group, as its operating agent knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Answers the color to send with; `None` while the multicast connection is not open.
-    pub fn color(&self) -> Option<u16> {
-        self.position.as_ref()?.route.as_ref()?.color_for(&self.member)
+    /// Answers the colors to send with; `None` while the multicast connection is not open.
+    pub fn colors(&self) -> Option<Colors> {
+        self.position.as_ref()?.route.as_ref()?.colors_for(&self.member)
     }
 
     /// Answers what to report of it: no position counts that is of an older epoch.

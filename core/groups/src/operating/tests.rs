@@ -108,9 +108,9 @@ fn snapshot(revision: u64, epoch: u64, agent: u32, members: &[MemberRecord]) -> 
 }
 
 fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
-    let route = |color| Route {
+    let route = |color: u16| Route {
         revision: Revision(99),
-        state: RouteState::Routed { color, virtual_group: 0 },
+        state: RouteState::Routed { colors: color.into(), virtual_group: 0 },
         reason: String::new(),
         cut_off: Vec::new(),
     };
@@ -183,7 +183,7 @@ fn positions_of_the_past_are_refused() {
     assert_eq!(old, PositionRefusal::StaleEpoch { gn: GN, given: Epoch(2), known: Epoch(3) });
     oa.position(at(2), &position(3, 5, Some(2))).unwrap();
     oa.position(at(2), &position(3, 4, None)).unwrap();
-    assert_eq!(oa.membership(&group_name(), &process()).unwrap().color(), Some(2));
+    assert_eq!(oa.membership(&group_name(), &process()).unwrap().colors(), Some(2.into()));
     oa.group(at(2), &snapshot(30, 3, 6, &[member(2, 20)]));
     let reports = oa.reports(at(2));
     assert_eq!((&reports[0].0, &reports[0].1), (&node_name(6), &address(6)));

@@ -53,16 +53,16 @@ fn what_is_put_is_read_back() {
 
 #[test]
 fn the_multicast_connection_opens_for_members_the_switches_know() {
-    let state = RouteState::Routed { color: 5, virtual_group: 1 };
+    let state = RouteState::Routed { colors: 5.into(), virtual_group: 1 };
     let reason = String::new();
     let mut route = Route { revision: Revision(8), state, reason, cut_off: Vec::new() };
-    assert_eq!(route.color_for(&member()), None, "routed before it joined");
+    assert_eq!(route.colors_for(&member()), None, "routed before it joined");
     route.revision = Revision(9);
-    assert_eq!(route.color_for(&member()), Some(5));
+    assert_eq!(route.colors_for(&member()), Some(5.into()));
     route.cut_off = vec![member().endpoint];
-    assert_eq!(route.color_for(&member()), None);
+    assert_eq!(route.colors_for(&member()), None);
     route = Route { state: RouteState::UnicastOnly, cut_off: Vec::new(), ..route };
-    assert_eq!(route.color_for(&member()), None);
+    assert_eq!(route.colors_for(&member()), None);
 }
 
 #[test]

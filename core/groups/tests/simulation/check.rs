@@ -76,8 +76,8 @@ fn group_agrees(world: &World, gn: Gn) {
         let mut known = held.position.clone().expect("every member has its place");
         known.route.clone_from(&position.route); // told only where it changes the color
         assert_eq!(known, *position, "G2: the members know their places");
-        let color = group.route.as_ref().and_then(|route| route.color_for(&view.member));
-        assert_eq!(held.color(), color, "{gn:?} {:?}", position.pn);
+        let colors = group.route.as_ref().and_then(|route| route.colors_for(&view.member));
+        assert_eq!(held.colors(), colors, "{gn:?} {:?}", position.pn);
         assert_eq!((held.epoch, &held.agent), (group.epoch, agent));
     }
 }

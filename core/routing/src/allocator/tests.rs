@@ -107,6 +107,20 @@ fn grids_formed_one_member_at_a_time_find_their_layers() {
     }
 }
 
+/// With fault tolerance a spanning tree takes two entries of per-switch tables.
+#[test]
+fn a_pair_of_entries_is_chosen_like_one() {
+    let mut allocator = MgidAllocator::new(MgidSpace::dual(7, 2, TableKind::PerSwitch).unwrap());
+    for turn in 0..9u32 {
+        let members = [turn % 3, 3 + turn % 2];
+        let choice = allocator.choose(&Wanted::of(&members)).unwrap();
+        let spt = allocator.space.spt(choice.mgid);
+        let least = (0..3).map(|spt| cost(&allocator, spt, &members)).min().unwrap();
+        assert_eq!(cost(&allocator, spt, &members), least);
+        allocator.insert(choice.mgid, &Wanted::of(&members)).unwrap();
+    }
+}
+
 #[test]
 fn a_layer_that_the_creator_names_holds_whatever_the_order() {
     let grid = Grid::plane(12, 12, 1).unwrap();

@@ -1,6 +1,6 @@
 //! Records which color and which tree every group has, and takes them over again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fabricast_topology::{Peer, PortId, SwitchId};
 
@@ -111,26 +111,8 @@ impl Baseline {
     fn is_tree(&self, root: SwitchId, ports: &[PortId], seats: &[PortId]) -> bool {
         let graph = &self.fabric.graph;
         let is_seat = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
-        let is_sound = ports.is_sorted_by(|a, b| a < b)
-            && ports.iter().all(|port| self.fabric.is_live(*port))
+        let is_sound = ports.iter().all(|port| self.fabric.is_live(*port))
             && ports.iter().filter(is_seat).eq(seats);
-        if !is_sound {
-            return false;
-        }
-        let mut reached = BTreeSet::from([root]);
-        let mut stack = vec![root];
-        while let Some(at) = stack.pop() {
-            let own = graph.ports(at).filter(|port| ports.binary_search(port).is_ok());
-            for port in own {
-                let Peer::Switch(peer) = graph.peer(port) else { continue };
-                let to = graph.switch_of(peer);
-                if ports.binary_search(&peer).is_ok() && reached.insert(to) {
-                    stack.push(to);
-                }
-            }
-        }
-        // All switches connected by one link less, each link with both its ports, is a tree.
-        let switches: BTreeSet<SwitchId> = self.fabric.switches(ports).collect();
-        reached == switches && ports.len() - seats.len() == 2 * (switches.len() - 1)
+        is_sound && self.fabric.is_tree(root, ports)
     }
 }

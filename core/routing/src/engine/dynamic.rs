@@ -173,33 +173,51 @@ impl DynamicEngine {
         }
     }
 
-    /// Brings displaced groups home where that pushes nobody, and looks again for a place for those
-    /// that have none. A group whose home's color has not changed anywhere need not be asked.
+    /// Brings displaced groups home where that pushes nobody, and looks again for a place for those that have
+    /// none, until none of them moves any more: each that does can make room for others. A group whose
+    /// home's color has not changed anywhere need not be asked.
     fn retry_displaced(&mut self) {
-        let round = |spt: u32| spt / self.layout.space().trees_per_color();
-        let changed: BTreeSet<u32> = self.trees.iter().map(round).collect();
-        let asked = |(mgid, one): (&Mgid, &Displaced)| {
-            let home = self.layout.space().spt(*mgid);
-            let unrouted = self.registry.get(one.slot).placed == NONE;
-            (unrouted || changed.contains(&round(home))).then_some((one.slot, home))
-        };
-        let asked: Vec<(u32, u32)> = self.displaced.iter().filter_map(asked).collect();
-        for (slot, home) in asked {
-            let homeless = self.take_out(&[slot]);
-            let (before, root) = homeless[0].before;
-            if before == NONE {
-                self.place_all(homeless, Manners::Gentle);
-                continue;
+        let trees = self.layout.space().trees_per_color();
+        let mut changed: BTreeSet<u32> = self.trees.iter().map(|spt| spt / trees).collect();
+        loop {
+            let asked = |(mgid, one): (&Mgid, &Displaced)| {
+                let home = self.layout.space().spt(*mgid);
+                let unrouted = self.registry.get(one.slot).placed == NONE;
+                (unrouted || changed.contains(&(home / trees))).then_some((one.slot, home))
+            };
+            let asked: Vec<(u32, u32)> = self.displaced.iter().filter_map(asked).collect();
+            changed.clear();
+            for (slot, home) in asked {
+                let moved = self.retry(slot, home).into_iter().flatten();
+                changed.extend(moved.filter(|spt| *spt != NONE).map(|spt| spt / trees));
             }
-            let ground = Ground { fabric: &self.fabric, registry: &self.registry };
-            let candidate = self.families.candidate(ground, slot);
-            let candidate = candidate.expect("a group without a tree is at home");
-            match self.families.place(ground, candidate, home, Manners::Gentle) {
-                Ok(()) => self.put(slot, home),
-                Err((back, _)) => {
-                    self.families.attach(&self.fabric, back, before, root);
-                    self.put(slot, before);
-                }
+            if changed.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Gives a displaced group a better place, if there is one, and says from where to where it went.
+    fn retry(&mut self, slot: u32, home: u32) -> Option<[u32; 2]> {
+        let homeless = self.take_out(&[slot]);
+        let (before, root) = homeless[0].before;
+        if before == NONE {
+            self.place_all(homeless, Manners::Gentle);
+            let now = self.registry.get(slot).placed;
+            return (now != NONE).then_some([before, now]);
+        }
+        let ground = Ground { fabric: &self.fabric, registry: &self.registry };
+        let candidate = self.families.candidate(ground, slot);
+        let candidate = candidate.expect("a group without a tree is at home");
+        match self.families.place(ground, candidate, home, Manners::Gentle) {
+            Ok(()) => {
+                self.put(slot, home);
+                Some([before, home])
+            }
+            Err((back, _)) => {
+                self.families.attach(&self.fabric, back, before, root);
+                self.put(slot, before);
+                None
             }
         }
     }
@@ -356,11 +374,13 @@ impl RoutingEngine for DynamicEngine {
         self.registry.members(&self.fabric, mgid)
     }
 
-    fn group_tree(&self, mgid: Mgid) -> Option<GroupTree> {
-        let planned = self.plan.group(mgid).filter(|group| group.has_tree())?;
-        let slot = self.registry.find(mgid)?;
+    fn group_trees(&self, mgid: Mgid) -> Vec<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree());
+        let (Some(planned), Some(slot)) = (planned, self.registry.find(mgid)) else {
+            return Vec::new();
+        };
         let tree = self.families.tree(&self.fabric, slot, planned.part);
-        group_tree(&self.fabric, &tree, &self.registry.get(slot).members)
+        group_tree(&self.fabric, &tree, &self.registry.get(slot).members).into_iter().collect()
     }
 
     fn choices(&self) -> Vec<RecordedChoice> {

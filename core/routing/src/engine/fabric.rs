@@ -4,6 +4,8 @@
 //! of seats, in the order of its ports; endpoints without a leaf have the seats behind all leaves.
 //! Seats that no endpoint has are nowhere asked for.
 
+mod seats;
+
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId, SwitchId};
@@ -11,6 +13,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::plan::BrokenLink;
 use crate::spt::{Layout, SpanningTree};
+use seats::Seats;
 
 /// "Nothing" in a packed column.
 pub(super) const NONE: u32 = u32::MAX;
@@ -20,7 +23,8 @@ pub(super) struct Fabric {
     pub(super) graph: Arc<Graph>,
     pub(super) fat_tree: Arc<FatTree>,
     pub(super) faults: Faults,
-    trees: Vec<SpanningTree>,       // by spanning tree
+    trees: Vec<SpanningTree>,       // by number, those of a pair together
+    halves: usize,                  // trees of one number
     seat_bits: u32,                 // logarithm of the seats of a leaf
     seat_endpoint: Vec<u32>,        // by seat
     endpoint_seat: Vec<u32>,        // by endpoint
@@ -36,7 +40,7 @@ pub(super) struct Fabric {
     seats_whole: bool,
     leaves_whole: bool,
     reaches_all: bool,     // a spanning tree as high as the fabric joins all leaves
-    tree_whole: Vec<bool>, // by spanning tree: no link of it is dead or missing
+    tree_whole: Vec<bool>, // by number: no link of it, or of its pair, is dead or missing
 }
 
 /// All links from one level to the next; the links of one spanning tree are one row.
@@ -109,48 +113,6 @@ impl Tier {
     }
 }
 
-/// Which seat every endpoint has.
-struct Seats {
-    bits: u32,
-    endpoints: Vec<u32>,   // by seat
-    ports: Vec<u32>,       // by seat; none off the leaves
-    of_endpoint: Vec<u32>, // by endpoint
-}
-
-impl Seats {
-    fn new(graph: &Graph, fat_tree: &FatTree) -> Self {
-        let place = |endpoint: EndpointId| {
-            let leaf = fat_tree.leaf_of_endpoint(endpoint);
-            let port = graph.attachment(endpoint).filter(|_| leaf.is_some());
-            (leaf.unwrap_or(NONE), port.map_or(NONE, |port| port.0), endpoint.0)
-        };
-        let mut order: Vec<_> = graph.endpoints().map(place).collect();
-        order.sort_unstable();
-        let of_leaf = |a: &(u32, u32, u32), b: &(u32, u32, u32)| a.0 == b.0 && a.0 != NONE;
-        let most = order.chunk_by(of_leaf).map(<[_]>::len).max().unwrap_or(1);
-        let bits = most.next_power_of_two().trailing_zeros();
-        let off_leaf = fat_tree.leaf_count() << bits;
-        let strays = order.iter().filter(|(leaf, ..)| *leaf == NONE).count();
-        let mut seats = Self {
-            bits,
-            endpoints: vec![NONE; off_leaf + strays],
-            ports: vec![NONE; off_leaf + strays],
-            of_endpoint: vec![NONE; order.len()],
-        };
-        let mut stray = off_leaf;
-        for same in order.chunk_by(of_leaf) {
-            let first = if same[0].0 == NONE { stray } else { (same[0].0 as usize) << bits };
-            stray += usize::from(same[0].0 == NONE);
-            for (seat, (_, port, endpoint)) in (first..).zip(same) {
-                seats.endpoints[seat] = *endpoint;
-                seats.ports[seat] = *port;
-                seats.of_endpoint[*endpoint as usize] = dense(seat);
-            }
-        }
-        seats
-    }
-}
-
 /// What a new set of faults changed.
 pub(super) struct Touched {
     rows: [FixedBitSet; 3],
@@ -186,7 +148,7 @@ impl Fabric {
             }),
         ];
         let seats = Seats::new(&graph, &fat_tree);
-        let trees: Vec<_> = (0..layout.space().total()).map(|spt| layout.tree(spt)).collect();
+        let trees: Vec<_> = (0..layout.space().total()).flat_map(|spt| layout.trees(spt)).collect();
         let mut fabric = Self {
             faults: Faults::new(),
             seat_live: vec![false; seats.ports.len()],
@@ -194,8 +156,9 @@ impl Fabric {
             seats_whole: false,
             leaves_whole: false,
             reaches_all: false,
-            tree_whole: vec![false; trees.len()],
+            tree_whole: vec![false; layout.space().total() as usize],
             trees,
+            halves: usize::from(layout.space().trees_per_group()),
             seat_bits: seats.bits,
             seat_endpoint: seats.endpoints,
             seat_port: seats.ports,
@@ -215,12 +178,19 @@ impl Fabric {
         fabric
     }
 
+    /// Gives the tree of a number, or the first of its pair.
     pub(super) fn tree(&self, spt: u32) -> &SpanningTree {
-        &self.trees[spt as usize]
+        &self.trees[spt as usize * self.halves]
     }
 
+    /// Gives the trees of a number: one, or two with fault tolerance.
+    pub(super) fn trees(&self, spt: u32) -> &[SpanningTree] {
+        &self.trees[spt as usize * self.halves..][..self.halves]
+    }
+
+    /// Counts the numbers of spanning trees.
     pub(super) fn tree_count(&self) -> u32 {
-        dense(self.trees.len())
+        dense(self.tree_whole.len())
     }
 
     /// Gives the row of a spanning tree in each tier.
@@ -303,6 +273,22 @@ impl Fabric {
         })
     }
 
+    /// Tells whether this fabric, dead or alive, has not all links of a tree over these leaves, CNs and blocks.
+    pub(super) fn lacks_link(&self, tree: &SpanningTree, places: [&[u32]; 3]) -> bool {
+        let rows = self.rows(tree);
+        (0..3).filter(|tier| places[*tier].len() > 1).any(|tier| {
+            let row = self.tiers[tier].row(rows[tier]);
+            places[tier].iter().any(|at| row.get(*at as usize).is_none_or(|link| link.0 == NONE))
+        })
+    }
+
+    /// Finds the first link for want of which none of the trees of a number serves these leaves, CNs and blocks.
+    pub(super) fn obstacle(&self, spt: u32, places: [&[u32]; 3]) -> Option<BrokenLink> {
+        let mut broken = self.trees(spt).iter().map(|tree| self.broken_link(tree, places));
+        let first = broken.next().flatten();
+        if broken.all(|link| link.is_some()) { first } else { None }
+    }
+
     /// Gives the switches on which a spanning tree branches for a leaf, CN, block, and its root.
     pub(super) fn switch(&self, tree: &SpanningTree, level: usize, at: u32) -> Option<SwitchId> {
         match level {
@@ -332,8 +318,13 @@ impl Fabric {
         self.faults = faults;
         let mut touched = Touched { rows: changed, trees: Vec::new(), seats: self.refresh_seats() };
         for spt in 0..self.tree_count() {
-            self.tree_whole[spt as usize] = self.has_all_links(self.tree(spt));
-            if touched.meets(self, self.tree(spt)) {
+            let trees = self.trees(spt);
+            let (whole, met) = (
+                trees.iter().all(|tree| self.has_all_links(tree)),
+                trees.iter().any(|tree| touched.meets(self, tree)),
+            );
+            self.tree_whole[spt as usize] = whole;
+            if met {
                 touched.trees.push(spt);
             }
         }

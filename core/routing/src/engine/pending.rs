@@ -28,6 +28,10 @@ impl Pending {
         }
     }
 
+    pub(super) fn contains(&self, at: u32) -> bool {
+        self.listed.contains(at as usize)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.list.iter().copied()
     }

@@ -2,6 +2,7 @@
 //!
 //! Pass 1 keeps a group on the spanning tree of its MGID if all links its tree needs are live and
 //! no member has the color already in use on another spanning tree by a group with a smaller MGID.
+//! With fault tolerance the links of one tree of the pair suffice.
 //! It looks at one round (color) at a time, so a change redoes the rounds it touches.
 //!
 //! Pass 2 takes the displaced groups in MGID order; each takes the first feasible spanning tree,
@@ -89,7 +90,7 @@ impl Placement {
         if self.footprint.live(members).len() < 2 {
             return None;
         }
-        fabric.broken_link(fabric.tree(spt), self.footprint.places())
+        fabric.obstacle(spt, self.footprint.places())
     }
 
     /// Does pass 1 for one round; calls `dirty` with every spanning tree on which it changes something.
@@ -196,11 +197,10 @@ impl Placement {
         if !group.has_tree {
             return None;
         }
-        if !fabric.tree_is_whole(spt) {
-            let broken = fabric.broken_link(fabric.tree(spt), self.footprint.places());
-            if let Some(link) = broken {
-                return Some(Displacement::TreeBroken { link });
-            }
+        if !fabric.tree_is_whole(spt)
+            && let Some(link) = fabric.obstacle(spt, self.footprint.places())
+        {
+            return Some(Displacement::TreeBroken { link });
         }
         if self.space.tables() == TableKind::PerSwitch {
             return None; // every spanning tree has an entry of its own
@@ -217,6 +217,15 @@ impl Placement {
             self.holders.hold(*seat, tree);
         }
         None
+    }
+
+    /// Notes that the spanning tree a displaced group is on is its home now.
+    pub(super) fn settle_down(&mut self, from: u32, (to, slot): (u32, u32)) {
+        let round = self.round(from);
+        self.forget_displaced(round);
+        if let Some(guests) = self.guests.get_mut(&to) {
+            guests.retain(|guest| *guest != slot);
+        }
     }
 
     /// Tells whether pass 2 has anything to do or to undo.
@@ -282,13 +291,13 @@ impl Placement {
         let group = registry.get(slot);
         self.footprint.trace(fabric, &group.members);
         let held = self.colors_held(fabric, registry, memberships, slot);
-        let home = self.space.spt(group.mgid);
+        let home = registry.home(group.mgid);
         let (mut broken, mut taken) = (0, 0);
         for spt in self.space.search_order(home) {
             if held[self.round(spt) as usize].bars(spt) {
                 taken += 1;
             } else if !fabric.tree_is_whole(spt)
-                && fabric.broken_link(fabric.tree(spt), self.footprint.places()).is_some()
+                && fabric.obstacle(spt, self.footprint.places()).is_some()
             {
                 broken += 1;
             } else {

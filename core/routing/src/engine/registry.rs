@@ -1,5 +1,7 @@
 //! The groups as the engine keeps them: by home spanning tree, and by member.
 
+use std::collections::BTreeMap;
+
 use fabricast_topology::EndpointId;
 
 use crate::engine::fabric::{Fabric, NONE};
@@ -31,6 +33,14 @@ impl Group {
     }
 }
 
+/// What new members change in a group: seats, rising.
+#[derive(Debug, Default)]
+pub(super) struct Replaced {
+    pub(super) before: Vec<u32>,
+    pub(super) gained: Vec<u32>,
+    pub(super) lost: Vec<u32>,
+}
+
 /// All groups. A *slot* is the number of a group here; slots are used again.
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
@@ -38,16 +48,54 @@ pub(super) struct Registry {
     slots: Vec<Group>,
     free: Vec<u32>,
     homes: Vec<Vec<(Mgid, u32)>>, // by spanning tree: MGID and slot, rising
+    /// Groups whose home is not the spanning tree of their MGID, because they were to stay where they went.
+    adopted: BTreeMap<Mgid, u32>,
 }
 
 impl Registry {
     pub(super) fn new(space: MgidSpace) -> Self {
         let homes = vec![Vec::new(); space.total() as usize];
-        Self { space, slots: Vec::new(), free: Vec::new(), homes }
+        Self { space, slots: Vec::new(), free: Vec::new(), homes, adopted: BTreeMap::new() }
+    }
+
+    /// Makes a registry without groups that gives them the same homes.
+    pub(super) fn emptied(&self) -> Self {
+        Self { adopted: self.adopted.clone(), ..Self::new(self.space) }
+    }
+
+    /// Gives the spanning tree that a group is on if nothing keeps it from there.
+    pub(super) fn home(&self, mgid: Mgid) -> u32 {
+        let adopted = if self.adopted.is_empty() { None } else { self.adopted.get(&mgid) };
+        adopted.copied().unwrap_or_else(|| self.space.spt(mgid))
+    }
+
+    /// Lists the groups whose home is not the spanning tree of their MGID, with it.
+    pub(super) const fn adopted(&self) -> &BTreeMap<Mgid, u32> {
+        &self.adopted
+    }
+
+    /// Gives a group another home.
+    pub(super) fn adopt(&mut self, slot: u32, spt: u32) {
+        let mgid = self.get(slot).mgid;
+        let before = self.home(mgid);
+        self.homes[before as usize].retain(|(_, other)| *other != slot);
+        if spt == self.space.spt(mgid) {
+            self.adopted.remove(&mgid);
+        } else {
+            self.adopted.insert(mgid, spt);
+        }
+        self.list_at_home(slot);
+    }
+
+    fn list_at_home(&mut self, slot: u32) {
+        let mgid = self.get(slot).mgid;
+        let home = self.home(mgid) as usize;
+        let at = self.homes[home].partition_point(|(other, _)| *other < mgid);
+        self.homes[home].insert(at, (mgid, slot));
     }
 
     pub(super) fn find(&self, mgid: Mgid) -> Option<u32> {
-        let home = &self.homes[self.space.spt(mgid) as usize];
+        let home = &self.homes[self.home(mgid) as usize];
         home.binary_search_by_key(&mgid, |(mgid, _)| *mgid).ok().map(|at| home[at].1)
     }
 
@@ -77,7 +125,7 @@ impl Registry {
 
     /// Adds a group that does not exist yet, on its home spanning tree.
     pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<u32>) -> u32 {
-        let spt = self.space.spt(mgid);
+        let spt = self.home(mgid);
         let group =
             Group { mgid, members, has_tree: false, spans: false, displaced: None, placed: spt };
         let slot = if let Some(slot) = self.free.pop() {
@@ -87,41 +135,37 @@ impl Registry {
             self.slots.push(group);
             super::fabric::dense(self.slots.len() - 1)
         };
-        let home = &mut self.homes[spt as usize];
-        let at = home.partition_point(|(other, _)| *other < mgid);
-        home.insert(at, (mgid, slot));
+        self.list_at_home(slot);
         slot
     }
 
     /// Takes a group out; its slot may be used again.
     pub(super) fn remove(&mut self, slot: u32) -> Group {
+        let home = self.home(self.get(slot).mgid);
         let group = &mut self.slots[slot as usize];
         let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
-        let home = &mut self.homes[self.space.spt(group.mgid) as usize];
-        home.retain(|(_, other)| *other != slot);
+        self.homes[home as usize].retain(|(_, other)| *other != slot);
+        self.adopted.remove(&group.mgid);
         self.free.push(slot);
         group
     }
 
-    /// Gives a group its new members and says which of them it did not have; nothing is said (and
-    /// noted) without lists of memberships.
+    /// Gives a group its new members and says what that changes; nothing is said (and noted) without lists of
+    /// memberships.
     pub(super) fn replace_members(
         &mut self,
         slot: u32,
         members: Vec<u32>,
         lists: Option<&mut Memberships>,
-    ) -> Vec<u32> {
+    ) -> Replaced {
         let group = self.get_mut(slot);
         let before = std::mem::replace(&mut group.members, members);
-        let Some(lists) = lists else { return Vec::new() };
+        let Some(lists) = lists else { return Replaced::default() };
         let gained = without(&group.members, &before);
-        for seat in without(&before, &group.members) {
-            lists.remove(seat, slot);
-        }
-        for seat in &gained {
-            lists.insert(*seat, slot);
-        }
-        gained
+        let lost = without(&before, &group.members);
+        lost.iter().for_each(|seat| lists.remove(*seat, slot));
+        gained.iter().for_each(|seat| lists.insert(*seat, slot));
+        Replaced { before, gained, lost }
     }
 
     /// Gives the members of a group in the order of the ports they are plugged into.
@@ -146,7 +190,7 @@ fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
     list.iter().filter(is_missing).copied().collect()
 }
 
-/// The groups of each member: linked lists in one column, so that building it costs one pass.
+/// The groups of each member, or of whatever else has a number: linked lists in one column, so that building it costs one pass.
 #[derive(Clone, Debug)]
 pub(super) struct Memberships {
     heads: Vec<u32>,        // by seat
@@ -155,8 +199,12 @@ pub(super) struct Memberships {
 }
 
 impl Memberships {
+    pub(super) fn new(seats: usize) -> Self {
+        Self { heads: vec![NONE; seats], cells: Vec::new(), free: NONE }
+    }
+
     pub(super) fn of(registry: &Registry, seats: usize) -> Self {
-        let mut lists = Self { heads: vec![NONE; seats], cells: Vec::new(), free: NONE };
+        let mut lists = Self::new(seats);
         for (slot, group) in registry.iter() {
             for seat in &group.members {
                 lists.insert(*seat, slot);

@@ -7,6 +7,24 @@ use crate::engine::footprint::Footprint;
 use crate::group_tree::GroupTree;
 use crate::spt::SpanningTree;
 
+/// Gives the trees over the live members (seats, rising) on the spanning trees of a number. Of a pair those whose
+/// links do not exist are left out, and the second one if no link is needed.
+pub(super) fn group_trees(
+    fabric: &Fabric,
+    trees: &[SpanningTree],
+    members: &[u32],
+) -> Vec<GroupTree> {
+    let mut footprint = Footprint::default();
+    footprint.trace(fabric, members);
+    let places = footprint.places();
+    let wanted = if places[0].len() > 1 { trees } else { &trees[..1] };
+    let existing = (0u8..).zip(wanted).filter(|(_, tree)| !fabric.lacks_link(tree, places));
+    let cut = existing.filter_map(|(half, tree)| {
+        Some(GroupTree { tree: half, ..group_tree(fabric, tree, members)? })
+    });
+    cut.collect()
+}
+
 /// Gives the tree over the live members (seats, rising) on a spanning tree.
 pub(super) fn group_tree(
     fabric: &Fabric,
@@ -28,5 +46,5 @@ pub(super) fn group_tree(
     let (_, root) = footprint.top_switch(fabric, tree)?;
     let seats = footprint.live(members).iter();
     let member_ports = seats.map(|seat| PortId(fabric.seat_port[*seat as usize])).collect();
-    Some(GroupTree { root, links, member_ports })
+    Some(GroupTree { tree: 0, root, links, member_ports })
 }

@@ -5,6 +5,10 @@
 //! of "share a link" (with per-switch tables: "share a switch"), and one pass that marks
 //! each group's links finds them.
 
+mod pair;
+
+use std::sync::Arc;
+
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::engine::fabric::{Fabric, dense};
@@ -12,7 +16,7 @@ use crate::engine::footprint::Footprint;
 use crate::engine::marks::{Links, Marks, Reading};
 use crate::engine::sets::Sets;
 use crate::mgid::Mgid;
-use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, VirtualGroupId};
+use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, Ports, VirtualGroupId};
 use crate::spt::SpanningTree;
 
 /// One group to weave.
@@ -70,15 +74,7 @@ impl Loom {
         tree: &SpanningTree,
         strands: &[Strand<'_>],
     ) -> Part {
-        self.sets.reset(dense(strands.len()));
-        self.reading.clear();
-        self.tops.clear();
-        self.tops.resize(strands.len(), None);
-        self.planned.extend(strands.iter().map(|strand| PlannedGroup {
-            mgid: strand.mgid,
-            virtual_group: VirtualGroupId(strand.mgid.0),
-            live: 0,
-        }));
+        self.start(strands);
         let mut order = std::mem::take(&mut self.order);
         order.extend(0..dense(strands.len()));
         let tree_of = |at: u32| strands[at as usize].tree;
@@ -89,18 +85,38 @@ impl Loom {
             order.sort_by_key(|at| place(tree_of(*at)));
         }
         for together in order.chunk_by(|a, b| same(*a, *b)) {
-            self.mark(fabric, strands, together);
+            let tree = tree_of(together[0]);
+            self.mark(fabric, strands, together, std::slice::from_ref(tree));
             let sets = self.sets.settle();
-            self.marks.read_out(fabric, tree_of(together[0]), sets, &mut self.reading);
+            self.marks.read_out(fabric, tree, sets, &mut self.reading);
         }
         order.clear();
         self.order = order;
         self.switches.clear();
-        self.collect(tree)
+        self.collect(tree, 0)
     }
 
-    /// Marks the links of groups that have one tree.
-    fn mark(&mut self, fabric: &Fabric, strands: &[Strand<'_>], together: &[u32]) {
+    fn start(&mut self, strands: &[Strand<'_>]) {
+        self.sets.reset(dense(strands.len()));
+        self.reading.clear();
+        self.tops.clear();
+        self.tops.resize(strands.len(), None);
+        self.planned.extend(strands.iter().map(|strand| PlannedGroup {
+            mgid: strand.mgid,
+            virtual_group: VirtualGroupId(strand.mgid.0),
+            live: 0,
+        }));
+    }
+
+    /// Marks the links of groups that have one tree, which may be one of a pair. Of a pair both count
+    /// when the question is who meets.
+    fn mark(
+        &mut self,
+        fabric: &Fabric,
+        strands: &[Strand<'_>],
+        together: &[u32],
+        pair: &[SpanningTree],
+    ) {
         let Self { footprint, marks, switches, sets, .. } = self;
         let traced = !fabric.is_whole() || self.tables == TableKind::PerSwitch;
         for at in together {
@@ -123,8 +139,10 @@ impl Loom {
             let top = fabric.switch(tree, level, place);
             self.tops[*at as usize] = top.map(|switch| (level, switch));
             if self.tables == TableKind::PerSwitch {
-                let places = footprint.places();
-                each_switch(fabric, tree, places, |switch| switches.mark(switch.0, *at, sets));
+                for tree in pair {
+                    let places = footprint.places();
+                    each_switch(fabric, tree, places, |switch| switches.mark(switch.0, *at, sets));
+                }
             }
         }
         for at in together.iter().filter(|at| matches!(self.tops[**at as usize], Some((0, _)))) {
@@ -137,7 +155,8 @@ impl Loom {
         }
     }
 
-    fn collect(&mut self, tree: &SpanningTree) -> Part {
+    /// Puts together what was read, without trees that have their top below a level.
+    fn collect(&mut self, tree: &SpanningTree, lowest: usize) -> Part {
         let mut groups = std::mem::take(&mut self.planned);
         let mut cut_off = std::mem::take(&mut self.cut_off);
         cut_off.sort_unstable();
@@ -148,17 +167,19 @@ impl Loom {
             counts[set].0 += 1;
             self.tops[set] = self.tops[set].max(self.tops[at]);
         }
-        for (set, ports) in self.reading.runs() {
+        let tops = &self.tops;
+        let kept = |set: u32| tops[set as usize].filter(|(level, _)| *level >= lowest);
+        let runs = || self.reading.runs().filter(|(set, _)| kept(*set).is_some());
+        for (set, ports) in runs() {
             counts[set as usize].1 += dense(ports.len());
         }
-        let mut virtual_groups = Vec::with_capacity(groups.len());
+        let mut rows = Vec::with_capacity(groups.len()); // id, root, ends of merged and ports
         let (mut merged_end, mut ports_end) = (0, 0);
         for (at, group) in groups.iter().enumerate().filter(|(at, _)| sets[*at] as usize == *at) {
             let (merged, ports) = std::mem::replace(&mut counts[at], (merged_end, ports_end));
             (merged_end, ports_end) = (merged_end + merged, ports_end + ports);
-            let root = self.tops[at].map(|(_, switch)| switch);
-            let id = group.virtual_group;
-            virtual_groups.push(PlannedVirtualGroup { id, root, merged_end, ports_end });
+            let root = kept(dense(at)).map(|(_, switch)| switch);
+            rows.push((group.virtual_group, root, merged_end, ports_end));
         }
         // From here on a count is the place of the next one.
         let mut merged = vec![Mgid(0); groups.len()];
@@ -166,19 +187,33 @@ impl Loom {
             merged[take_place(&mut counts[*set as usize].0)] = group.mgid;
         }
         let mut ports = vec![PortId(0); ports_end as usize];
-        for (set, run) in self.reading.runs() {
+        for (set, run) in runs() {
             let first = &mut counts[set as usize].1;
             ports[*first as usize..][..run.len()].copy_from_slice(run);
             *first += dense(run.len());
         }
         let mut first = 0;
-        for end in virtual_groups.iter().map(|group| group.ports_end as usize) {
+        for end in rows.iter().map(|row| row.3 as usize) {
             let ports = &mut ports[std::mem::replace(&mut first, end)..end];
             if !ports.is_sorted() {
                 ports.sort_unstable();
             }
         }
-        Part { number: tree.spt, color: tree.color, groups, virtual_groups, merged, ports, cut_off }
+        let (block, mut first) = (Arc::new(ports), 0);
+        let virtual_groups = rows.into_iter().map(|(id, root, merged_end, end)| {
+            let ports = Ports::of_block(&block, std::mem::replace(&mut first, end), end);
+            PlannedVirtualGroup { id, root, merged_end, ports }
+        });
+        let virtual_groups = virtual_groups.collect();
+        Part {
+            number: tree.spt,
+            color: tree.color,
+            groups,
+            virtual_groups,
+            merged,
+            cut_off,
+            unprotected: Vec::new(),
+        }
     }
 }
 

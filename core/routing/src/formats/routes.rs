@@ -2,7 +2,8 @@
 //!
 //! `{"mgid": 17, "virtual_group": 3, "color": 5, "trees": [{"root": "S-...", "links": [["S-a", 3, "S-b", 1]]}]}`.
 //! Links are those between switches, lower end first; with `"cut_off"` the members that are left out, and
-//! `"unrouted"` with the reason instead of a tree. The tree of a virtual group is the union of its groups' trees
+//! `"unrouted"` with the reason instead of a tree. With fault tolerance the header has `"fault_tolerant": true`, the
+//! second tree of a group `"tree": 1`, and `"color"` if that is not the group's. The tree of a virtual group is the union of its groups' trees
 //! and of the endpoint links of their members.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,9 @@ use super::groups::read_endpoint;
 use super::tables::{read_color, read_port, read_switch};
 use super::{Fields, FormatError, FormatProblem, at, list, objects, text, write_lines};
 use crate::engines::RoutingEngine;
+use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
+use crate::plan::GroupPlan;
 use crate::spt::MAX_COLORS;
 use crate::tables::{expand_ports, key};
 
@@ -28,6 +31,8 @@ pub struct RoutesHeader {
     pub colors: u16,
     /// How switches key their tables.
     pub tables: TableKind,
+    /// Whether groups have two trees.
+    pub fault_tolerant: bool,
     /// SHA-256 of the topology file, in hexadecimal.
     pub topology: String,
 }
@@ -50,7 +55,7 @@ pub struct RouteRecord {
     pub virtual_group: u32,
     /// The entry number its packets carry.
     pub color: u16,
-    /// Its trees: one, more with fault tolerance, none for fewer than two members.
+    /// Its trees: one, two with fault tolerance, none for fewer than two members.
     pub trees: Vec<TreeRecord>,
     /// Members that no tree reaches.
     pub cut_off: Vec<EndpointId>,
@@ -61,6 +66,10 @@ pub struct RouteRecord {
 /// One tree of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeRecord {
+    /// Which of the group's trees it is: 0, or 1 for the second one with fault tolerance.
+    pub tree: u8,
+    /// The entry number of packets that take it.
+    pub color: u16,
     /// The topmost switch.
     pub root: SwitchId,
     /// Links between switches, lower port first.
@@ -76,17 +85,14 @@ impl RoutesFile {
             engine: engine.kind().name().to_owned(),
             colors: plan.colors(),
             tables: plan.tables(),
+            fault_tolerant: plan.is_dual(),
             topology: topology.to_owned(),
         };
         let routed = plan.groups().map(|group| RouteRecord {
             mgid: group.mgid,
             virtual_group: group.virtual_group.0,
             color: group.color,
-            trees: engine
-                .group_tree(group.mgid)
-                .map(|tree| TreeRecord { root: tree.root, links: tree.links })
-                .into_iter()
-                .collect(),
+            trees: tree_records(engine, &group),
             cut_off: group.cut_off.iter().map(|cut| cut.endpoint).collect(),
             unrouted: None,
         });
@@ -111,22 +117,54 @@ impl RoutesFile {
         graph: &Graph,
         members: &BTreeMap<Mgid, Vec<EndpointId>>,
     ) -> Vec<TableEntry> {
-        let mut ports: BTreeMap<(u32, u16), BTreeSet<PortId>> = BTreeMap::new(); // by virtual group
-        for group in self.groups.iter().filter(|group| !group.trees.is_empty()) {
-            let ports = ports.entry((group.virtual_group, group.color)).or_default();
-            ports.extend(group.trees.iter().flat_map(|tree| &tree.links).flat_map(|(a, b)| [a, b]));
+        let routed = || self.groups.iter().filter(|group| !group.trees.is_empty());
+        let mut ports: BTreeMap<(u32, u8, u16), BTreeSet<PortId>> = BTreeMap::new();
+        for group in routed() {
+            for tree in &group.trees {
+                let ports = ports.entry((group.virtual_group, tree.tree, tree.color)).or_default();
+                ports.extend(tree.links.iter().flat_map(|(a, b)| [a, b]));
+            }
+        }
+        for group in routed() {
+            // A group on one leaf is on all trees of its virtual group.
+            let on_leaf = group.trees.iter().all(|tree| tree.links.is_empty());
             let members = members.get(&group.mgid).map_or(&[][..], Vec::as_slice);
             let served = members.iter().filter(|member| !group.cut_off.contains(member));
-            ports.extend(served.filter_map(|member| graph.attachment(*member)));
+            let served: Vec<PortId> =
+                served.filter_map(|member| graph.attachment(*member)).collect();
+            let own = (group.virtual_group, 0, 0)..=(group.virtual_group, u8::MAX, u16::MAX);
+            for ((_, tree, _), ports) in ports.range_mut(own) {
+                if on_leaf || group.trees.iter().any(|one| one.tree == *tree) {
+                    ports.extend(&served);
+                }
+            }
         }
-        let mut entries = Vec::new();
-        for ((_, color), ports) in ports {
+        // The trees of a virtual group share rows; if two virtual groups do, both are there to be seen.
+        let mut rows: BTreeMap<_, TableEntry> = BTreeMap::new();
+        for ((virtual_group, _, color), ports) in ports {
             let ports: Vec<PortId> = ports.into_iter().collect();
-            entries.extend(expand_ports(graph, self.header.tables, color, &ports));
+            for entry in expand_ports(graph, self.header.tables, color, &ports) {
+                let row = rows.entry((key(&entry), virtual_group)).or_insert(entry);
+                row.out = row.out.union(entry.out);
+            }
         }
-        entries.sort_unstable_by_key(key);
-        entries
+        rows.into_values().collect()
     }
+}
+
+fn tree_records(engine: &dyn RoutingEngine, group: &GroupPlan<'_>) -> Vec<TreeRecord> {
+    let color = |tree| {
+        let mut shared = engine.plan().virtual_groups_on(group.part, tree);
+        shared.next().map_or(group.color, |one| one.color)
+    };
+    let trees = engine.group_trees(group.mgid).into_iter();
+    let record = |tree: GroupTree| TreeRecord {
+        tree: tree.tree,
+        color: color(tree.tree),
+        root: tree.root,
+        links: tree.links,
+    };
+    trees.map(record).collect()
 }
 
 /// Reads a routes file.
@@ -145,7 +183,7 @@ pub fn read_routes(text: &str, graph: &Graph) -> Result<RoutesFile, FormatError>
     let mut seen = BTreeMap::new();
     for object in lines {
         let (line, fields) = object?;
-        let record = read_record(fields, graph, header.colors).map_err(at(line))?;
+        let record = read_record(fields, graph, &header).map_err(at(line))?;
         if let Some(first) = seen.insert(record.mgid, line) {
             let mgid = record.mgid.0;
             return Err(at(line)(FormatProblem::DuplicateMgid { mgid, first }));
@@ -175,23 +213,35 @@ fn read_header(mut fields: Fields) -> Result<RoutesHeader, FormatProblem> {
         Some("per-switch") => TableKind::PerSwitch,
         _ => return Err(super::bad("tables", "\"per-port\" or \"per-switch\"", &tables)),
     };
+    let fault_tolerant = match fields.optional("fault_tolerant") {
+        Some(value) => {
+            let given = value.as_bool();
+            given.ok_or_else(|| super::bad("fault_tolerant", "true or false", &value))?
+        }
+        None => false,
+    };
     let topology = fields.text("topology")?;
     fields.finish()?;
-    Ok(RoutesHeader { engine, colors, tables, topology })
+    Ok(RoutesHeader { engine, colors, tables, fault_tolerant, topology })
 }
 
 fn read_record(
     mut fields: Fields,
     graph: &Graph,
-    colors: u16,
+    header: &RoutesHeader,
 ) -> Result<RouteRecord, FormatProblem> {
     let mgid = Mgid(fields.number("mgid", u32::MAX)?);
     let virtual_group = fields.number("virtual_group", u32::MAX)?;
-    let color = read_color(&mut fields, colors)?;
+    let color = read_color(&mut fields, header.colors)?;
     let unrouted = fields.optional("unrouted").map(|value| text("unrouted", value)).transpose()?;
     let mut trees = Vec::new();
     for value in fields.list("trees")? {
-        trees.push(read_tree(value, graph)?);
+        trees.push(read_tree(value, graph, (color, header))?);
+    }
+    let mut numbers: Vec<u8> = trees.iter().map(|tree: &TreeRecord| tree.tree).collect();
+    numbers.sort_unstable();
+    if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(FormatProblem::DuplicateTree { tree: pair[0] });
     }
     let cut_off = match fields.optional("cut_off") {
         Some(value) => list("cut_off", value)?,
@@ -203,7 +253,11 @@ fn read_record(
     Ok(RouteRecord { mgid, virtual_group, color, trees, cut_off, unrouted })
 }
 
-fn read_tree(value: Value, graph: &Graph) -> Result<TreeRecord, FormatProblem> {
+fn read_tree(
+    value: Value,
+    graph: &Graph,
+    (color, header): (u16, &RoutesHeader),
+) -> Result<TreeRecord, FormatProblem> {
     let mut fields = match value {
         Value::Object(fields) => Fields(fields),
         other @ (Value::Null
@@ -212,11 +266,18 @@ fn read_tree(value: Value, graph: &Graph) -> Result<TreeRecord, FormatProblem> {
         | Value::String(_)
         | Value::Array(_)) => return Err(super::bad("trees", "a list of objects", &other)),
     };
+    let most = u32::from(header.fault_tolerant);
+    let tree = fields.optional("tree").map(|value| super::number("tree", &value, most));
+    let tree = u8::try_from(tree.transpose()?.unwrap_or(0)).expect("0 or 1");
+    let color = match fields.0.contains_key("color") {
+        true => read_color(&mut fields, header.colors)?,
+        false => color,
+    };
     let root = read_switch("root", fields.text("root")?, graph)?;
     let links = fields.list("links")?.into_iter().map(|link| read_link(link, graph));
     let links = links.collect::<Result<_, _>>()?;
     fields.finish()?;
-    Ok(TreeRecord { root, links })
+    Ok(TreeRecord { tree, color, root, links })
 }
 
 fn read_link(value: Value, graph: &Graph) -> Result<(PortId, PortId), FormatProblem> {
@@ -244,6 +305,8 @@ struct HeaderLine<'a> {
     engine: &'a str,
     colors: u16,
     tables: TableKind,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fault_tolerant: bool,
     topology: &'a str,
 }
 
@@ -261,6 +324,10 @@ struct GroupLine<'a> {
 
 #[derive(Serialize)]
 struct TreeLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    color: Option<u16>,
     root: &'a str,
     links: Vec<(&'a str, u8, &'a str, u8)>,
 }
@@ -268,15 +335,18 @@ struct TreeLine<'a> {
 /// Writes a routes file.
 #[must_use]
 pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
-    let RoutesHeader { engine, colors, tables, topology } = &file.header;
-    let (colors, tables) = (*colors, *tables);
-    let header = HeaderLine { fabricast_routes: 1, engine, colors, tables, topology };
+    let RoutesHeader { engine, colors, tables, fault_tolerant, topology } = &file.header;
+    let (colors, tables, fault_tolerant) = (*colors, *tables, *fault_tolerant);
+    let header =
+        HeaderLine { fabricast_routes: 1, engine, colors, tables, fault_tolerant, topology };
     let end = |port: PortId| (graph.switch_name(graph.switch_of(port)), graph.port_number(port));
     let link = |(lower, upper): &(PortId, PortId)| {
         let ((lower, lower_port), (upper, upper_port)) = (end(*lower), end(*upper));
         (lower, lower_port, upper, upper_port)
     };
-    let tree = |tree: &TreeRecord| TreeLine {
+    let tree = |group: &RouteRecord, tree: &TreeRecord| TreeLine {
+        tree: (tree.tree > 0).then_some(tree.tree),
+        color: (tree.color != group.color).then_some(tree.color),
         root: graph.switch_name(tree.root),
         links: tree.links.iter().map(link).collect(),
     };
@@ -284,7 +354,7 @@ pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
         mgid: group.mgid,
         virtual_group: group.virtual_group,
         color: group.color,
-        trees: group.trees.iter().map(tree).collect(),
+        trees: group.trees.iter().map(|one| tree(group, one)).collect(),
         cut_off: group.cut_off.iter().map(|member| graph.endpoint_name(*member)).collect(),
         unrouted: group.unrouted.as_deref(),
     });

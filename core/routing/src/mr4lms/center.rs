@@ -5,20 +5,22 @@
 //! else its farthest member is searched from, which raises the bounds of all that are as far from it.
 
 use fabricast_topology::SwitchId;
+use fixedbitset::FixedBitSet;
 
-use crate::min_hop::NO_PATH;
+use crate::mr4lms::clearing::Clearing;
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::ledger::Ledger;
-use crate::mr4lms::survey::{preference, row};
+use crate::mr4lms::survey::{Preference, preference, row};
 
 /// Rows of the min-hop table that the first bounds are made of.
-const FIRST_BOUNDS: usize = 64;
+const FIRST_BOUNDS: usize = 1024;
 
 /// Finds roots; its buffers are used again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Center {
     least: Vec<u8>, // by switch: its farthest member is no nearer
-    hops: Vec<u8>,  // by switch, of the last search
+    clearing: Clearing,
+    seen: FixedBitSet,
     queue: Vec<u32>,
 }
 
@@ -31,7 +33,7 @@ impl Center {
     ) -> SwitchId {
         self.bound(fabric, leaves);
         loop {
-            let best = self.most_promising(fabric, ledger, |_| true);
+            let best = self.most_promising((fabric, ledger), |_| true);
             let hops = |leaf: &SwitchId| row(fabric, *leaf)[best.index()];
             let (far, farthest) = farthest(leaves, hops);
             if far == self.least[best.index()] {
@@ -43,7 +45,7 @@ impl Center {
         }
     }
 
-    /// Finds the switch whose farthest member is nearest over what is free of a color.
+    /// Finds the switch whose farthest member is nearest over what is free of a color, which must connect them.
     pub(super) fn in_color(
         &mut self,
         (fabric, ledger): (&Fabric, &Ledger),
@@ -51,33 +53,100 @@ impl Center {
         color: u16,
     ) -> SwitchId {
         self.bound(fabric, leaves);
-        let may_be = |switch: SwitchId| {
-            fabric.root_domain(switch).is_none_or(|domain| ledger.is_free(domain, color))
+        let is_free = ledger.free_of(color);
+        let best = self.most_promising((fabric, ledger), |switch| {
+            fabric.root_domain(switch).is_none_or(&is_free)
+        });
+        if self.keeps_promise((fabric, ledger), (leaves, color), best) {
+            return best;
+        }
+        let Self { clearing, least, .. } = self;
+        clearing.explore((fabric, ledger), color, leaves[0]);
+        let number = |leaf: &SwitchId| clearing.number(*leaf).expect("members are connected");
+        let leaves: Vec<u32> = leaves.iter().map(number).collect();
+        let bound = |switch: &SwitchId| {
+            let order = preference(ledger, *switch);
+            (u16::from(least[switch.index()]), order)
         };
+        let mut bounds: Vec<(u16, Preference)> = clearing.switches().iter().map(bound).collect();
         loop {
-            let best = self.most_promising(fabric, ledger, may_be);
-            self.search((fabric, ledger), color, best);
-            let (far, farthest) = farthest(leaves, |leaf| self.hops[leaf.index()]);
-            if far == self.least[best.index()] {
-                return best;
+            let best = (0u32..).zip(&bounds).min_by_key(|(_, bound)| *bound);
+            let (best, (promised, _)) = best.expect("members are in it");
+            let hops = clearing.search(best);
+            let farthest = leaves.iter().map(|leaf| (hops[*leaf as usize], *leaf)).max();
+            let (far, farthest) = farthest.expect("there are members");
+            if far == *promised {
+                return clearing.switches()[best as usize];
             }
-            self.least[best.index()] = far;
-            self.search((fabric, ledger), color, farthest);
-            for (least, hops) in self.least.iter_mut().zip(&self.hops) {
+            for ((least, _), hops) in bounds.iter_mut().zip(clearing.search(farthest)) {
                 *least = (*least).max(*hops);
             }
         }
     }
 
-    /// Tells whether switches, the first of which is free of a color, are connected by what is free of it.
+    /// Tells whether a switch's farthest member is as near as promised over what is free of a color.
+    fn keeps_promise(
+        &mut self,
+        (fabric, ledger): (&Fabric, &Ledger),
+        (leaves, color): (&[SwitchId], u16),
+        root: SwitchId,
+    ) -> bool {
+        let is_free = ledger.free_of(color);
+        self.seen.clear();
+        self.seen.grow(fabric.graph.switch_count());
+        self.seen.insert(root.index());
+        self.queue.clear();
+        self.queue.push(root.0);
+        let mut from = 0;
+        for _ in 0..self.least[root.index()] {
+            let end = self.queue.len();
+            for at in from..end {
+                for link in fabric.links().of(SwitchId(self.queue[at])) {
+                    if !self.seen.contains(link.to.index()) && is_free(fabric.domain(link)) {
+                        self.seen.insert(link.to.index());
+                        self.queue.push(link.to.0);
+                    }
+                }
+            }
+            from = end;
+        }
+        leaves.iter().all(|leaf| self.seen.contains(leaf.index()))
+    }
+
+    /// Tells whether all switches of some members, whose domains are free of a color, are connected by what is
+    /// free of it with one of some others that hang together.
     pub(super) fn connects(
         &mut self,
-        ground: (&Fabric, &Ledger),
-        leaves: &[SwitchId],
-        color: u16,
+        (fabric, ledger): (&Fabric, &Ledger),
+        (leaves, color): (&[SwitchId], u16),
+        known: &mut FixedBitSet,
     ) -> bool {
-        self.search(ground, color, leaves[0]);
-        leaves.iter().all(|leaf| self.hops[leaf.index()] != NO_PATH)
+        let is_free = ledger.free_of(color);
+        leaves.iter().all(|leaf| {
+            if known.contains(leaf.index()) {
+                return true;
+            }
+            self.queue.clear();
+            self.queue.push(leaf.0);
+            self.seen.clear();
+            self.seen.grow(fabric.graph.switch_count());
+            self.seen.insert(leaf.index());
+            let mut done = 0;
+            while let Some(at) = self.queue.get(done).copied() {
+                done += 1;
+                for link in fabric.links().of(SwitchId(at)) {
+                    if !is_free(fabric.domain(link)) || self.seen.put(link.to.index()) {
+                        continue;
+                    }
+                    if known.contains(link.to.index()) {
+                        known.extend(self.queue.iter().map(|at| *at as usize));
+                        return true;
+                    }
+                    self.queue.push(link.to.0);
+                }
+            }
+            false
+        })
     }
 
     fn bound(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
@@ -92,37 +161,15 @@ impl Center {
 
     fn most_promising(
         &self,
-        fabric: &Fabric,
-        ledger: &Ledger,
+        (fabric, ledger): (&Fabric, &Ledger),
         may_be: impl Fn(SwitchId) -> bool,
     ) -> SwitchId {
-        let rows = fabric.graph.switches().zip(&self.least).filter(|(switch, _)| may_be(*switch));
-        let best = rows.min_by_key(|(switch, least)| (**least, preference(ledger, *switch)));
-        best.expect("a switch of the members is one").0
-    }
-
-    /// Counts the hops from a switch over what is free of a color.
-    fn search(&mut self, (fabric, ledger): (&Fabric, &Ledger), color: u16, from: SwitchId) {
-        self.hops.clear();
-        self.hops.resize(fabric.graph.switch_count(), NO_PATH);
-        self.hops[from.index()] = 0;
-        self.queue.clear();
-        self.queue.push(from.0);
-        let mut done = 0;
-        while let Some(at) = self.queue.get(done).copied() {
-            done += 1;
-            let next = self.hops[at as usize] + 1;
-            if next == NO_PATH {
-                break; // hops only rise along the queue
-            }
-            for link in fabric.links().of(SwitchId(at)) {
-                let there = &mut self.hops[link.to.index()];
-                if *there == NO_PATH && ledger.is_free(fabric.domain(link), color) {
-                    *there = next;
-                    self.queue.push(link.to.0);
-                }
-            }
-        }
+        let rows =
+            || fabric.graph.switches().zip(&self.least).filter(|(switch, _)| may_be(*switch));
+        let least = rows().map(|(_, least)| *least).min();
+        let best = rows().filter(|(_, bound)| Some(**bound) == least).map(|(switch, _)| switch);
+        let best = best.min_by_key(|switch| preference(ledger, *switch));
+        best.expect("a switch of the members is one")
     }
 }
 

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_topology::{EndpointId, Faults, PortId, SwitchId};
 
 use crate::mgid::Mgid;
-use crate::mr4lms::Mr4lms;
 use crate::mr4lms::forest::Tree;
 use crate::mr4lms::walk::Cutting;
+use crate::mr4lms::{Mr4lms, Turn};
 use crate::plan::CutOff;
 
 impl Mr4lms {
     /// Gives groups their new members, none for one that goes; in this order where groups need trees.
+    /// With its last group the engine forgets its past.
     pub(super) fn change(&mut self, changes: Vec<(Mgid, Option<Vec<EndpointId>>)>) {
         let mut loose = BTreeSet::new();
         let mut gone = Vec::new();
@@ -32,9 +33,12 @@ impl Mr4lms {
             self.forest.groups.entry(mgid).or_default().members = members.unwrap_or_default();
             loose.extend(self.seat(mgid));
         }
-        left.extend(self.tidy(loose));
+        self.tidy(loose);
         for mgid in gone {
             self.forest.groups.remove(&mgid);
+        }
+        if self.forest.groups.is_empty() {
+            self.turn = Turn::BuildFirst;
         }
         for mgid in left {
             self.settle(mgid);
@@ -44,6 +48,7 @@ impl Mr4lms {
     /// Takes over faults and places what is broken anew, by MGID.
     pub(super) fn change_faults(&mut self, faults: Faults) {
         self.fabric.set_faults(faults);
+        self.tools.distances.forget_all();
         let mgids: Vec<Mgid> = self.forest.groups.keys().copied().collect();
         let mut loose: BTreeSet<u32> = mgids.iter().filter_map(|mgid| self.seat(*mgid)).collect();
         let is_broken = |tree: &Tree| tree.ports.iter().any(|port| !self.fabric.is_live(*port));
@@ -74,9 +79,8 @@ impl Mr4lms {
         group.tree.filter(|_| before.iter().any(is_lost))
     }
 
-    /// Takes out of trees what none of their groups needs, and lists the groups whose tree is broken.
-    fn tidy(&mut self, trees: BTreeSet<u32>) -> Vec<Mgid> {
-        let mut homeless = Vec::new();
+    /// Takes out of trees what none of their groups needs. Groups whose tree is broken have none then.
+    pub(super) fn tidy(&mut self, trees: BTreeSet<u32>) {
         for number in trees {
             let tree = self.fell(number);
             self.tools.walk.along(&self.fabric, &tree.ports, tree.root);
@@ -89,16 +93,13 @@ impl Mr4lms {
                     let piece = self.tools.walk.cut(&self.fabric, &seats);
                     if piece.ports.iter().all(|port| self.fabric.is_live(*port)) {
                         pieces.push((*mgid, piece));
-                        continue;
                     }
                 }
-                homeless.push(*mgid);
             }
             for tree in self.put_together(tree.color, pieces) {
                 self.plant(tree);
             }
         }
-        homeless
     }
 
     /// Unites pieces of a tree that share a domain.
@@ -141,7 +142,7 @@ impl Mr4lms {
     }
 
     /// Sees to it that a group's tree reaches all whom it can serve.
-    fn settle(&mut self, mgid: Mgid) {
+    pub(super) fn settle(&mut self, mgid: Mgid) {
         let Some(group) = self.forest.groups.get(&mgid) else { return };
         let Some(number) = group.tree else { return self.place(mgid) };
         let tree = self.forest.tree(number);

@@ -4,24 +4,35 @@
 //! to the other set's nearest member, here from switch to switch. Of equally near trees the one with
 //! the lower color and then the smaller MGID is the nearest.
 //!
-//! Half of the sum, the hops from a tree's members to the group, is one look-up for each leaf of the
-//! tree. It bounds the whole from below, so the other half is only needed for the trees that are best by it.
+//! Half of the sum, the hops from a group's members to a tree, is kept ready: there is a byte for each
+//! leaf and tree, those of 64 trees side by side, so that one visit of a group's leaves adds it up for all
+//! of them. It bounds the whole from below, so the other half is only needed for trees that may still be best.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 use fabricast_topology::{Peer, PortId, SwitchId};
 
 use crate::mgid::Mgid;
+use crate::min_hop::NO_PATH;
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::forest::{Forest, Tree};
 use crate::mr4lms::survey::{Party, Survey, row};
 
-/// The members of trees, by tree number; filled in when first needed.
+/// The members of trees and how far they are, by tree number; filled in when needed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distances {
+    /// Whose hops are in the table.
     crowds: Vec<Option<Crowd>>,
+    /// Trees that may have other members by now.
+    stale: Vec<bool>,
+    /// By tree, [`TILE`] to a tile, and leaf: the hops to the nearest member.
+    tiles: Vec<Vec<[u8; TILE]>>,
+    nearest: Vec<u8>,       // by switch
+    sums: Vec<[u32; TILE]>, // by tree
 }
+
+/// Trees whose hops lie side by side.
+const TILE: usize = 64;
 
 /// The switches with members of one tree or group, rising, and how many members they have.
 #[derive(Clone, Debug)]
@@ -52,14 +63,8 @@ impl Crowd {
         self.leaves.iter().map(sum).sum()
     }
 
-    /// Gives the hops from a leaf to the nearest member.
-    fn hops_from(&self, fabric: &Fabric, leaf: SwitchId) -> u8 {
-        if self.leaves.binary_search_by_key(&leaf, |(leaf, _)| *leaf).is_ok() {
-            return 0;
-        }
-        let row = row(fabric, leaf);
-        let hops = self.leaves.iter().map(|(other, _)| row[other.index()]);
-        hops.min().expect("trees have members")
+    fn has(&self, leaf: SwitchId) -> bool {
+        self.leaves.binary_search_by_key(&leaf, |(leaf, _)| *leaf).is_ok()
     }
 }
 
@@ -90,52 +95,104 @@ impl PartialOrd for Nearness {
 impl Distances {
     /// Forgets the members of a tree.
     pub(super) fn forget(&mut self, tree: u32) {
-        if let Some(place) = self.crowds.get_mut(tree as usize) {
-            *place = None;
+        if let Some(stale) = self.stale.get_mut(tree as usize) {
+            *stale = true;
         }
     }
 
+    /// Forgets everything; needed when hops are not what they were.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self::default();
+    }
+
     /// Finds the tree that is nearest to a group; there must be a tree, and the survey be of the group.
+    ///
+    /// Cost: a byte for every tree and leaf of the group, and the leaves of trees that are near.
     pub(super) fn nearest(
         &mut self,
         (fabric, forest): (&Fabric, &Forest),
         party: &Party,
         survey: &Survey,
     ) -> u32 {
+        self.freshen(fabric, forest);
         let new = Crowd::new(fabric, &party.seats);
-        let mut open = Vec::new();
-        for (number, tree) in forest.trees() {
-            let at = number as usize;
-            if self.crowds.len() <= at {
-                self.crowds.resize(at + 1, None);
-            }
-            let crowd = self.crowds[at].get_or_insert_with(|| Crowd::of_tree(fabric, tree));
-            open.push(Reverse(Nearness {
-                sum: crowd.sum(|leaf| survey.near[leaf.index()]),
+        self.add_up(fabric, &new);
+        let bound = |(number, tree): (u32, &Tree)| {
+            let crowd = self.crowds[number as usize].as_ref().expect("filled in above");
+            Nearness {
+                sum: self.sums[number as usize / TILE][number as usize % TILE].into(),
                 members: crowd.members + new.members,
                 color: tree.color,
                 mgid: tree.groups[0],
                 tree: number,
-            }));
-        }
-        let mut open = BinaryHeap::from(open);
-        let mut best: Option<Nearness> = None;
-        while let Some(Reverse(bound)) = open.pop() {
-            if best.is_some_and(|best| best < bound) {
-                break;
             }
+        };
+        let whole = |bound: Nearness| {
             let crowd = self.crowds[bound.tree as usize].as_ref().expect("filled in above");
-            let most = best.map_or(u64::MAX, |best| best.sum * bound.members / best.members);
-            let mut sum = bound.sum;
-            for (leaf, members) in &new.leaves {
-                sum += u64::from(crowd.hops_from(fabric, *leaf)) * u64::from(*members);
-                if sum > most {
-                    break;
+            Nearness { sum: bound.sum + crowd.sum(|leaf| survey.near[leaf.index()]), ..bound }
+        };
+        let bounds: Vec<Nearness> = forest.trees().map(bound).collect();
+        let mut best = whole(*bounds.iter().min().expect("there is a tree"));
+        for bound in bounds {
+            if bound < best {
+                best = best.min(whole(bound));
+            }
+        }
+        best.tree
+    }
+
+    /// Adds up the hops from a group's members to each tree.
+    fn add_up(&mut self, fabric: &Fabric, new: &Crowd) {
+        let leaf = |(leaf, members): &(SwitchId, u32)| {
+            let number = fabric.hops.leaf_number(*leaf).expect("members are on leaves");
+            (number, u16::try_from(*members).expect("a switch has at most 255 ports"))
+        };
+        let leaves: Vec<(usize, u16)> = new.leaves.iter().map(leaf).collect();
+        self.sums.clear();
+        for tile in &self.tiles {
+            let mut sums = [0; TILE];
+            for (leaf, members) in &leaves {
+                for (sum, hops) in sums.iter_mut().zip(&tile[*leaf]) {
+                    // 255 times 255 is less than 2^16.
+                    *sum += u32::from(u16::from(*hops).wrapping_mul(*members));
                 }
             }
-            let nearness = Nearness { sum, ..bound };
-            best = Some(best.map_or(nearness, |best| best.min(nearness)));
+            self.sums.push(sums);
         }
-        best.expect("there is a tree").tree
+    }
+
+    /// Brings the table up to date.
+    fn freshen(&mut self, fabric: &Fabric, forest: &Forest) {
+        let count = forest.trees().map(|(number, _)| number as usize + 1).max().unwrap_or(0);
+        if count > self.crowds.len() {
+            self.crowds.resize(count, None);
+            self.stale.resize(count, true);
+            let tile = vec![[NO_PATH; TILE]; fabric.hops.leaves().len()];
+            self.tiles.resize(count.div_ceil(TILE), tile);
+        }
+        for (number, tree) in forest.trees() {
+            let at = number as usize;
+            if !std::mem::take(&mut self.stale[at]) {
+                continue;
+            }
+            let crowd = Crowd::of_tree(fabric, tree);
+            let before = self.crowds[at].take();
+            let stays = |before: &Crowd| before.leaves.iter().all(|(leaf, _)| crowd.has(*leaf));
+            let before = before.filter(stays);
+            let is_new = |leaf: &SwitchId| before.as_ref().is_none_or(|before| !before.has(*leaf));
+            self.nearest.clear();
+            self.nearest.resize(fabric.graph.switch_count(), NO_PATH);
+            for leaf in crowd.leaves.iter().map(|(leaf, _)| *leaf).filter(is_new) {
+                for (nearest, hops) in self.nearest.iter_mut().zip(row(fabric, leaf)) {
+                    *nearest = (*nearest).min(*hops);
+                }
+            }
+            let column = self.tiles[at / TILE].iter_mut().map(|trees| &mut trees[at % TILE]);
+            for (hops, leaf) in column.zip(fabric.hops.leaves()) {
+                let nearest = self.nearest[leaf.index()];
+                *hops = if before.is_some() { nearest.min(*hops) } else { nearest };
+            }
+            self.crowds[at] = Some(crowd);
+        }
     }
 }

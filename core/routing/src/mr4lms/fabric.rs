@@ -4,6 +4,7 @@
 //! per-port tables. Everything else is the same for both, so a domain is just a number: that of
 //! the switch, or of the lower port of the link.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableKind};
@@ -144,6 +145,36 @@ impl Fabric {
             Peer::Switch(peer) if *port < peer => Some((*port, peer)),
             Peer::Switch(_) | Peer::Endpoint(_) | Peer::None => None,
         })
+    }
+
+    /// Tells whether ports, rising, are those of a tree that a switch is in.
+    pub(crate) fn is_tree(&self, root: SwitchId, ports: &[PortId]) -> bool {
+        let graph = &*self.graph;
+        if !ports.is_sorted_by(|a, b| a < b) {
+            return false;
+        }
+        let mut links = 0;
+        let mut reached = BTreeSet::from([root]);
+        let mut stack = vec![root];
+        while let Some(at) = stack.pop() {
+            let own = graph.ports(at).filter(|port| ports.binary_search(port).is_ok());
+            for port in own {
+                let Peer::Switch(peer) = graph.peer(port) else { continue };
+                let to = graph.switch_of(peer);
+                if ports.binary_search(&peer).is_ok() {
+                    links += 1;
+                    if reached.insert(to) {
+                        stack.push(to);
+                    }
+                }
+            }
+        }
+        // All switches connected by one link less, each link with both its ports, is a tree.
+        let is_seat = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
+        let seats = ports.iter().filter(is_seat).count();
+        self.switches(ports).eq(reached.iter().copied())
+            && links == ports.len() - seats
+            && links == 2 * (reached.len() - 1)
     }
 
     /// Gives the port that an endpoint can be reached by, or why it cannot.

@@ -17,7 +17,7 @@ use crate::mr4lms::ledger::{Ledger, first_color};
 use crate::mr4lms::survey::{Party, Survey};
 
 /// Roots that are tried one by one before all others are tried together.
-const FIRST_ROOTS: usize = 2;
+const FIRST_ROOTS: usize = 16;
 
 /// Gives the colors that are free in the domains of all members, 64 by 64.
 pub(super) fn usable_colors(fabric: &Fabric, ledger: &Ledger, party: &Party) -> Vec<u64> {

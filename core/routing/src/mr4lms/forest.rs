@@ -135,6 +135,14 @@ impl Forest {
         self.touched[usize::from(tree.color)] = true;
     }
 
+    /// Touches the colors in use in another forest, and the first, where groups without a tree are.
+    pub(super) fn touch_like(&mut self, other: &Self) {
+        for (touched, trees) in self.touched.iter_mut().zip(&other.by_color) {
+            *touched |= !trees.is_empty();
+        }
+        self.touched[0] = true;
+    }
+
     /// Notes that a group is not as it was.
     pub(super) fn touch(&mut self, mgid: Mgid) {
         let color = self.group(mgid).tree.map_or(0, |tree| self.tree(tree).color);

@@ -67,6 +67,12 @@ impl Ledger {
         self.free[usize::from(color / WORD)][domain] >> (color % WORD) & 1 == 1
     }
 
+    /// Gives the test whether a domain is free of a color.
+    pub(super) fn free_of(&self, color: u16) -> impl Fn(usize) -> bool + use<'_> {
+        let (column, bit) = (&self.free[usize::from(color / WORD)][..], 1 << (color % WORD));
+        move |domain| column[domain] & bit != 0
+    }
+
     /// Tells whether no color is free.
     pub(super) fn is_full(&self, domain: usize) -> bool {
         self.owners[domain].len() == usize::from(self.colors)
@@ -125,7 +131,9 @@ impl Ledger {
         let (column, bit) = (usize::from(color / WORD), 1 << (color % WORD));
         for domain in domains {
             self.free[column][domain] |= bit;
-            self.owners[domain].retain(|(other, _)| *other != color);
+            let owners = &mut self.owners[domain];
+            let at = owners.binary_search_by_key(&color, |(color, _)| *color);
+            owners.remove(at.expect("it was taken"));
         }
     }
 

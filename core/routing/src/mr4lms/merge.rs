@@ -5,7 +5,7 @@
 //! from the root that algorithm 1 would try first; and where old trees are kept and a single one
 //! passes all switches of the new members, it stays as it is, which algorithm 5 would come to as well.
 
-use fabricast_topology::{Peer, PortId};
+use fabricast_topology::{Peer, PortId, SwitchId};
 use fixedbitset::FixedBitSet;
 
 use crate::mgid::Mgid;
@@ -57,7 +57,7 @@ impl Mr4lms {
                 }
                 let tree = self.fell(nearest);
                 merged.absorb(self, &tree);
-                if !self.hangs_together(&merged.party(self), color) {
+                if !self.hangs_together(&tree, party) {
                     for tree in self.in_the_way(&merged.party(self), color) {
                         let tree = self.fell(tree);
                         merged.absorb(self, &tree);
@@ -93,12 +93,18 @@ impl Mr4lms {
             && party.seats.iter().all(|seat| owner(seat).is_none_or(|owner| owner == number))
     }
 
-    /// Tells whether members are connected by what is free of a color.
-    fn hangs_together(&mut self, party: &Party, color: u16) -> bool {
+    /// Tells whether members are connected with those of a tree, just felled, by what is free of its color.
+    fn hangs_together(&mut self, tree: &Tree, party: &Party) -> bool {
         let Self { fabric, forest, tools, .. } = self;
         let mut domains = party.seats.iter().map(|seat| fabric.member_domain(*seat));
-        domains.all(|domain| forest.ledger.is_free(domain, color))
-            && tools.center.connects((fabric, &forest.ledger), &party.leaves, color)
+        if !domains.all(|domain| forest.ledger.is_free(domain, tree.color)) {
+            return false;
+        }
+        tools.targets.clear();
+        tools.targets.grow(fabric.graph.switch_count());
+        tools.targets.extend(fabric.switches(&tree.ports).map(SwitchId::index));
+        let (new, ground) = ((&party.leaves[..], tree.color), (&*fabric, &forest.ledger));
+        tools.center.connects(ground, new, &mut tools.targets)
     }
 
     /// Lists the trees that have a color somewhere on the way between some members.

@@ -32,24 +32,31 @@ pub(super) struct Cutting {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Walk {
     stops: Vec<Stop>,
-    places: Vec<u32>, // by switch: the number of its stop, if that says so too
+    first: Vec<usize>, // by switch of the tree: the first of its ports
+    places: Vec<u32>,  // by switch: the number of its stop, if that says so too
     cuts: u32,
     active: BinaryHeap<u32>,
 }
 
 impl Walk {
-    /// Walks a tree given by its ports, rising. Cost: its size times the logarithm of that.
+    /// Walks a tree given by its ports, rising. Cost: its size.
     pub(super) fn along(&mut self, fabric: &Fabric, ports: &[PortId], root: SwitchId) {
         let graph = &*fabric.graph;
         self.places.resize(graph.switch_count(), 0);
         self.stops.clear();
         self.cuts = 0;
         self.add(Stop { switch: root, up: 0, link: (PortId(0), PortId(0)), depth: 0, cut: 0 });
+        self.first.resize(graph.switch_count(), 0);
+        let mut first = 0;
+        let same = |a: &PortId, b: &PortId| graph.switch_of(*a) == graph.switch_of(*b);
+        for own in ports.chunk_by(same) {
+            self.first[graph.switch_of(own[0]).index()] = first;
+            first += own.len();
+        }
         let mut at = 0;
         while let Some(Stop { switch, depth, .. }) = self.stops.get(at as usize).copied() {
-            let first = graph.port(switch, 1).expect("a switch of a tree has ports");
-            let from = ports.partition_point(|port| *port < first);
-            let own = ports[from..].iter().take_while(|port| graph.switch_of(**port) == switch);
+            let own = ports.get(self.first[switch.index()]..).unwrap_or_default();
+            let own = own.iter().take_while(|port| graph.switch_of(**port) == switch);
             for port in own {
                 let Peer::Switch(peer) = graph.peer(*port) else { continue };
                 let to = graph.switch_of(peer);

@@ -4,13 +4,10 @@
 //! links' EFI second: a plain sum of loads would take long ways round over idle links, while the paper's first aim is a
 //! low tree. Of equal ways the one that comes in by the lower port is taken.
 //!
-//! When the search settles a switch of an old tree, all that hangs together with it by links of old
+//! Hops come first, so the search goes hop by hop, and within a hop in the order of loads. When it settles a switch of an old tree, all that hangs together with it by links of old
 //! trees is settled along these links. With per-switch tables every old tree is kept whole so.
 //! With per-port tables two old trees can meet in several switches; then links that
 //! would close a circle are left out.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use fabricast_topology::{Peer, PortId, SwitchId};
 use fixedbitset::FixedBitSet;
@@ -49,8 +46,9 @@ pub(super) struct Terms<'a> {
 pub(super) struct Weaver {
     ways: Vec<Way>,
     search: u32,
-    queue: BinaryHeap<Reverse<(u32, u64, SwitchId)>>,
-    pulled: Vec<SwitchId>, // settled together
+    open: Vec<Vec<SwitchId>>, // by hops: reached, and not settled then
+    pulled: Vec<SwitchId>,    // settled together
+    wanted: FixedBitSet,      // by switch: a member is there
 }
 
 impl Weaver {
@@ -66,18 +64,31 @@ impl Weaver {
         terms: Terms<'_>,
     ) -> Vec<PortId> {
         self.start(ground.0);
+        self.wanted.clear();
+        self.wanted.grow(ground.0.graph.switch_count());
+        self.wanted.extend(party.leaves.iter().map(|leaf| leaf.index()));
+        let mut left = party.leaves.len();
         self.reach(terms.root, (0, 0, PortId(0)));
-        while let Some(Reverse((_, _, at))) = self.queue.pop() {
-            if self.ways[at.index()].settled {
-                continue;
+        // Without old trees nothing depends on who of a hop comes first.
+        let is_ordered = terms.old.is_some();
+        let mut hops = 0;
+        while left > 0 && hops < self.open.len() {
+            let mut open = self.take_open(hops, is_ordered);
+            for at in open.drain(..) {
+                if self.ways[at.index()].settled {
+                    continue;
+                }
+                self.pulled.clear();
+                self.pulled.push(at);
+                let mut done = 0;
+                while let Some(at) = self.pulled.get(done).copied() {
+                    done += 1;
+                    left -= usize::from(self.wanted.contains(at.index()));
+                    self.settle(ground, at, terms);
+                }
             }
-            self.pulled.clear();
-            self.pulled.push(at);
-            let mut done = 0;
-            while let Some(at) = self.pulled.get(done).copied() {
-                done += 1;
-                self.settle(ground, at, terms);
-            }
+            self.open[hops] = open; // its memory
+            hops += 1;
         }
         self.read_off(ground.0, party, terms.root)
     }
@@ -94,16 +105,22 @@ impl Weaver {
         self.start(ground.0);
         self.reach(from, (0, 0, PortId(0)));
         let terms = Terms { color, root: from, survey: None, old: None };
-        while let Some(Reverse((_, _, at))) = self.queue.pop() {
-            if targets.contains(at.index()) {
-                let mut ports = Vec::new();
-                self.follow(ground.0, at, from, &mut ports);
-                ports.sort_unstable();
-                return Some(ports);
+        let mut hops = 0;
+        while hops < self.open.len() {
+            let mut open = self.take_open(hops, true);
+            for at in open.drain(..) {
+                if targets.contains(at.index()) {
+                    let mut ports = Vec::new();
+                    self.follow(ground.0, at, from, &mut ports);
+                    ports.sort_unstable();
+                    return Some(ports);
+                }
+                if !self.ways[at.index()].settled {
+                    self.settle(ground, at, terms);
+                }
             }
-            if !self.ways[at.index()].settled {
-                self.settle(ground, at, terms);
-            }
+            self.open[hops] = open; // its memory
+            hops += 1;
         }
         None
     }
@@ -115,18 +132,34 @@ impl Weaver {
             self.search = 0;
         }
         self.search += 1;
-        self.queue.clear();
+        self.open.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Takes out the switches that are so many hops away, if asked for those with the least load first.
+    fn take_open(&mut self, hops: usize, is_ordered: bool) -> Vec<SwitchId> {
+        let mut open = std::mem::take(&mut self.open[hops]);
+        if is_ordered {
+            open.sort_unstable_by_key(|at| (self.ways[at.index()].cost.1, *at));
+        }
+        open
     }
 
     /// Notes a way to a switch if it is the best so far.
-    fn reach(&mut self, to: SwitchId, cost: Cost) -> bool {
+    fn reach(&mut self, to: SwitchId, cost: Cost) {
         let way = &mut self.ways[to.index()];
-        if way.search == self.search && (way.settled || way.cost <= cost) {
-            return false;
+        let is_known = way.search == self.search;
+        if is_known && (way.settled || way.cost <= cost) {
+            return;
         }
+        let is_nearer = !is_known || cost.0 < way.cost.0;
         *way = Way { search: self.search, settled: false, cost };
-        self.queue.push(Reverse((cost.0, cost.1, to)));
-        true
+        if is_nearer {
+            let hops = cost.0 as usize;
+            if self.open.len() <= hops {
+                self.open.resize_with(hops + 1, Vec::new);
+            }
+            self.open[hops].push(to);
+        }
     }
 
     fn settle(&mut self, (fabric, ledger): (&Fabric, &Ledger), at: SwitchId, terms: Terms<'_>) {
@@ -136,22 +169,26 @@ impl Weaver {
         let cost = |link: Link| {
             (hops + 1, load + u64::from(ledger.weight(link.port, link.peer)), link.peer)
         };
+        let is_settled = |way: Way| way.search == self.search && way.settled;
         if let Some(old) = terms.old {
             for link in fabric.links().of(at).filter(|link| old.contains(link.port.index())) {
-                let there = self.ways[link.to.index()];
-                if there.search != self.search || !there.settled {
+                if !is_settled(self.ways[link.to.index()]) {
                     self.ways[link.to.index()] =
                         Way { search: self.search, settled: true, cost: cost(link) };
                     self.pulled.push(link.to);
                 }
             }
         }
+        let is_free = ledger.free_of(terms.color);
         for link in fabric.links().of(at) {
+            let way = self.ways[link.to.index()];
+            if way.search == self.search && (way.settled || way.cost.0 <= hops) {
+                continue;
+            }
             let is_near = |survey: &Survey| {
                 u32::from(survey.near[link.to.index()]) + hops < u32::from(survey.height)
             };
-            if ledger.is_free(fabric.domain(link), terms.color) && terms.survey.is_none_or(is_near)
-            {
+            if is_free(fabric.domain(link)) && terms.survey.is_none_or(is_near) {
                 self.reach(link.to, cost(link));
             }
         }

@@ -1,9 +1,15 @@
 //! One part of a plan: the groups and trees of one spanning tree, or of one color.
 
+mod edit;
+mod ports;
+
 use fabricast_topology::{PortId, SwitchId};
 
 use crate::mgid::Mgid;
-use crate::plan::{CutOff, GroupPlan, VirtualGroup, VirtualGroupId};
+use crate::plan::{CutOff, GroupPlan, Unprotected, VirtualGroup, VirtualGroupId};
+
+pub(crate) use edit::Loose;
+pub(crate) use ports::Ports;
 
 /// Groups and their trees, packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +19,8 @@ pub(crate) struct Part {
     pub(crate) groups: Vec<PlannedGroup>, // by MGID
     pub(crate) virtual_groups: Vec<PlannedVirtualGroup>, // by id
     pub(crate) merged: Vec<Mgid>,         // virtual group by virtual group
-    pub(crate) ports: Vec<PortId>,        // virtual group by virtual group
     pub(crate) cut_off: Vec<CutOff>,      // by MGID
+    pub(crate) unprotected: Vec<Unprotected>, // by MGID; with the first trees of pairs only
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +30,13 @@ pub(crate) struct PlannedGroup {
     pub(crate) live: u32,
 }
 
-/// Ends of the ranges in `merged` and `ports`; they start where the one before ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Its groups are those in `merged` up to the end given here, from where the one before ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedVirtualGroup {
     pub(crate) id: VirtualGroupId,
     pub(crate) root: Option<SwitchId>,
     pub(crate) merged_end: u32,
-    pub(crate) ports_end: u32,
+    pub(crate) ports: Ports,
 }
 
 impl Part {
@@ -56,19 +62,21 @@ impl Part {
         }
     }
 
-    pub(super) fn virtual_groups(&self) -> impl Iterator<Item = VirtualGroup<'_>> {
-        let (mut merged, mut ports) = (0, 0);
+    /// Walks the virtual groups as they are on a tree of theirs.
+    pub(super) fn virtual_groups(&self, tree: u8) -> impl Iterator<Item = VirtualGroup<'_>> {
+        let mut merged = 0;
         self.virtual_groups.iter().map(move |row| {
-            let (merged_end, ports_end) = (row.merged_end as usize, row.ports_end as usize);
+            let merged_end = row.merged_end as usize;
             let view = VirtualGroup {
                 id: row.id,
+                tree,
                 part: self.number,
                 color: self.color,
                 root: row.root,
                 groups: &self.merged[merged..merged_end],
-                ports: &self.ports[ports..ports_end],
+                ports: row.ports.as_slice(),
             };
-            (merged, ports) = (merged_end, ports_end);
+            merged = merged_end;
             view
         })
     }
@@ -96,16 +104,7 @@ impl PartBuilder {
     /// Starts a part without groups.
     #[must_use]
     pub const fn new(number: u32, color: u16) -> Self {
-        let part = Part {
-            number,
-            color,
-            groups: Vec::new(),
-            virtual_groups: Vec::new(),
-            merged: Vec::new(),
-            ports: Vec::new(),
-            cut_off: Vec::new(),
-        };
-        Self { part, trees: Vec::new() }
+        Self { part: Part::empty(number, color), trees: Vec::new() }
     }
 
     /// Adds a virtual group.
@@ -135,13 +134,13 @@ impl PartBuilder {
                 part.groups.push(PlannedGroup { mgid, virtual_group: id, live });
                 part.merged.push(mgid);
             }
-            part.ports.extend(tree.ports);
-            let end = |count: usize| u32::try_from(count).expect("fewer than 2^32 ports");
+            let merged_end = u32::try_from(part.merged.len()).expect("fewer than 2^32 groups");
+            let ports = Ports::new(tree.ports);
             part.virtual_groups.push(PlannedVirtualGroup {
                 id,
                 root: tree.root,
-                merged_end: end(part.merged.len()),
-                ports_end: end(part.ports.len()),
+                merged_end,
+                ports,
             });
         }
         part.groups.sort_unstable_by_key(|group| group.mgid);

@@ -38,6 +38,17 @@ impl fmt::Display for CutOffReason {
     }
 }
 
+/// A group with fault tolerance that has only one of its two trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unprotected {
+    /// The group.
+    pub mgid: Mgid,
+    /// The tree that does not serve it, 0 or 1.
+    pub tree: u8,
+    /// The first link that it needs there.
+    pub link: BrokenLink,
+}
+
 /// A group that does not use the spanning tree its MGID stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
@@ -66,6 +77,8 @@ pub enum Displacement {
         /// The spanning tree that has the color there.
         by: u32,
     },
+    /// A link of that tree was dead once, and the group stays where it went.
+    Stayed,
     /// No root of its spanning tree serves it together with the groups that it meets there.
     NoSharedRoot,
 }
@@ -77,6 +90,7 @@ impl fmt::Display for Displacement {
             Self::ColorHeld { endpoint, by } => {
                 write!(f, "member {} has this color on spanning tree {by}", endpoint.0)
             }
+            Self::Stayed => f.write_str("a link of its tree was dead, and it stays where it went"),
             Self::NoSharedRoot => {
                 f.write_str("no root of its tree serves it together with the groups it meets there")
             }

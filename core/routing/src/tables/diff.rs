@@ -4,70 +4,12 @@
 //! at, in them only the virtual groups that differ, and of their trees only the switches that do.
 
 use std::cmp::Ordering;
+use std::iter::Peekable;
 
-use fabricast_topology::{Graph, PortId, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{Graph, PortId, SwitchId, TableKind};
 
-use super::{Run, SwitchTable, TableImage, key, runs};
-use crate::plan::Plan;
-
-/// The changes of one switch's table between two plans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SwitchDiff {
-    /// Rows to add.
-    pub added: Vec<TableEntry>,
-    /// Rows whose output ports change, as they become.
-    pub changed: Vec<TableEntry>,
-    /// Rows to remove, as they were.
-    pub removed: Vec<TableEntry>,
-}
-
-/// Compares the tables of two plans of one engine; switches without changes are left out.
-///
-/// # Panics
-///
-/// If the plans are not of one engine.
-#[must_use]
-pub fn table_diff(graph: &Graph, before: &Plan, now: &Plan) -> Vec<(SwitchId, SwitchDiff)> {
-    let tables = now.tables();
-    let changes = changes(graph, before, now);
-    let mut diffs = Vec::new();
-    for changes in changes.chunk_by(|a, b| a.run.switch == b.run.switch) {
-        let rows = |is_new: bool| {
-            let of_side = changes.iter().filter(move |change| change.is_new == is_new);
-            let mut rows: Vec<_> =
-                of_side.flat_map(|change| change.run.rows(tables, change.color)).collect();
-            rows.sort_unstable_by_key(key);
-            rows
-        };
-        let diff = compare(&rows(false), &rows(true));
-        if diff != SwitchDiff::default() {
-            diffs.push((changes[0].run.switch, diff));
-        }
-    }
-    diffs
-}
-
-/// Compares the rows of one switch, both sorted.
-fn compare(before: &[TableEntry], now: &[TableEntry]) -> SwitchDiff {
-    let mut diff = SwitchDiff::default();
-    let (mut before, mut now) = (before.iter().peekable(), now.iter().peekable());
-    loop {
-        let order = match (before.peek(), now.peek()) {
-            (None, None) => return diff,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => key(old).cmp(&key(new)),
-        };
-        let old = if order.is_le() { before.next() } else { None };
-        let new = if order.is_ge() { now.next() } else { None };
-        match (old, new) {
-            (Some(old), Some(new)) if old.out != new.out => diff.changed.push(*new),
-            (Some(old), None) => diff.removed.push(*old),
-            (None, Some(new)) => diff.added.push(*new),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-    }
-}
+use super::{Run, SwitchTable, TableImage, runs};
+use crate::plan::{Plan, VirtualGroup};
 
 /// The ports of a tree in a switch, which only one of two plans has.
 #[derive(Clone, Copy, Debug)]
@@ -81,38 +23,48 @@ struct Change<'a> {
 fn changes<'a>(graph: &'a Graph, before: &'a Plan, now: &'a Plan) -> Vec<Change<'a>> {
     let mut all = Vec::new();
     for part in now.changed_since(before) {
-        let first = all.len();
-        let mut old = before.virtual_groups_on(part).peekable();
-        let mut new = now.virtual_groups_on(part).peekable();
-        loop {
-            let is_new = match (old.peek(), new.peek()) {
-                (None, None) => break,
-                (Some(a), Some(b)) if (a.id, a.color, a.ports) == (b.id, b.color, b.ports) => {
-                    old.next();
-                    new.next();
-                    continue;
-                }
-                (Some(a), Some(b)) => a.id > b.id,
-                (a, _) => a.is_none(),
-            };
-            let group = if is_new { new.next() } else { old.next() };
-            let group = group.expect("it was there when it was peeked at");
-            let change = |run| Change { run, color: group.color, is_new };
-            all.extend(runs(graph, group.ports).map(change));
+        for tree in 0..2 {
+            let old = before.virtual_groups_on(part, tree).peekable();
+            let new = now.virtual_groups_on(part, tree).peekable();
+            each_difference([old, new], |group, is_new| {
+                let change = |run| Change { run, color: group.color, is_new };
+                all.extend(runs(graph, group.ports).map(change));
+            });
         }
-        drop_pairs(&mut all, first);
     }
+    drop_pairs(&mut all);
     all.sort_by_key(|change| change.run.switch);
     all
 }
 
-/// Drops what is there twice from `first` on: the old plan and the new one have it.
-fn drop_pairs(all: &mut Vec<Change<'_>>, first: usize) {
+/// Walks the trees of a part that only one of two plans has, and says whether it is the new one.
+fn each_difference<'a, I: Iterator<Item = VirtualGroup<'a>>>(
+    [mut old, mut new]: [Peekable<I>; 2],
+    mut each: impl FnMut(VirtualGroup<'a>, bool),
+) {
+    loop {
+        let is_new = match (old.peek(), new.peek()) {
+            (None, None) => break,
+            (Some(a), Some(b)) if (a.id, a.color, a.ports) == (b.id, b.color, b.ports) => {
+                old.next();
+                new.next();
+                continue;
+            }
+            (Some(a), Some(b)) => a.id > b.id,
+            (a, _) => a.is_none(),
+        };
+        let group = if is_new { new.next() } else { old.next() };
+        each(group.expect("it was there when it was peeked at"), is_new);
+    }
+}
+
+/// Drops what is there twice: the old plan and the new one have it, be it for another part.
+fn drop_pairs(all: &mut Vec<Change<'_>>) {
     fn what<'a>(change: &Change<'a>) -> (&'a [PortId], u16) {
         (change.run.ports, change.color)
     }
-    all[first..].sort_by(|a, b| what(a).cmp(&what(b)));
-    let (mut kept, mut at) = (first, first);
+    all.sort_by(|a, b| what(a).cmp(&what(b)));
+    let (mut kept, mut at) = (0, 0);
     while at < all.len() {
         if at + 1 < all.len() && what(&all[at]) == what(&all[at + 1]) {
             at += 2;

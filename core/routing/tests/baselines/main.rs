@@ -143,7 +143,7 @@ proptest! {
                     prop_assert!(changed.iter().all(|part| touched.contains(&Some(*part))));
                 }
                 Made::Faults => for part in changed {
-                    let mut trees = before.plan().virtual_groups_on(part);
+                    let mut trees = before.plan().virtual_groups_on(part, 0);
                     let faults = engine.faults();
                     let is_broken = trees.any(|tree| {
                         tree.ports.iter().any(|port| !faults.port_is_live(&fabric, *port))

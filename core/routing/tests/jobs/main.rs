@@ -132,7 +132,7 @@ proptest! {
     ) {
         let faults = faults_of(&fabric.graph, &picks);
         let mut allocator = allocator(&fabric, &faults);
-        let mut engine = fabric.engine(colors, TableKind::PerPort);
+        let mut engine = fabric.engine(colors, (TableKind::PerPort, false));
         engine.set_faults(faults.clone());
         let total = engine.layout().space().total();
         let mut groups = Vec::new();

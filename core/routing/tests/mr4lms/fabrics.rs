@@ -17,7 +17,7 @@ use proptest::prelude::*;
 type Wiring = (u32, Vec<(u32, u32)>, Vec<u32>);
 
 /// Builds a fabric; the last endpoint is listed without a cable.
-fn wire((switches, cables, endpoints): Wiring) -> Arc<Graph> {
+pub(crate) fn wire((switches, cables, endpoints): Wiring) -> Arc<Graph> {
     let mut builder = GraphBuilder::new();
     let mut used = vec![0u8; switches as usize];
     for switch in 0..switches {

@@ -2,6 +2,7 @@
 
 mod fabrics;
 mod oracle;
+mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ fn servable(
 /// The links that each group needs, lower port first, and its color.
 fn trees(engine: &Mr4lms) -> BTreeMap<Mgid, (u16, BTreeSet<(PortId, PortId)>)> {
     let groups = engine.plan().groups().filter(|group| group.has_tree());
-    let tree = |mgid: Mgid| engine.group_tree(mgid).expect("it has one").links.into_iter();
+    let tree = |mgid: Mgid| engine.group_trees(mgid).remove(0).links.into_iter();
     let links = |mgid| tree(mgid).map(|(a, b)| (a.min(b), a.max(b))).collect();
     groups.map(|group| (group.mgid, (group.color, links(group.mgid)))).collect()
 }

@@ -27,10 +27,35 @@ impl Fabric {
         Some(Self { graph, fat_tree, _spec: (spec, disorder) })
     }
 
-    pub(crate) fn engine(&self, colors: u16, tables: TableKind) -> Engine {
-        let options = EngineOptions::new(colors, tables);
+    /// Makes an engine, with fault tolerance if that is asked for and to be had.
+    pub(crate) fn engine(&self, colors: u16, way: Way) -> Engine {
+        self.engine_that(colors, way, false)
+    }
+
+    /// Makes an engine whose groups stay where they are after a failure.
+    pub(crate) fn staying(&self, colors: u16, way: Way) -> Engine {
+        self.engine_that(colors, way, true)
+    }
+
+    fn engine_that(&self, colors: u16, (tables, dual): Way, stay_after_healing: bool) -> Engine {
+        let fault_tolerant = dual
+            && self.fat_tree.params().spines > 1
+            && (tables == TableKind::PerPort || colors > 1);
+        let options = EngineOptions {
+            fault_tolerant,
+            stay_after_healing,
+            ..EngineOptions::new(colors, tables)
+        };
         Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("colors in range")
     }
+}
+
+/// How tables are keyed, and whether groups are to have two trees.
+pub(crate) type Way = (TableKind, bool);
+
+pub(crate) fn any_way() -> impl Strategy<Value = Way> {
+    let tables = prop_oneof![Just(TableKind::PerPort), Just(TableKind::PerSwitch)];
+    (tables, any::<bool>())
 }
 
 fn two_levels() -> impl Strategy<Value = String> {

@@ -12,7 +12,7 @@ use crate::fabrics::Fabric;
 pub(crate) struct Answer {
     /// Spanning tree, virtual group and members left out, by group.
     pub(crate) groups: BTreeMap<u32, (u32, u32, BTreeMap<EndpointId, CutOffReason>)>,
-    pub(crate) ports: BTreeMap<u32, BTreeSet<PortId>>, // by virtual group
+    pub(crate) ports: BTreeMap<(u32, u8), BTreeSet<PortId>>, // by virtual group and tree
     pub(crate) unrouted: BTreeSet<u32>,
 }
 
@@ -72,8 +72,13 @@ impl Oracle<'_> {
         Member { live, cut_off }
     }
 
-    /// The tree of some members on one spanning tree; none if a link is missing or dead.
-    fn tree(&self, spt: &SpanningTree, live: &BTreeSet<EndpointId>) -> Option<Tree> {
+    /// The tree of some members on one spanning tree; none if a link is missing, or dead where that matters.
+    fn tree(
+        &self,
+        spt: &SpanningTree,
+        live: &BTreeSet<EndpointId>,
+        dead_will_do: bool,
+    ) -> Option<Tree> {
         let (fat_tree, graph) = (&self.fabric.fat_tree, &self.fabric.graph);
         let mut ports = Tree::new();
         if live.len() < 2 {
@@ -96,7 +101,7 @@ impl Oracle<'_> {
             ups.extend(blocks.iter().map(|block| fat_tree.l2_up(spt.tn, *block, spt.v)));
         }
         for up in ups {
-            let up = up.filter(|up| self.is_live(*up))?;
+            let up = up.filter(|up| dead_will_do || self.is_live(*up))?;
             let Peer::Switch(upper) = graph.peer(up) else { return None };
             ports.extend([up, upper]);
         }
@@ -133,7 +138,7 @@ impl Oracle<'_> {
                     && !members[&other].live.is_disjoint(live)
             };
             live.len() < 2
-                || (self.tree(&layout.tree(spt), live).is_some()
+                || (layout.trees(spt).any(|tree| self.tree(&tree, live, false).is_some())
                     && !placed.iter().any(|(other, at)| holds(*other, *at)))
         };
         for mgid in &mgids {
@@ -168,32 +173,39 @@ impl Oracle<'_> {
         answer: &mut Answer,
     ) {
         let layout = self.engine.layout();
-        let mut families: Vec<(u32, BTreeSet<u32>, Tree)> = Vec::new();
+        let dual = layout.space().trees_per_group() > 1;
+        // Of all groups that go together: spanning tree, MGIDs, and what they have of each tree.
+        let mut families: Vec<(u32, BTreeSet<u32>, Vec<Tree>)> = Vec::new();
         for (mgid, spt) in placed {
-            let tree = self
-                .tree(&layout.tree(*spt), &members[mgid].live)
-                .expect("the oracle asks only for what exists");
-            let mut family = (*spt, BTreeSet::from([mgid.0]), tree);
+            let live = &members[mgid].live;
+            let trees = layout.trees(*spt).map(|tree| self.tree(&tree, live, dual));
+            let trees: Vec<Tree> = trees.map(Option::unwrap_or_default).collect();
+            let mut family = (*spt, BTreeSet::from([mgid.0]), trees);
             let meets = |a: &Tree, b: &Tree| match layout.space().tables() {
                 TableKind::PerPort => !a.is_disjoint(b),
                 TableKind::PerSwitch => !self.switches(a).is_disjoint(&self.switches(b)),
             };
-            while let Some(at) =
-                families.iter().position(|(other, _, tree)| other == spt && meets(tree, &family.2))
-            {
-                let (_, groups, tree) = families.remove(at);
+            while let Some(at) = families.iter().position(|(other, _, trees)| {
+                other == spt && trees.iter().zip(&family.2).any(|(a, b)| meets(a, b))
+            }) {
+                let (_, groups, trees) = families.remove(at);
                 family.1.extend(groups);
-                family.2.extend(tree);
+                family.2.iter_mut().zip(trees).for_each(|(all, tree)| all.extend(tree));
             }
             families.push(family);
         }
-        for (spt, groups, ports) in families {
+        for (spt, groups, mut trees) in families {
             let id = *groups.first().expect("the oracle asks only for what exists");
             for mgid in groups {
                 let cut_off = members[&Mgid(mgid)].cut_off.clone();
                 answer.groups.insert(mgid, (spt, id, cut_off));
             }
-            answer.ports.insert(id, ports);
+            if trees.len() > 1 && trees[0] == trees[1] {
+                trees[1].clear(); // all on one leaf
+            }
+            for (tree, ports) in (0..).zip(trees) {
+                answer.ports.insert((id, tree), ports);
+            }
         }
     }
 }
@@ -208,7 +220,7 @@ pub(crate) fn answer_of(engine: &Engine) -> Answer {
     }
     for group in plan.virtual_groups() {
         assert!(group.ports.is_sorted_by(|a, b| a < b), "ports rise");
-        answer.ports.insert(group.id.0, group.ports.iter().copied().collect());
+        answer.ports.insert((group.id.0, group.tree), group.ports.iter().copied().collect());
     }
     answer.unrouted = plan.unrouted().iter().map(|group| group.mgid.0).collect();
     answer

@@ -83,7 +83,7 @@ impl World {
             let endpoint = format!("h{}/0", self.chance.below(20));
             let route = Route {
                 revision,
-                state: RouteState::Routed { color, virtual_group: 0 },
+                state: RouteState::Routed { colors: color.into(), virtual_group: 0 },
                 reason: String::new(),
                 cut_off: vec![EndpointName::new(&endpoint).unwrap()],
             };

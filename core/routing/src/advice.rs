@@ -1,0 +1,335 @@
+//! What to make of a plan: what its tables still allow, and whether another engine does better.
+//!
+//! With per-switch tables C-MR4LMS loses what it lives from: all trees of one color meet in every leaf, so C
+//! entries are C spanning trees of the whole fabric, where per-port tables have C times those of a color. MR4LMS
+//! uses a color again wherever trees do not meet, and mostly does better then. Which of the two does is
+//! measured on the groups at hand; only where that would take long, a rule of thumb is told, as such.
+
+use std::fmt;
+
+use fabricast_topology::TableKind;
+
+use crate::capacity::{RoutingCost, least_entries};
+use crate::engines::{EngineKind, RoutingEngine};
+use crate::plan::Plan;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::spt::Layout;
+
+/// One piece of advice. `Display` is a sentence without its full stop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice {
+    /// What C-MR4LMS promises with per-switch tables.
+    PerSwitch(PerSwitchPromise),
+    /// Another engine was tried on the same groups.
+    Measured(Comparison),
+    /// Another engine was not tried, because that takes long.
+    Estimated(Estimate),
+    /// Another engine cannot route the groups.
+    Impossible {
+        /// The engine.
+        engine: EngineKind,
+        /// Why.
+        why: ScenarioError,
+    },
+}
+
+/// What C-MR4LMS can still promise with per-switch tables: C entries are C spanning trees, two groups of
+/// one spanning tree are merged as soon as they share a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerSwitchPromise {
+    /// Entries of a table.
+    pub entries: u16,
+    /// Spanning trees that these are; with fault tolerance pairs of them, half as many.
+    pub trees: u32,
+    /// Spanning trees (or pairs) that as many entries are with per-port tables.
+    pub trees_per_port: u32,
+    /// Groups with a tree.
+    pub groups: u32,
+    /// Of those, the groups that share theirs.
+    pub merged: u32,
+    /// Routes follow from fabric, faults and groups alone (rule R3).
+    pub stable: bool,
+}
+
+/// Two engines on the same groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The engine that was asked for.
+    pub engine: EngineKind,
+    /// What it costs.
+    pub cost: RoutingCost,
+    /// The other.
+    pub other: EngineKind,
+    /// What that costs.
+    pub other_cost: RoutingCost,
+    /// How the other stands to the engine that was asked for.
+    pub verdict: Preference,
+}
+
+/// How one set of figures stands to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// Nothing is worse and something better.
+    Better,
+    /// Nothing is better and something worse.
+    Worse,
+    /// The figures are the same.
+    Same,
+    /// Some are better, some worse.
+    Mixed,
+}
+
+/// A guess from how many entries the groups need at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The engine that was not tried.
+    pub other: EngineKind,
+    /// Entries of a table.
+    pub entries: u16,
+    /// Entries without which no engine can avoid merging ([`least_entries`]).
+    pub bound: u32,
+    /// How the other engine probably stands to the one that was asked for; [`Preference::Mixed`] if nobody knows.
+    pub guess: Preference,
+}
+
+/// Gives advice on a plan; with per-port tables there is none to give.
+///
+/// - `routed`: the scenario, routed with tables of `colors` entries.
+/// - `budget`: groups times ports of the fabric up to which MR4LMS is tried; 20 million take about a second.
+/// - Cost: routing all groups with one more engine.
+///
+/// # Errors
+///
+/// [`ScenarioError`] if the groups cannot even be made.
+pub fn advise(
+    scenario: &Scenario<'_>,
+    colors: u16,
+    routed: &dyn RoutingEngine,
+    budget: u64,
+) -> Result<Vec<Advice>, ScenarioError> {
+    if scenario.options.tables == TableKind::PerPort {
+        return Ok(Vec::new());
+    }
+    let promise = promise(scenario, colors, routed.plan());
+    let mut advice: Vec<Advice> = promise.map(Advice::PerSwitch).into_iter().collect();
+    let Some(other) = alternative(scenario) else { return Ok(advice) };
+    let work = |groups: usize| (groups as u64).saturating_mul(scenario.graph.port_count() as u64);
+    advice.push(if other == EngineKind::Mr4lms && work(routed.group_count()) > budget {
+        Advice::Estimated(estimate(scenario, colors, other)?)
+    } else {
+        match scenario.with_engine(other).route(colors) {
+            Ok(tried) => {
+                let cost = RoutingCost::of(scenario.graph, routed.plan());
+                let other_cost = RoutingCost::of(scenario.graph, tried.engine.plan());
+                let (engine, verdict) = (scenario.kind, prefer(&other_cost, &cost));
+                Advice::Measured(Comparison { engine, cost, other, other_cost, verdict })
+            }
+            Err(why) => Advice::Impossible { engine: other, why },
+        }
+    });
+    Ok(advice)
+}
+
+fn promise(scenario: &Scenario<'_>, colors: u16, plan: &Plan) -> Option<PerSwitchPromise> {
+    let fat_tree = scenario.fat_tree.filter(|_| scenario.kind.needs_fat_tree())?;
+    let layout = |tables| match plan.is_dual() {
+        true => Layout::dual(fat_tree.params(), colors, tables).ok(),
+        false => Layout::new(fat_tree.params(), colors, tables).ok(),
+    };
+    let trees = |one: Layout| one.space().total();
+    let (mut groups, mut merged) = (0, 0);
+    for one in plan.virtual_groups().filter(|one| one.tree == 0 && !one.ports.is_empty()) {
+        let count = u32::try_from(one.groups.len()).expect("a group has a 32-bit MGID");
+        groups += count;
+        merged += if count > 1 { count } else { 0 };
+    }
+    Some(PerSwitchPromise {
+        entries: colors,
+        trees: trees(layout(TableKind::PerSwitch)?),
+        trees_per_port: trees(layout(TableKind::PerPort)?),
+        groups,
+        merged,
+        stable: scenario.kind == EngineKind::CMr4lmsFixed,
+    })
+}
+
+/// The engine to compare with; those that are there to compare with have none.
+fn alternative(scenario: &Scenario<'_>) -> Option<EngineKind> {
+    match scenario.kind {
+        EngineKind::CMr4lmsFixed | EngineKind::CMr4lmsDynamic => Some(EngineKind::Mr4lms),
+        EngineKind::Mr4lms => scenario.fat_tree.map(|_| EngineKind::CMr4lmsFixed),
+        EngineKind::MinHopMc | EngineKind::SsspMc | EngineKind::GlobalTree => None,
+    }
+}
+
+/// Guesses by a rule that held in every case measured (docs/planning.md): MR4LMS is no worse with twice the entries
+/// that the groups need at least; with fewer than that least number its maxima are mostly higher.
+fn estimate(
+    scenario: &Scenario<'_>,
+    entries: u16,
+    other: EngineKind,
+) -> Result<Estimate, ScenarioError> {
+    let groups = scenario.members()?;
+    let bound = least_entries(scenario.graph, None, TableKind::PerSwitch, &groups);
+    let guess = match u32::from(entries) {
+        entries if entries >= bound.saturating_mul(2) => Preference::Better,
+        entries if entries < bound => Preference::Worse,
+        _ => Preference::Mixed,
+    };
+    Ok(Estimate { other, entries, bound, guess })
+}
+
+/// Compares figures: groups without a tree, maximum EFI and maximum TFI; where all are the same, the means.
+fn prefer(a: &RoutingCost, b: &RoutingCost) -> Preference {
+    let worst = |cost: &RoutingCost| {
+        [cost.unrouted, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi].map(f64::from)
+    };
+    match all_of(&worst(a), &worst(b)) {
+        Preference::Same => all_of(&means(a), &means(b)),
+        found @ (Preference::Better | Preference::Worse | Preference::Mixed) => found,
+    }
+}
+
+const fn means(cost: &RoutingCost) -> [f64; 2] {
+    [cost.metrics.switch_links.mean_efi, cost.metrics.mean_tfi]
+}
+
+/// Compares figures of which less is better, one by one; none may be NaN.
+fn all_of(a: &[f64], b: &[f64]) -> Preference {
+    let better = a.iter().zip(b).any(|(a, b)| a < b);
+    let worse = a.iter().zip(b).any(|(a, b)| a > b);
+    match (better, worse) {
+        (true, false) => Preference::Better,
+        (false, true) => Preference::Worse,
+        (false, false) => Preference::Same,
+        (true, true) => Preference::Mixed,
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PerSwitch(promise) => promise.fmt(f),
+            Self::Measured(comparison) => comparison.fmt(f),
+            Self::Estimated(estimate) => estimate.fmt(f),
+            Self::Impossible { engine, why } => {
+                write!(f, "{engine} was tried too, and cannot route these groups: {why}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for PerSwitchPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entries, trees, trees_per_port, groups, merged, stable } = self;
+        let what =
+            if *trees < u32::from(*entries) { "pairs of spanning trees" } else { "spanning trees" };
+        write!(
+            f,
+            "per-switch tables of {entries} entries are {trees} {what} (per-port tables: \
+             {trees_per_port}); groups of one spanning tree are merged as soon as they share a switch, here \
+             {merged} of {groups}; "
+        )?;
+        f.write_str(match stable {
+            true => "routes still follow from fabric, faults and groups alone (R3)",
+            false => "with dynamic roots, routes depend on the order in which groups come",
+        })
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine, cost, other, other_cost, verdict } = self;
+        match verdict {
+            Preference::Better => write!(f, "{other} does better here: ")?,
+            Preference::Worse => write!(f, "{engine} is the better choice here; {other} has ")?,
+            Preference::Same => write!(f, "{other} does as well here: ")?,
+            Preference::Mixed => write!(f, "neither is better in all; {other} has ")?,
+        }
+        let pair = |name: &str, a: u32, b: u32| format!("{name} {a} instead of {b}");
+        let (ours, theirs) = (&cost.metrics, &other_cost.metrics);
+        let mut parts = vec![
+            pair("max EFI", theirs.switch_links.max_efi, ours.switch_links.max_efi),
+            pair("max TFI", theirs.max_tfi, ours.max_tfi),
+            format!(
+                "mean EFI {:.2} instead of {:.2}",
+                theirs.switch_links.mean_efi, ours.switch_links.mean_efi
+            ),
+            format!("mean TFI {:.2} instead of {:.2}", theirs.mean_tfi, ours.mean_tfi),
+        ];
+        if (cost.unrouted, other_cost.unrouted) != (0, 0) {
+            parts.insert(0, pair("groups without a tree", other_cost.unrouted, cost.unrouted));
+        }
+        f.write_str(&parts.join(", "))?;
+        match (verdict, all_of(&means(other_cost), &means(cost))) {
+            (Preference::Better, Preference::Worse) | (Preference::Worse, Preference::Better) => {
+                f.write_str(" (going by the maxima; the means say the opposite)")?;
+            }
+            _ => {}
+        }
+        match (engine, other) {
+            (EngineKind::CMr4lmsFixed, EngineKind::Mr4lms) => {
+                f.write_str("; its routes depend on the order in which groups come")
+            }
+            (_, EngineKind::CMr4lmsFixed) => {
+                f.write_str("; its routes follow from fabric, faults and groups alone (R3)")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { other, entries, bound, guess } = self;
+        write!(f, "{other} was not tried, that would take long; by rule of thumb ")?;
+        match guess {
+            Preference::Better => write!(
+                f,
+                "it does better: {entries} entries are twice the {bound} that these groups need at least"
+            ),
+            Preference::Worse => write!(
+                f,
+                "its maximum EFI and TFI are higher and its means lower: {entries} entries are fewer than \
+                 the {bound} that these groups need at least"
+            ),
+            Preference::Same | Preference::Mixed => write!(
+                f,
+                "nothing can be said: {entries} entries are between the {bound} that these groups need at \
+                 least and twice that"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{LinkLoads, Metrics};
+
+    fn cost((max_efi, mean_efi): (u32, f64), (max_tfi, mean_tfi): (u32, f64)) -> RoutingCost {
+        let switch_links = LinkLoads { used: 1, max_efi, mean_efi };
+        let metrics = Metrics { max_tfi, mean_tfi, switch_links, ..Metrics::default() };
+        RoutingCost { metrics, unrouted: 0, cut_off: 0 }
+    }
+
+    #[test]
+    fn means_that_say_the_opposite_of_the_maxima_are_pointed_out() {
+        let low_maxima = cost((90, 74.0), (18, 18.0));
+        let low_means = cost((103, 25.0), (91, 1.5));
+        let low_both = cost((20, 10.0), (1, 1.0));
+        let text = |other_cost: RoutingCost| {
+            let verdict = prefer(&other_cost, &low_maxima);
+            let (engine, other) = (EngineKind::CMr4lmsFixed, EngineKind::Mr4lms);
+            let cost = low_maxima;
+            (verdict, Comparison { engine, cost, other, other_cost, verdict }.to_string())
+        };
+        let (verdict, said) = text(low_means);
+        assert!(
+            verdict == Preference::Worse && said.contains("the means say the opposite"),
+            "{said}"
+        );
+        let (verdict, said) = text(low_both);
+        assert!(verdict == Preference::Better && !said.contains("opposite"), "{said}");
+    }
+}
