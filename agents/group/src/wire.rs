@@ -6,7 +6,7 @@ use fabricast_groups::message::{MembershipStatus, Neighbor, OaReport, PositionUp
 use fabricast_groups::names::{
     Address, EndpointName, GroupName, LayerName, NameError, NodeName, ProcessName,
 };
-use fabricast_groups::record::{GroupRecord, MemberRecord, Route, RouteState};
+use fabricast_groups::record::{Colors, GroupRecord, MemberRecord, Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_rpc::Reason;
@@ -128,6 +128,11 @@ pub fn member_to_wire(view: &MemberView) -> v1::Member {
     }
 }
 
+fn color(field: &str, value: u32) -> Result<u16, Status> {
+    u16::try_from(value)
+        .map_err(|_| Reason::ColorOutOfRange.status(field.to_owned(), &[("field", field)]))
+}
+
 /// Reads a route.
 ///
 /// # Errors
@@ -136,10 +141,10 @@ pub fn member_to_wire(view: &MemberView) -> v1::Member {
 pub fn read_route(wire: &v1::Route) -> Result<Route, Status> {
     let state = match wire.state() {
         v1::RouteState::Routed => {
-            let color = u16::try_from(wire.color).map_err(|_| {
-                Reason::ColorOutOfRange.status("route.color", &[("field", "route.color")])
-            })?;
-            RouteState::Routed { color, virtual_group: wire.virtual_group }
+            let first = color("route.color", wire.color)?;
+            let second = wire.second_color.map(|second| color("route.second_color", second));
+            let colors = Colors { first, second: second.transpose()? };
+            RouteState::Routed { colors, virtual_group: wire.virtual_group }
         }
         v1::RouteState::UnicastOnly => RouteState::UnicastOnly,
         v1::RouteState::Unspecified => {
@@ -161,16 +166,17 @@ pub fn read_route(wire: &v1::Route) -> Result<Route, Status> {
 /// A route as it travels.
 #[must_use]
 pub fn route_to_wire(route: &Route) -> v1::Route {
-    let (state, color, virtual_group) = match route.state {
-        RouteState::Routed { color, virtual_group } => {
-            (v1::RouteState::Routed, u32::from(color), virtual_group)
+    let (state, colors, virtual_group) = match route.state {
+        RouteState::Routed { colors, virtual_group } => {
+            (v1::RouteState::Routed, colors, virtual_group)
         }
-        RouteState::UnicastOnly => (v1::RouteState::UnicastOnly, 0, 0),
+        RouteState::UnicastOnly => (v1::RouteState::UnicastOnly, Colors::from(0), 0),
     };
     v1::Route {
         routed_revision: route.revision.0,
         state: state.into(),
-        color,
+        color: u32::from(colors.first),
+        second_color: colors.second.map(u32::from),
         virtual_group,
         reason: route.reason.clone(),
         cut_off_endpoints: route.cut_off.iter().map(ToString::to_string).collect(),
@@ -320,7 +326,10 @@ mod tests {
             children: vec![neighbor(7), neighbor(8)],
             route: Some(Route {
                 revision: Revision(5),
-                state: RouteState::Routed { color: 4, virtual_group: 9 },
+                state: RouteState::Routed {
+                    colors: Colors { first: 4, second: Some(5) },
+                    virtual_group: 9,
+                },
                 reason: "because".to_owned(),
                 cut_off: vec![EndpointName::new("h0").unwrap()],
             }),

@@ -123,8 +123,10 @@ impl Host {
         let mut packets = Vec::new();
         for arrived in message.packets {
             if let Some(packet) = arrived.packet {
-                let own = self.deliver(&arrived.endpoint, packet.mgid, &packet.payload, None);
-                packets.extend(own);
+                let v1::Packet { mgid, source, sequence, .. } = packet;
+                if self.is_first(&arrived.endpoint, mgid, (source, sequence)) {
+                    packets.extend(self.deliver(&arrived.endpoint, mgid, &packet.payload, None));
+                }
             }
         }
         self.publish(packets);

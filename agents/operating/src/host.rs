@@ -1,7 +1,7 @@
 //! The hosted nodes: state machines behind one lock, and the way from their outputs to the world.
 //!
-//! Every input runs under the lock and is followed at once by draining the outputs; the outputs are
-//! carried out after the lock is gone. The lock is never held over an await.
+//! Every input runs under the lock and is followed by draining the outputs, which are carried out after
+//! the lock is gone. The lock is never held over an await.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tracing::{info, warn};
 
-use crate::listeners::Listener;
+use crate::listeners::{Listener, Numbers};
 use crate::outbox::Outbox;
 use crate::questions::Questions;
 use crate::tic_wire;
@@ -69,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Mutex<Outbox>,
     pub(crate) questions: Mutex<Questions>,
     pub(crate) listeners: Mutex<Vec<Listener>>,
+    pub(crate) numbers: Mutex<Numbers>,
     /// Packets dropped because a listener was too slow.
     pub(crate) dropped: AtomicU64,
     /// Messages to the fabric.
@@ -117,6 +118,7 @@ impl Host {
             questions: Mutex::default(),
             attached: AtomicBool::new(false),
             listeners: Mutex::default(),
+            numbers: Mutex::default(),
             dropped: AtomicU64::new(0),
             to_fabric: parts.to_fabric,
             tic: parts.tic,

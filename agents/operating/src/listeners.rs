@@ -1,7 +1,10 @@
 //! Packets on their last step: from an endpoint to the processes that listen.
 
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::Ordering;
 
+use fabricast_groups::Duplicates;
 use fabricast_groups::ids::{Gn, Pn};
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_proto::v1;
@@ -17,7 +20,41 @@ pub(crate) struct Listener {
     pub(crate) packets: mpsc::Sender<v1::ReceivePacketsResponse>,
 }
 
+/// The numbers of packets: those sent, group by group, and those received.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    /// Tells what this process sends from what others do, and from what it did in an earlier life.
+    source: u64,
+    sent: BTreeMap<Mgid, u64>,
+    received: Duplicates,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        // The one source of chance that the standard library has; 0 would say that nothing is numbered.
+        let source = RandomState::new().build_hasher().finish() | 1;
+        Self { source, sent: BTreeMap::new(), received: Duplicates::default() }
+    }
+}
+
 impl Host {
+    /// Numbers a packet that is to be sent: this process's life, and the packet's number in the group.
+    pub(crate) fn number_packet(&self, mgid: Mgid) -> (u64, u64) {
+        let mut numbers = lock(&self.0.numbers);
+        let number = numbers.sent.entry(mgid).or_default();
+        *number += 1;
+        let number = *number;
+        (numbers.source, number)
+    }
+
+    /// Whether a packet that arrived is no copy of one that did before.
+    pub(crate) fn is_first(&self, endpoint: &str, mgid: u32, origin: (u64, u64)) -> bool {
+        let endpoint = EndpointName::new(endpoint);
+        endpoint.is_ok_and(|endpoint| {
+            lock(&self.0.numbers).received.is_first(&endpoint, Mgid(mgid), origin)
+        })
+    }
+
     /// Hands packets to the members they are for; the sender is left out.
     pub(crate) fn deliver(
         &self,

@@ -105,7 +105,7 @@ fn membership_to_wire(held: &Membership) -> v1::Membership {
         pn: held.member.pn.0,
         position: held.position.as_ref().map(wire::position_to_wire),
         agent_node: held.agent.to_string(),
-        multicast_open: held.color().is_some(),
+        multicast_open: held.colors().is_some(),
     }
 }
 
@@ -217,18 +217,24 @@ impl OperatingAgentService for OperatingAgentServer {
         let node = self.live_node(&request.node)?;
         let held = self.host.look(&node, |agent| agent.membership(&group, &process).cloned());
         let held = held.flatten().ok_or_else(|| not_a_member(&group, &node))?;
-        let Some(color) = held.color() else {
+        let Some(colors) = held.colors() else {
             let text = format!("group: '{group}' has no open multicast connection here");
             return Err(Reason::NotRouted.status(text, &[("group", group.as_str())]));
         };
         let endpoint = held.member.endpoint.to_string();
-        let packet = v1::Packet {
-            mgid: held.mgid.0,
-            color: u32::from(color),
-            payload: request.payload.clone(),
+        let (source, sequence) = self.host.number_packet(held.mgid);
+        let packet = |color: u16| v1::EndpointPacket {
+            endpoint: endpoint.clone(),
+            packet: Some(v1::Packet {
+                mgid: held.mgid.0,
+                color: u32::from(color),
+                payload: request.payload.clone(),
+                source,
+                sequence,
+            }),
         };
-        let packets = vec![v1::EndpointPacket { endpoint: endpoint.clone(), packet: Some(packet) }];
-        self.host.send_packets(packets)?;
+        self.host
+            .send_packets([colors.first].into_iter().chain(colors.second).map(packet).collect())?;
         // The fabric sends nothing back to the port that a packet came from; processes that share
         // the sender's endpoint are served here.
         let sender = Some((held.member.gn, held.member.pn));

@@ -25,6 +25,10 @@ pub struct RouterConfig {
     pub engine: EngineKind,
     /// Where `c-mr4lms-dynamic` looks for roots.
     pub root_scope: RootScope,
+    /// Whether every group has two trees, of which one may fail.
+    pub fault_tolerant: bool,
+    /// Whether groups that a dead link has moved stay where they are when it is back.
+    pub stay_after_healing: bool,
     /// Table entries that may be used, at least 1.
     pub colors: u16,
     /// How the switches key their tables.
@@ -57,6 +61,14 @@ pub struct RawRouterConfig {
     /// Where `c-mr4lms-dynamic` looks for roots: `tn` or `tn-group`. Default `tn`, as in the paper;
     /// `tn-group` merges less and needs per-port tables.
     pub root_scope: ScopeName,
+    /// Give every group two trees that share nothing above the leaf switches, so that no packet is
+    /// lost when a link or switch there dies; `c-mr4lms-fixed` only, and the TIC must be told the same.
+    /// Default false: it halves the groups that can go without sharing trees.
+    pub fault_tolerant: bool,
+    /// Leave groups that a dead link has moved where they are when it is back, so that nothing is
+    /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups and
+    /// dead parts, and a group that came back shares a tree with whom its MGID says.
+    pub stay_after_healing: bool,
     /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
@@ -112,6 +124,8 @@ impl Default for RawRouterConfig {
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: EngineKind::CMr4lmsFixed,
             root_scope: ScopeName::default(),
+            fault_tolerant: false,
+            stay_after_healing: false,
             colors: 32,
             tables: TableKind::PerPort,
             drain: Duration::from_secs(1),
@@ -127,6 +141,14 @@ impl Role for RouterConfig {
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
         check_listen(problems, raw.listen, raw.allow_plaintext);
         check_colors(problems, raw.colors);
+        let (only, engine) = (EngineKind::CMr4lmsFixed, raw.engine);
+        for (field, asked) in
+            [("fault_tolerant", raw.fault_tolerant), ("stay_after_healing", raw.stay_after_healing)]
+        {
+            if asked && engine != only {
+                problems.add(field, format!("only {only} has it, not {engine}"));
+            }
+        }
         check_positive(problems, "read_back", raw.read_back);
         if raw.switch_agents.is_empty() {
             problems.add("switch_agents", "empty; without an agent no switch can be programmed");
@@ -147,6 +169,8 @@ impl Role for RouterConfig {
             switch_agents,
             engine: raw.engine,
             root_scope: raw.root_scope.into(),
+            fault_tolerant: raw.fault_tolerant,
+            stay_after_healing: raw.stay_after_healing,
             colors: raw.colors,
             tables: raw.tables,
             drain: raw.drain,

@@ -25,6 +25,8 @@ pub struct TicConfig {
     pub topology: PathBuf,
     /// Table entries that groups may use, at least 1; MGIDs are chosen by it.
     pub colors: u16,
+    /// Whether the route service gives every group two trees; MGIDs are chosen by it, too.
+    pub fault_tolerant: bool,
     /// How the switches key their tables.
     pub tables: TableKind,
     /// A host of group agents that has not reported for this time is probed.
@@ -51,6 +53,8 @@ pub struct RawTicConfig {
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
+    /// Whether the route service gives every group two trees. Default false, as there.
+    pub fault_tolerant: bool,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
     /// Default 2s: four reports of an operating agent at its default interval, so that one lost
@@ -72,6 +76,7 @@ impl Default for RawTicConfig {
             store: None,
             topology: None,
             colors: 32,
+            fault_tolerant: false,
             tables: TableKind::PerPort,
             report_timeout: Duration::from_secs(2),
             probe_timeout: Duration::from_millis(500),
@@ -97,6 +102,7 @@ impl Role for TicConfig {
             store: store?,
             topology: topology?,
             colors: raw.colors,
+            fault_tolerant: raw.fault_tolerant,
             tables: raw.tables,
             report_timeout: raw.report_timeout,
             probe_timeout: raw.probe_timeout,

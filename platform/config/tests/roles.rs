@@ -189,7 +189,7 @@ allow_plaintext = 'yes'
             &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected a string",
-            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `root_scope`, `colors`, `tables`, `drain`, `read_back`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `colors`, `tables`, `drain`, `read_back`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
         ]

@@ -102,6 +102,10 @@ reasons! {
     EndpointAttached => AlreadyExists / "ENDPOINT_ATTACHED",
     /// The color is not below the number of entries.
     ColorOutOfRange => InvalidArgument / "COLOR_OUT_OF_RANGE",
+    /// What is said to have been chosen contradicts itself.
+    ChoiceInvalid => InvalidArgument / "CHOICE_INVALID",
+    /// The caller has another topology than the part it calls.
+    TopologyDiffers => FailedPrecondition / "TOPOLOGY_DIFFERS",
     /// The payload is longer than allowed.
     PayloadTooLong => InvalidArgument / "PAYLOAD_TOO_LONG",
     /// A table entry names a port or color that does not exist.

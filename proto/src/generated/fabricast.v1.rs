@@ -532,6 +532,13 @@ pub struct Packet {
     /// Optional. At most 4096 bytes.
     #[prost(bytes = "vec", tag = "3")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. Says who sent it: a number of the sender's own, another one after each restart. Switches do not look at it; receivers
+    /// drop what they have got with the same source and sequence. 0: not to be told apart.
+    #[prost(uint64, tag = "4")]
+    pub source: u64,
+    /// Optional. Number of the packet among those that the source sent to the group, from 1.
+    #[prost(uint64, tag = "5")]
+    pub sequence: u64,
 }
 /// Message from an attached process.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1826,6 +1833,10 @@ pub struct Route {
     /// Output only. Member endpoints that no live link reaches.
     #[prost(string, repeated, tag = "6")]
     pub cut_off_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Output only. Color of the second tree, where fault tolerance gives that an entry of its own: senders send each packet
+    /// with this one, too.
+    #[prost(uint32, optional, tag = "7")]
+    pub second_color: ::core::option::Option<u32>,
 }
 /// Whether packets of a group travel through switch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -5018,6 +5029,548 @@ pub mod operating_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// How choices were made. Under another scheme the same numbers mean something else, or nothing.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RouteChoiceScheme {
+    /// Required. Name of the engine, such as mr4lms.
+    #[prost(string, tag = "1")]
+    pub engine: ::prost::alloc::string::String,
+    /// Required. Entries of a multicast table.
+    #[prost(uint32, tag = "2")]
+    pub color_count: u32,
+    /// Required. How switches key their tables.
+    #[prost(enumeration = "TableKind", tag = "3")]
+    pub tables: i32,
+    /// Required. Where an engine with dynamic roots looks for them, tn or tn-group.
+    #[prost(string, tag = "4")]
+    pub root_scope: ::prost::alloc::string::String,
+    /// Required. SHA-256 of the topology, as the TIC lets it be downloaded.
+    #[prost(bytes = "vec", tag = "5")]
+    pub topology_sha256: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. Whether groups have two trees, and spanning trees are numbered in pairs.
+    #[prost(bool, tag = "6")]
+    pub fault_tolerant: bool,
+}
+/// What the engine chose for one group, and could not choose again from topology, faults and groups alone.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RouteChoice {
+    /// Required. Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Required. What it chose, one for each tree of the group.
+    #[prost(message, repeated, tag = "2")]
+    pub trees: ::prost::alloc::vec::Vec<TreeChoice>,
+}
+/// One tree that was chosen. What the numbers mean is the engine's affair.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TreeChoice {
+    /// Required. Which tree of the group, from 0; at most 255.
+    #[prost(uint32, tag = "1")]
+    pub tree: u32,
+    /// Required. The part of the plan that it is in.
+    #[prost(uint32, tag = "2")]
+    pub part: u32,
+    /// Required. The root, as the engine numbers roots.
+    #[prost(uint32, tag = "3")]
+    pub root: u32,
+    /// Optional. The ports of the tree where they do not follow from the rest, each switch once.
+    #[prost(message, repeated, tag = "4")]
+    pub ports: ::prost::alloc::vec::Vec<SwitchPorts>,
+    /// Optional. The group that shares the tree and has its ports in its own choice; 0 if there is none.
+    #[prost(uint64, tag = "5")]
+    pub ports_gn: u64,
+}
+/// Ports of one switch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchPorts {
+    /// Required. Node id of the switch.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Required. Physical port numbers, rising.
+    #[prost(uint32, repeated, tag = "2")]
+    pub ports: ::prost::alloc::vec::Vec<u32>,
+}
+/// Request of RecordRouteChoices: one message of several.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecordRouteChoicesRequest {
+    /// Required in the first message, not looked at in others. Term of the route service and number of the call, which grows within a
+    /// term: a call that comes after a newer one is refused.
+    #[prost(message, optional, tag = "1")]
+    pub fence: ::core::option::Option<Fence>,
+    /// Required in the first message, not looked at in others. How the choices were made. If it is not the scheme recorded, all choices
+    /// recorded are dropped first.
+    #[prost(message, optional, tag = "2")]
+    pub scheme: ::core::option::Option<RouteChoiceScheme>,
+    /// Required in the first message, not looked at in others. The failed parts that the choices go round: all of them.
+    #[prost(message, repeated, tag = "3")]
+    pub failed_elements: ::prost::alloc::vec::Vec<Element>,
+    /// Optional, not looked at but in the first message. Revision of the records that the choices were made from. If it is the newest,
+    /// choices of groups that are gone are dropped; until then they are kept, since other groups may share a tree with them.
+    #[prost(uint64, tag = "4")]
+    pub seen_revision: u64,
+    /// Optional. Choices of groups that have none recorded, or others.
+    #[prost(message, repeated, tag = "5")]
+    pub changed: ::prost::alloc::vec::Vec<RouteChoice>,
+    /// Optional. Groups of which there is nothing to record any more.
+    #[prost(uint64, repeated, tag = "6")]
+    pub removed_gns: ::prost::alloc::vec::Vec<u64>,
+    /// Required in the last message, and only there.
+    #[prost(bool, tag = "7")]
+    pub last: bool,
+}
+/// Response of RecordRouteChoices.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordRouteChoicesResponse {
+    /// Number of groups that have choices recorded.
+    #[prost(uint32, tag = "1")]
+    pub group_count: u32,
+}
+/// Request of ListRouteChoices.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRouteChoicesRequest {
+    /// Optional. Most groups in one answer; 0 means 1000, more than 10000 means 10000.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// Optional. Token of the previous answer.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListRouteChoices.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRouteChoicesResponse {
+    /// How the choices were made; left out if none were recorded.
+    #[prost(message, optional, tag = "1")]
+    pub scheme: ::core::option::Option<RouteChoiceScheme>,
+    /// The failed parts that the choices go round.
+    #[prost(message, repeated, tag = "2")]
+    pub failed_elements: ::prost::alloc::vec::Vec<Element>,
+    /// The choices.
+    #[prost(message, repeated, tag = "3")]
+    pub choices: ::prost::alloc::vec::Vec<RouteChoice>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "4")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Generated client implementations.
+pub mod route_choice_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug, Clone)]
+    pub struct RouteChoiceServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl RouteChoiceServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> RouteChoiceServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> RouteChoiceServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            RouteChoiceServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// The route service says what it has chosen, before it programs it: what differs from the choices recorded, in as many messages
+        /// as are needed. All of it is durable once answered, or none of it. Safe to repeat.
+        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT,
+        /// FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        pub async fn record_route_choices(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::RecordRouteChoicesRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::RecordRouteChoicesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.RouteChoiceService/RecordRouteChoices",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.RouteChoiceService",
+                        "RecordRouteChoices",
+                    ),
+                );
+            self.inner.client_streaming(req, path, codec).await
+        }
+        /// Lists the choices recorded, ordered by GN.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        pub async fn list_route_choices(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRouteChoicesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRouteChoicesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.RouteChoiceService/ListRouteChoices",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.RouteChoiceService",
+                        "ListRouteChoices",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod route_choice_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with RouteChoiceServiceServer.
+    #[async_trait]
+    pub trait RouteChoiceService: std::marker::Send + std::marker::Sync + 'static {
+        /// The route service says what it has chosen, before it programs it: what differs from the choices recorded, in as many messages
+        /// as are needed. All of it is durable once answered, or none of it. Safe to repeat.
+        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT,
+        /// FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        async fn record_route_choices(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::RecordRouteChoicesRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecordRouteChoicesResponse>,
+            tonic::Status,
+        >;
+        /// Lists the choices recorded, ordered by GN.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        async fn list_route_choices(
+            &self,
+            request: tonic::Request<super::ListRouteChoicesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRouteChoicesResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug)]
+    pub struct RouteChoiceServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> RouteChoiceServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for RouteChoiceServiceServer<T>
+    where
+        T: RouteChoiceService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.RouteChoiceService/RecordRouteChoices" => {
+                    #[allow(non_camel_case_types)]
+                    struct RecordRouteChoicesSvc<T: RouteChoiceService>(pub Arc<T>);
+                    impl<
+                        T: RouteChoiceService,
+                    > tonic::server::ClientStreamingService<
+                        super::RecordRouteChoicesRequest,
+                    > for RecordRouteChoicesSvc<T> {
+                        type Response = super::RecordRouteChoicesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::RecordRouteChoicesRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouteChoiceService>::record_route_choices(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RecordRouteChoicesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.RouteChoiceService/ListRouteChoices" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListRouteChoicesSvc<T: RouteChoiceService>(pub Arc<T>);
+                    impl<
+                        T: RouteChoiceService,
+                    > tonic::server::UnaryService<super::ListRouteChoicesRequest>
+                    for ListRouteChoicesSvc<T> {
+                        type Response = super::ListRouteChoicesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRouteChoicesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouteChoiceService>::list_route_choices(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRouteChoicesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for RouteChoiceServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.RouteChoiceService";
+    impl<T> tonic::server::NamedService for RouteChoiceServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// Request of GetRouteStatus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetRouteStatusRequest {}
@@ -5081,6 +5634,12 @@ pub struct GetRouteStatusResponse {
     /// The switches hold exactly the tables that the records ask for; nothing waits to be taken away.
     #[prost(bool, tag = "19")]
     pub settled: bool,
+    /// Groups have two trees, of which one may fail.
+    #[prost(bool, tag = "20")]
+    pub fault_tolerant: bool,
+    /// Groups that have only one of their two trees left.
+    #[prost(uint32, tag = "21")]
+    pub unprotected_groups: u32,
 }
 /// Request of ExplainRoute.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5148,6 +5707,9 @@ pub struct TreeLink {
     /// Its port; 0 for an endpoint.
     #[prost(uint32, tag = "4")]
     pub peer_port: u32,
+    /// Which tree it belongs to: 0, or 1 for the second one with fault tolerance. Links of endpoints belong to both.
+    #[prost(uint32, tag = "5")]
+    pub tree: u32,
 }
 /// Generated client implementations.
 pub mod route_service_client {

@@ -71,6 +71,8 @@ pub(crate) async fn deliver(
                         mgid: packet.mgid,
                         color: packet.color.into(),
                         payload: packet.payload.clone(),
+                        source: packet.origin.0,
+                        sequence: packet.origin.1,
                     }),
                 });
                 v1::AttachEndpointsResponse { packets: packets.collect(), ..<_>::default() }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn packet(mgid: u32, bytes: usize) -> Arc<Packet> {
-        Arc::new(Packet { mgid, color: 0, payload: vec![0; bytes] })
+        Arc::new(Packet { mgid, payload: vec![0; bytes], ..Packet::default() })
     }
 
     async fn mgids(mailbox: &Mailbox) -> Option<Vec<u32>> {

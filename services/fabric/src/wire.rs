@@ -80,12 +80,15 @@ pub(crate) fn switch(graph: &Graph, name: &str) -> Result<SwitchId, Refusal> {
 
 /// Checks a packet against the fabric's limits.
 pub(crate) fn packet(packet: Option<v1::Packet>, colors: u16) -> Result<Packet, Refusal> {
-    let v1::Packet { mgid, color, payload } = packet.ok_or(Refusal::Missing { field: "packet" })?;
+    let packet = packet.ok_or(Refusal::Missing { field: "packet" })?;
+    let v1::Packet { mgid, color, payload, source, sequence } = packet;
     if payload.len() > PAYLOAD_LIMIT {
         return Err(Refusal::Payload { bytes: payload.len() });
     }
     match u16::try_from(color) {
-        Ok(color) if color < colors => Ok(Packet { mgid, color, payload }),
+        Ok(color) if color < colors => {
+            Ok(Packet { mgid, color, payload, origin: (source, sequence) })
+        }
         _ => Err(Refusal::Color { color, colors }),
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  TIC ──watch──► watch task ──news──► control loop ──writes──► switch agents
 //!                                       ▲   │
-//!  RouteService ──────questions─────────┘   └──reports──► TIC
+//!  RouteService ──────questions─────────┘   └──choices, reports──► TIC
 //! ```
 //!
 //! The control loop owns all state; the other tasks only pass messages. Both channels are bounded:
@@ -72,6 +72,9 @@ pub enum RunError {
         /// The term of this one.
         term: u64,
     },
+    /// The TIC serves another topology than at the start; start anew.
+    #[error("the TIC has another topology by now")]
+    OtherTopology,
     /// The TIC serves a topology that cannot be read.
     #[error("the TIC's topology cannot be read")]
     Topology(#[source] ibnetdiscover::ReadError),
@@ -136,8 +139,8 @@ impl App {
         let Self { server, services, options, tic, agents, questions } = self;
         let (telling, news) = mpsc::channel(QUEUE);
         let routing = async {
-            let graph = watch::topology(&tic).await?;
-            let control = Control::start(tic.clone(), agents, options, graph).await?;
+            let map = watch::topology(&tic).await?;
+            let control = Control::start(tic.clone(), agents, options, map).await?;
             tokio::select! {
                 ended = control.run(news, questions) => ended,
                 () = watch::follow(tic.clone(), telling) => Ok(()),

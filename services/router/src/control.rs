@@ -11,17 +11,19 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::EngineKind;
 use fabricast_rpc::{Backoff, Peer, Reason, reason_of};
-use fabricast_topology::{Graph, SwitchId};
+use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tonic::Status;
 use tracing::{info, warn};
 
 use crate::app::{Options, RunError};
+use crate::choices::{ChoiceLog, Unrecorded, wire};
 use crate::image::Writes;
 use crate::mirror::Mirror;
 use crate::planner::Planner;
 use crate::programmer::{Fence, Outcome, Programmer};
+use crate::watch::Map;
 
 /// Messages of the watch that are taken in before a turn is made of them.
 const MESSAGES_PER_TURN: usize = 4096;
@@ -68,6 +70,7 @@ pub(crate) struct Control {
     /// Whether the TIC is there, through which senders hear of new colors.
     connected: bool,
     figures: v1::GetRouteStatusResponse,
+    choices: ChoiceLog,
 }
 
 impl Control {
@@ -75,11 +78,13 @@ impl Control {
         tic: Peer,
         agents: Vec<Peer>,
         options: Options,
-        graph: Arc<Graph>,
+        Map { graph, sha256 }: Map,
     ) -> Result<Self, RunError> {
         let planner = Planner::new(&graph, options.engine, options.engine_options)?;
         let term = acquire_term(&tic, &options.name).await;
         info!(epoch = term, "term acquired");
+        let scheme = wire::scheme(options.engine, options.engine_options, &sha256);
+        let choices = ChoiceLog::load(tic.clone(), Arc::clone(&graph), scheme, term).await;
         let read_back_at = Instant::now() + options.read_back;
         let programmer = Programmer::new(graph, agents);
         Ok(Self {
@@ -99,6 +104,7 @@ impl Control {
             has_snapshot: false,
             connected: false,
             figures: v1::GetRouteStatusResponse::default(),
+            choices,
         })
     }
 
@@ -157,7 +163,7 @@ impl Control {
         }
     }
 
-    /// One turn: plan what changed, write the difference, report.
+    /// One turn: plan what changed, make durable what was chosen, write the difference, report.
     async fn turn(&mut self) -> Result<(), RunError> {
         self.retry_at = None;
         if !self.has_snapshot {
@@ -166,7 +172,12 @@ impl Control {
         let started = Instant::now();
         self.plan();
         let computed = Instant::now();
-        let outcome = self.program_and_report().await;
+        let outcome = match self.choices.record(&self.planner, &self.mirror).await {
+            Ok(()) => self.program_and_report().await,
+            Err(Unrecorded::Deposed) => return Err(RunError::Deposed { term: self.term }),
+            Err(Unrecorded::OtherTopology) => return Err(RunError::OtherTopology),
+            Err(Unrecorded::Failed(reason)) => Err(reason),
+        };
         let programmed = Instant::now();
         match outcome {
             Err(reason) if reason == DEPOSED => {
@@ -192,6 +203,9 @@ impl Control {
     }
 
     fn plan(&mut self) {
+        if let Some(past) = self.choices.take_past() {
+            self.planner.resume(&self.mirror, &past);
+        }
         let changes = self.mirror.take_changes();
         if changes.failed {
             let dead = self.planner.set_failed(&self.mirror.failed);
@@ -203,6 +217,7 @@ impl Control {
         }
         if changes.failed || !changes.groups.is_empty() {
             self.planner.plan(&self.mirror, &changes.groups);
+            self.choices.planned();
         }
     }
 
@@ -304,7 +319,7 @@ impl Control {
 
     fn note_reported(&mut self, news: &v1::GroupRoute) {
         let Some(route) = &news.route else { return };
-        let color = |route: &v1::Route| (route.state, route.color);
+        let color = |route: &v1::Route| (route.state, route.color, route.second_color);
         let before = self.reported.insert(news.gn, route.clone());
         // Senders of a group that had another color need time to hear of it.
         if before.is_some_and(|before| color(&before) != color(route)) {

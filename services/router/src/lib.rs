@@ -1,10 +1,11 @@
 //! The route service: watches the TIC, computes trees, programs switches, reports what is routed.
 //!
 //! Read [`App`] first, then `control.rs`, the loop that everything turns around. The service keeps
-//! nothing that it could not compute again: after a restart it reads the switches back and finds
-//! that there is nothing to write.
+//! nothing: what it could not compute again it gives to the TIC (`choices.rs`). After a restart it reads
+//! the switches back and finds that there is nothing to write.
 
 mod app;
+mod choices;
 mod control;
 mod image;
 mod mirror;

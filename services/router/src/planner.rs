@@ -3,8 +3,11 @@
 //! Names become dense numbers here and nowhere else. A record that the fabric cannot serve (an
 //! endpoint that is not in the topology) is reported, never a reason to stop.
 
+mod batch;
 mod explain;
 mod handover;
+mod reasons;
+mod resume;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +15,11 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BrokenLink, BuildError, Change, Displacement, EngineKind, EngineOptions, GroupPlan, Mgid,
-    RoutingEngine, build_engine, metrics, table_entries,
+    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Mgid, RoutingEngine, build_engine,
+    metrics,
 };
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, NotFatTree, PortId, SwitchId};
+use fabricast_topology::{FatTree, Faults, Graph, NotFatTree, PortId, SwitchId};
 use thiserror::Error;
-use tracing::warn;
 
 use crate::image::Image;
 use crate::mirror::{Mirror, MirrorGroup};
@@ -49,6 +51,12 @@ pub(crate) struct Planner {
     planned: BTreeMap<u64, Mgid>,
     /// GNs that the engine cannot or must not hold, with the reason.
     refused: BTreeMap<u64, String>,
+    /// Groups that were taken out again, as they would not be alone, with what they were.
+    kept_out: BTreeMap<u64, Change>,
+    /// Whether faults changed since the last plan.
+    faults_are_new: bool,
+    /// Switches that cannot be programmed.
+    dead: BTreeSet<SwitchId>,
     desired: Image,
 }
 
@@ -76,6 +84,9 @@ impl Planner {
             engine,
             planned: BTreeMap::new(),
             refused: BTreeMap::new(),
+            kept_out: BTreeMap::new(),
+            faults_are_new: false,
+            dead: BTreeSet::new(),
             desired: Image::default(),
         })
     }
@@ -113,86 +124,18 @@ impl Planner {
                 }
             }
         }
-        self.engine.set_faults(faults);
+        // The same list again is no reason for an engine with a past to look anew.
+        if faults != *self.engine.faults() {
+            self.engine.set_faults(faults);
+            self.faults_are_new = true;
+        }
+        self.dead.clone_from(&dead);
         dead
     }
 
     fn find_port(&self, port: &v1::PortName) -> Option<PortId> {
         let number = u8::try_from(port.port).ok()?;
         self.graph.port(self.graph.find_switch(&port.switch_name)?, number)
-    }
-
-    /// Plans again after these groups changed.
-    pub(crate) fn plan(&mut self, mirror: &Mirror, changed: &[u64]) {
-        // A group that must not share a tree may have room now that others have changed.
-        let exclusive =
-            mirror.groups.iter().filter(|(_, group)| group.exclusive).map(|(gn, _)| *gn);
-        let mut again: BTreeSet<u64> = changed.iter().copied().collect();
-        again.extend(exclusive);
-        // Deletions first: a new group may use the MGID of one that is gone.
-        let mut gone = Vec::new();
-        for gn in &again {
-            self.refused.remove(gn);
-            let stays =
-                |mgid: &Mgid| mirror.groups.get(gn).is_some_and(|group| group.mgid == mgid.0);
-            if let Some(mgid) = self.planned.get(gn).copied().filter(|mgid| !stays(mgid)) {
-                self.planned.remove(gn);
-                gone.push((*gn, Change::Delete { mgid }));
-            }
-        }
-        self.change(gone);
-        let puts = again.iter().filter_map(|gn| Some((*gn, self.put(mirror.groups.get(gn)?))));
-        let puts: Vec<(u64, Change)> = puts.collect();
-        for (gn, change) in &puts {
-            self.planned.insert(*gn, change.mgid());
-        }
-        self.change(puts);
-        self.take_out_merged_exclusive(mirror);
-        self.desired = table_entries(&self.graph, self.engine.plan()).into_iter().collect();
-    }
-
-    fn put(&self, group: &MirrorGroup) -> Change {
-        let mut members: Vec<EndpointId> =
-            group.endpoints.values().filter_map(|name| self.graph.find_endpoint(name)).collect();
-        members.sort_unstable();
-        members.dedup();
-        Change::Put { mgid: Mgid(group.mgid), members }
-    }
-
-    /// Groups that asked not to share a tree have no route where they would be merged.
-    fn take_out_merged_exclusive(&mut self, mirror: &Mirror) {
-        let exclusive: Vec<(u64, Mgid)> = self
-            .planned
-            .iter()
-            .filter(|(gn, _)| mirror.groups.get(gn).is_some_and(|group| group.exclusive))
-            .map(|(gn, mgid)| (*gn, *mgid))
-            .collect();
-        for (gn, mgid) in exclusive {
-            let shared = self.engine.plan().virtual_group_of(mgid);
-            let others = shared.map_or(0, |shared| shared.groups.len().saturating_sub(1));
-            if others > 0 {
-                self.planned.remove(&gn);
-                self.change(vec![(gn, Change::Delete { mgid })]);
-                let reason =
-                    format!("exclusive, and its tree would be shared with {others} groups");
-                self.refused.insert(gn, reason);
-            }
-        }
-    }
-
-    /// Hands changes to the engine: all at once, or one by one if any of them is refused.
-    fn change(&mut self, changes: Vec<(u64, Change)>) {
-        let batch: Vec<Change> = changes.iter().map(|(_, change)| change.clone()).collect();
-        if self.engine.apply(&batch).is_ok() {
-            return;
-        }
-        for (gn, change) in changes {
-            if let Err(error) = self.engine.apply(&[change]) {
-                warn!(group = gn, %error, "group refused by the engine");
-                self.refused.insert(gn, error.to_string());
-                self.planned.remove(&gn);
-            }
-        }
     }
 
     /// The route of every group, as the TIC is told.
@@ -215,8 +158,10 @@ impl Planner {
                 route.virtual_group = u64::from(plan.virtual_group.0);
                 if plan.has_tree() {
                     route.set_state(v1::RouteState::Routed);
-                    route.color = u32::from(plan.color);
-                    route.reason = self.moved_reason(plan.mgid);
+                    let colors = self.engine.plan().sender_colors(plan.mgid);
+                    route.color = colors.first().map_or(0, |color| u32::from(*color));
+                    route.second_color = colors.get(1).map(|color| u32::from(*color));
+                    route.reason = self.reason(plan.mgid);
                 } else {
                     route.reason = "fewer than two endpoints to connect".to_owned();
                 }
@@ -231,49 +176,6 @@ impl Planner {
         plan.cut_off.iter().map(|cut| name(cut.endpoint)).collect()
     }
 
-    fn moved_reason(&self, mgid: Mgid) -> String {
-        let moved = self.engine.plan().moved();
-        let found = moved.binary_search_by_key(&mgid, |moved| moved.mgid);
-        found.map_or_else(
-            |_| String::new(),
-            |at| {
-                let moved = &moved[at];
-                let why = self.displacement(&moved.why);
-                format!("moved from spanning tree {} to {}: {why}", moved.from, moved.to)
-            },
-        )
-    }
-
-    /// Why a group is not at home, with the names of this fabric.
-    fn displacement(&self, why: &Displacement) -> String {
-        match why {
-            Displacement::TreeBroken { link: BrokenLink::Dead { port } } => {
-                format!("its tree needs the dead link at {}", self.graph.port_label(*port))
-            }
-            Displacement::ColorHeld { endpoint, by } => {
-                let name = self.graph.endpoint_name(*endpoint);
-                format!("member {name} uses this color on spanning tree {by}")
-            }
-            Displacement::TreeBroken { link: BrokenLink::Missing { .. } }
-            | Displacement::NoSharedRoot => why.to_string(),
-        }
-    }
-
-    fn refusal(&self, gn: u64, group: &MirrorGroup) -> String {
-        let unrouted = self.engine.plan().unrouted();
-        let found = unrouted.binary_search_by_key(&group.mgid, |one| one.mgid.0);
-        match (self.refused.get(&gn), found.ok().map(|at| &unrouted[at])) {
-            (Some(reason), _) => reason.clone(),
-            (None, Some(unrouted)) => format!(
-                "{}; of all spanning trees {} lack a link and {} have a color in use by a member",
-                self.displacement(&unrouted.why),
-                unrouted.broken,
-                unrouted.held
-            ),
-            (None, None) => "not planned".to_owned(),
-        }
-    }
-
     /// Fills in the figures of the plan.
     pub(crate) fn describe(&self, mirror: &Mirror, status: &mut v1::GetRouteStatusResponse) {
         let plan = self.engine.plan();
@@ -283,7 +185,10 @@ impl Planner {
         status.colors = u32::from(plan.colors());
         status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
         status.unicast_only_groups = count(mirror.groups.len()) - status.routed_groups;
-        status.virtual_groups = count(plan.virtual_groups().count());
+        status.virtual_groups = count(plan.virtual_groups().filter(|one| one.tree == 0).count());
+        status.fault_tolerant = plan.is_dual();
+        let unprotected: BTreeSet<Mgid> = plan.unprotected().map(|one| one.mgid).collect();
+        status.unprotected_groups = count(unprotected.len());
         status.max_efi = figures.switch_links.max_efi;
         status.mean_efi = figures.switch_links.mean_efi;
         status.max_tfi = figures.max_tfi;

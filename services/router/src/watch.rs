@@ -6,6 +6,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Backoff, Peer};
 use fabricast_topology::{Graph, ibnetdiscover};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tonic::Status;
 use tracing::warn;
@@ -13,6 +14,14 @@ use tracing::warn;
 use crate::app::RunError;
 use crate::control::News;
 use crate::mirror::Mirror;
+
+/// The topology as the TIC serves it.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub(crate) graph: Arc<Graph>,
+    /// Of the text.
+    pub(crate) sha256: Vec<u8>,
+}
 
 /// Streams records into `news`, starting again with a snapshot whenever the stream breaks.
 pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
@@ -66,13 +75,14 @@ async fn follow_once(
 /// # Errors
 ///
 /// [`RunError::Topology`] if what it serves is no topology.
-pub(crate) async fn topology(tic: &Peer) -> Result<Arc<Graph>, RunError> {
+pub(crate) async fn topology(tic: &Peer) -> Result<Map, RunError> {
     let mut backoff = Backoff::default();
     loop {
         match download(tic).await {
             Ok(bytes) => {
                 let text = String::from_utf8(bytes).map_err(|_| RunError::TopologyNotText)?;
-                return Ok(Arc::new(ibnetdiscover::read(&text).map_err(RunError::Topology)?));
+                let graph = Arc::new(ibnetdiscover::read(&text).map_err(RunError::Topology)?);
+                return Ok(Map { graph, sha256: Sha256::digest(text).to_vec() });
             }
             Err(status) => {
                 warn!(peer = tic.address(), error = %status.message(), "no topology yet");

@@ -23,15 +23,19 @@ use std::time::Duration;
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::directory::Limits;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
+use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
-use fabricast_routing::LayoutError;
+use fabricast_routing::{EngineOptions, LayoutError};
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
 use fabricast_store::{OpenError, Store, StoreError};
 use fabricast_topology::{Graph, TableKind};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::choice_service::RouteChoices;
+use crate::choices::report::Yardstick;
 use crate::elements::FailedElements;
 use crate::hints::Hints;
 use crate::job_service::Jobs;
@@ -59,6 +63,8 @@ pub struct Options {
     pub graph: Arc<Graph>,
     /// Entries of a multicast table (C).
     pub colors: u16,
+    /// Whether the route service gives every group two trees.
+    pub fault_tolerant: bool,
     /// How the switches keep their entries.
     pub tables: TableKind,
     /// When a silent host of group agents is probed, and when it is given up.
@@ -91,6 +97,7 @@ impl Options {
             topology,
             graph,
             colors: 32,
+            fault_tolerant: false,
             tables: TableKind::PerPort,
             detector: DetectorConfig { report_timeout: Duration::from_secs(2), policy },
             limits: Limits::default(),
@@ -99,6 +106,14 @@ impl Options {
             watch_queue: 1_024,
             hint_pause: Duration::from_millis(20),
         }
+    }
+}
+
+impl Options {
+    /// What of it says how MGIDs are numbered.
+    fn engine_options(&self) -> EngineOptions {
+        let fault_tolerant = self.fault_tolerant;
+        EngineOptions { fault_tolerant, ..EngineOptions::new(self.colors, self.tables) }
     }
 }
 
@@ -180,9 +195,10 @@ impl App {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Self, StartError> {
+        let numbering = options.engine_options();
         let (storage, loaded) = Storage::adopt(store, options.limits).await?;
         let graph = Arc::clone(&options.graph);
-        let mgids = MgidChoice::new(graph, options.colors, options.tables, &loaded.directory)?;
+        let mgids = MgidChoice::new(graph, numbering, &loaded.directory)?;
         let revision = loaded.directory.revision().0;
         let groups = loaded.directory.groups_from(fabricast_groups::Gn(0)).count();
         tracing::info!(revision, groups, "records read");
@@ -194,6 +210,8 @@ impl App {
         let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
         let peers = Arc::<Peers>::default();
         let (orders, queue) = Orders::open(options.order_queue);
+        let digest = Sha256::digest(options.topology.as_bytes());
+        let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256: (*digest).into() };
         let tic = Tic {
             orders: orders.clone(),
             records: Arc::clone(&records),
@@ -204,8 +222,11 @@ impl App {
             space: *mgids.space(),
         };
         let jobs = Jobs { orders: orders.clone(), records: Arc::clone(&records) };
-        let services =
-            Services::new("tic").with(TicServiceServer::new(tic)).with(JobServiceServer::new(jobs));
+        let chosen = RouteChoices { orders: orders.clone(), yardstick };
+        let services = Services::new("tic")
+            .with(TicServiceServer::new(tic))
+            .with(JobServiceServer::new(jobs))
+            .with(RouteChoiceServiceServer::new(chosen));
         let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
         let choices = (mgids, JobDesk::new(graph));
         let writer = Writer::new(storage, loaded, Arc::clone(&records), to_others, choices);

@@ -97,9 +97,9 @@ impl ElementKey {
     }
 }
 
-/// A reporter's list as it lies in the store: a line for each element, by name, as numbers may
-/// differ when the topology was loaded anew.
-pub(crate) fn store_value(graph: &Graph, elements: &BTreeSet<ElementKey>) -> Vec<u8> {
+/// A list as it lies in the store: a line for each element, by name, as numbers may differ when
+/// the topology was loaded anew.
+pub(crate) fn text(graph: &Graph, elements: &BTreeSet<ElementKey>) -> String {
     let mut text = String::new();
     for element in elements {
         // Writing to a string cannot fail.
@@ -112,10 +112,11 @@ pub(crate) fn store_value(graph: &Graph, elements: &BTreeSet<ElementKey>) -> Vec
             None => Ok(()),
         };
     }
-    text.into_bytes()
+    text
 }
 
-fn read_element(line: &str) -> Option<v1::Element> {
+/// Reads a line of [`text`].
+pub(crate) fn read_element(line: &str) -> Option<v1::Element> {
     let (what, name) = line.split_once(' ')?;
     let kind = match what {
         "switch" => v1::element::Kind::SwitchName(name.to_owned()),

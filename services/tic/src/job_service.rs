@@ -30,7 +30,7 @@ impl Jobs {
     async fn decide(&self, work: Work) -> Result<(Answer, Revision), Status> {
         match self.orders.place(work).await? {
             Done::Decided { answer, revision } => Ok((*answer, revision)),
-            Done::Term(_) | Done::Kept | Done::Jobs(_) | Done::Mgids(_) => Err(mismatch()),
+            _ => Err(mismatch()),
         }
     }
 }

@@ -5,11 +5,14 @@
 //! serves them as `fabricast.v1.TicService`, and keeps an eye on the nodes that host group agents.
 //!
 //! Invariants
+//! - CHOICE-1: what the route service chose is kept as its newest report left it.
 //! - G3: nothing is answered, published or hinted before the store has acknowledged it.
 //! - S1: every queue is bounded; every mutation can be repeated.
 //! - S2: a refused request changes nothing, and its message names the field.
 
 mod app;
+mod choice_service;
+mod choices;
 mod elements;
 mod fields;
 mod hints;

@@ -13,10 +13,10 @@ use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, LayerName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord};
 use fabricast_routing::{
-    Choice, LayerHint, Layout, LayoutError, Mgid, MgidAllocator, MgidSpace, Wanted,
+    Choice, EngineOptions, LayerHint, Layout, LayoutError, Mgid, MgidAllocator, MgidSpace, Wanted,
 };
 use fabricast_rpc::Reason;
-use fabricast_topology::{FatTree, Graph, TableKind};
+use fabricast_topology::{FatTree, Graph};
 use tonic::Status;
 
 /// MGIDs tried on the way to one that is free and clean.
@@ -42,15 +42,17 @@ impl MgidChoice {
     /// A fabric that is no fat tree has one tree per color.
     pub(crate) fn new(
         graph: Arc<Graph>,
-        colors: u16,
-        tables: TableKind,
+        options: EngineOptions,
         directory: &Directory,
     ) -> Result<Self, LayoutError> {
         let space = match FatTree::detect(&graph) {
-            Ok(tree) => *Layout::new(tree.params(), colors, tables)?.space(),
+            Ok(tree) => {
+                let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
+                *number(tree.params(), options.colors, options.tables)?.space()
+            }
             Err(reason) => {
                 tracing::warn!(%reason, "topology is no fat tree, mgids are chosen by color only");
-                MgidSpace::new(colors, 1, tables)?
+                MgidSpace::new(options.colors, 1, options.tables)?
             }
         };
         let mut choice = Self {
@@ -225,6 +227,8 @@ mod tests {
     use fabricast_groups::names::{GroupName, NodeName, ProcessName};
     use fabricast_topology::ibnetdiscover;
 
+    use fabricast_topology::TableKind;
+
     use super::*;
 
     const ONE_HOST: &str = include_str!("../../../data/quirks/one-host.ibnetdiscover");
@@ -233,7 +237,7 @@ mod tests {
     fn choice() -> MgidChoice {
         let graph = Arc::new(ibnetdiscover::read(ONE_HOST).unwrap());
         let directory = Directory::new(Limits { mgids: 6, ..Limits::default() });
-        MgidChoice::new(graph, 2, TableKind::PerPort, &directory).unwrap()
+        MgidChoice::new(graph, EngineOptions::new(2, TableKind::PerPort), &directory).unwrap()
     }
 
     fn endpoint(choice: &MgidChoice) -> EndpointName {

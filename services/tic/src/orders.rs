@@ -8,6 +8,8 @@ use fabricast_rpc::Reason;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
+use crate::choices::Texts;
+use crate::choices::report::ChoiceReport;
 use crate::jobs::{JobView, Wish};
 
 /// What the writer can be asked to do.
@@ -32,6 +34,10 @@ pub(crate) enum Work {
         /// What.
         value: Vec<u8>,
     },
+    /// Keep what an engine chose, on behalf of the route service of the report's term.
+    RecordChoices(Box<ChoiceReport>),
+    /// Show what was chosen.
+    ViewChoices,
 }
 
 /// A job that asks for nodes.
@@ -62,6 +68,13 @@ pub(crate) enum Done {
     Jobs(Box<JobView>),
     /// One for each group.
     Mgids(Vec<Choice>),
+    /// Choices are kept.
+    ChoicesRecorded {
+        /// Of so many groups.
+        groups: usize,
+    },
+    /// What was chosen.
+    Choices(Texts),
 }
 
 /// Work on its way to the writer.

@@ -11,7 +11,7 @@ const DEFAULT_ENTRIES: u32 = 1_000;
 /// Most entries in a page.
 const MAX_ENTRIES: u32 = 10_000;
 /// Encoded size at which a page is closed; clients take at most 4 MiB unless told otherwise.
-const MAX_BYTES: usize = 3 << 20;
+pub(crate) const MAX_BYTES: usize = 3 << 20;
 
 /// Takes one page, and the first entry after it if there is one.
 pub(crate) fn fill<T: Message>(

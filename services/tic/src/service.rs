@@ -48,7 +48,7 @@ impl Tic {
     async fn place(&self, work: Work) -> Result<(Answer, Revision), Status> {
         match self.orders.place(work).await? {
             Done::Decided { answer, revision } => Ok((*answer, revision)),
-            Done::Term(_) | Done::Kept | Done::Jobs(_) | Done::Mgids(_) => Err(mismatch()),
+            _ => Err(mismatch()),
         }
     }
 
@@ -319,7 +319,7 @@ impl v1::tic_service_server::TicService for Tic {
         let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
         if self.records.is_news(reporter, &elements)? {
             let key = storage::failed_key(reporter);
-            let value = elements::store_value(&self.graph, &elements);
+            let value = elements::text(&self.graph, &elements).into_bytes();
             self.orders.place(Work::Keep { key, value }).await?;
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;

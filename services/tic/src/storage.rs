@@ -4,6 +4,7 @@
 //!   tic/schema          version of this layout
 //!   tic/route_term      the newest term given to a route service
 //!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
+//!   tic/choices/...     what the route service chose, one key per group (`choices`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
 //! ```
 
@@ -18,6 +19,9 @@ use fabricast_store::{
     Txn, TxnOutcome,
 };
 use thiserror::Error;
+
+use crate::choices::text::CHOICES;
+use crate::choices::{self, Texts};
 
 /// Version of the layout that this program reads and writes.
 const SCHEMA: u64 = 1;
@@ -92,6 +96,7 @@ pub(crate) struct Loaded {
     pub(crate) term: u64,
     /// Reporter and list of failed parts.
     pub(crate) failed: Vec<(String, String)>,
+    pub(crate) choices: Texts,
 }
 
 impl Storage {
@@ -115,6 +120,7 @@ impl Storage {
         let mut records = Vec::with_capacity(snapshot.entries.len());
         let mut term = 0;
         let mut failed = Vec::new();
+        let mut choices = Texts::new();
         for entry in snapshot.entries {
             let key = String::from_utf8(entry.key).map_err(|error| RecordsError::Foreign {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -130,6 +136,11 @@ impl Storage {
                 let list = String::from_utf8(entry.value);
                 let list = list.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
                 failed.push((reporter.to_owned(), list));
+            } else if let Some(rest) = key.strip_prefix(CHOICES) {
+                let read = choices::text::read(rest, entry.value);
+                let (topic, text) =
+                    read.ok_or_else(|| RecordsError::Foreign { key: key.clone() })?;
+                choices.insert(topic, text.into());
             } else if let Some(record) = key.strip_prefix(RECORDS) {
                 records.push((record.to_owned(), entry.value));
             } else {
@@ -137,7 +148,7 @@ impl Storage {
             }
         }
         let directory = Directory::load(self.limits.clone(), records)?;
-        Ok(Loaded { directory, term, failed })
+        Ok(Loaded { directory, term, failed, choices })
     }
 }
 

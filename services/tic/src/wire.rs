@@ -6,7 +6,7 @@ use fabricast_groups::directory::HostedGroup;
 use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Revision};
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::record::{
-    GroupRecord, MemberRecord, NodeRecord, NodeState, Route, RouteState,
+    Colors, GroupRecord, MemberRecord, NodeRecord, NodeState, Route, RouteState,
 };
 use fabricast_proto::v1;
 use tonic::Status;
@@ -82,16 +82,17 @@ pub(crate) fn node(record: &NodeRecord) -> v1::Node {
 
 /// A route as it travels.
 pub(crate) fn route(record: &Route) -> v1::Route {
-    let (state, color, virtual_group) = match record.state {
-        RouteState::Routed { color, virtual_group } => {
-            (v1::RouteState::Routed, u32::from(color), virtual_group)
+    let (state, colors, virtual_group) = match record.state {
+        RouteState::Routed { colors, virtual_group } => {
+            (v1::RouteState::Routed, colors, virtual_group)
         }
-        RouteState::UnicastOnly => (v1::RouteState::UnicastOnly, 0, 0),
+        RouteState::UnicastOnly => (v1::RouteState::UnicastOnly, Colors::from(0), 0),
     };
     v1::Route {
         routed_revision: record.revision.0,
         state: state.into(),
-        color,
+        color: u32::from(colors.first),
+        second_color: colors.second.map(u32::from),
         virtual_group,
         reason: record.reason.clone(),
         cut_off_endpoints: record.cut_off.iter().map(|name| name.as_str().to_owned()).collect(),
@@ -105,14 +106,19 @@ pub(crate) fn route(record: &Route) -> v1::Route {
 pub(crate) fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
     let state = match v1::RouteState::try_from(route.state) {
         Ok(v1::RouteState::Routed) => {
-            let color = u16::try_from(route.color).ok().filter(|color| *color < colors);
-            let color = color.ok_or_else(|| {
-                fabricast_rpc::Reason::ColorOutOfRange.status(
-                    format!("routes: color {} is not below {colors}", route.color),
-                    &[("field", "routes.route.color")],
-                )
-            })?;
-            RouteState::Routed { color, virtual_group: route.virtual_group }
+            let color = |field: &str, color: u32| {
+                let checked = u16::try_from(color).ok().filter(|color| *color < colors);
+                checked.ok_or_else(|| {
+                    fabricast_rpc::Reason::ColorOutOfRange.status(
+                        format!("{field}: color {color} is not below {colors}"),
+                        &[("field", field)],
+                    )
+                })
+            };
+            let first = color("routes.route.color", route.color)?;
+            let second = route.second_color.map(|one| color("routes.route.second_color", one));
+            let colors = Colors { first, second: second.transpose()? };
+            RouteState::Routed { colors, virtual_group: route.virtual_group }
         }
         Ok(v1::RouteState::UnicastOnly) => RouteState::UnicastOnly,
         Ok(v1::RouteState::Unspecified) | Err(_) => {

@@ -9,7 +9,6 @@
 //! nobody knows what is durable, and an embedded store takes no more writes until it is opened
 //! again, so the writer ends, and the TIC with it, for a supervisor to start it anew.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::app::RunError;
+use crate::choices::{ChoiceDesk, Puts};
 use crate::hints::Hints;
 use crate::jobs::JobDesk;
 use crate::liveness::Inbox;
@@ -47,6 +47,7 @@ pub(crate) struct Writer {
     liveness: Arc<Inbox>,
     mgids: MgidChoice,
     jobs: JobDesk,
+    choices: ChoiceDesk,
     directory: Directory,
     term: u64,
     durable_term: u64,
@@ -57,7 +58,7 @@ pub(crate) struct Writer {
 /// Decided orders that wait for one commit.
 #[derive(Default)]
 struct Batch {
-    puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    puts: Puts,
     changes: Vec<Change>,
     answers: Vec<(Reply, Result<Done, Status>)>,
 }
@@ -71,7 +72,7 @@ impl Writer {
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
         (mgids, jobs): (MgidChoice, JobDesk),
     ) -> Self {
-        let Loaded { directory, term, failed: _ } = loaded;
+        let Loaded { directory, term, failed: _, choices } = loaded;
         Self {
             storage,
             records,
@@ -79,6 +80,7 @@ impl Writer {
             liveness,
             mgids,
             jobs,
+            choices: ChoiceDesk::new(choices),
             directory,
             term,
             durable_term: term,
@@ -167,6 +169,14 @@ impl Writer {
                 Work::DecideInTerm(term, _) if term != self.term => {
                     Err(stale_term(term, self.term))
                 }
+                Work::RecordChoices(report) if report.term != self.term => {
+                    Err(stale_term(report.term, self.term))
+                }
+                Work::RecordChoices(report) => {
+                    let kept = self.choices.record(&report, &self.directory, &mut batch.puts);
+                    kept.map(|groups| Done::ChoicesRecorded { groups })
+                }
+                Work::ViewChoices => Ok(Done::Choices(self.choices.view())),
                 Work::DecideInTerm(_, command) | Work::Decide(command) => {
                     self.decide_command(&command, batch)
                 }
@@ -233,7 +243,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn write(&mut self, puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<(), Unwritten> {
+    async fn write(&mut self, puts: Puts) -> Result<(), Unwritten> {
         // Whoever else wrote to the store has moved the revision or the term.
         let committed = self.records.read(Directory::revision);
         let revision = Change::RevisionPut(committed);
@@ -251,6 +261,7 @@ impl Writer {
         match self.storage.store.txn(txn).await? {
             TxnOutcome::Committed { .. } => {
                 self.durable_term = self.term;
+                self.choices.committed();
                 Ok(())
             }
             TxnOutcome::Conflict { key } => {
@@ -272,6 +283,7 @@ impl Writer {
                 self.directory = self.records.read(Directory::clone);
                 self.mgids.start_over(&self.directory);
                 self.jobs.start_over();
+                self.choices.roll_back();
                 self.term = self.durable_term;
                 Ok(())
             }
@@ -283,13 +295,14 @@ impl Writer {
     /// busy, later.
     async fn settle_doubt(&mut self) -> Result<(), RunError> {
         match self.storage.load().await {
-            Ok(Loaded { directory, term, failed: _ }) => {
+            Ok(Loaded { directory, term, failed: _, choices }) => {
                 if directory.revision() != self.records.read(Directory::revision) {
                     self.records.replace(directory.clone());
                     self.liveness.hosts_changed();
                 }
                 self.mgids.start_over(&directory);
                 self.jobs.start_over();
+                self.choices.start_over(choices);
                 (self.directory, self.term, self.durable_term) = (directory, term, term);
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");

@@ -156,7 +156,7 @@ fn send(packets: &[(&str, v1::Packet)]) -> v1::AttachEndpointsRequest {
 }
 
 fn packet(color: u32, payload: &str) -> v1::Packet {
-    v1::Packet { mgid: 7, color, payload: payload.as_bytes().to_vec() }
+    v1::Packet { mgid: 7, color, payload: payload.as_bytes().to_vec(), ..Default::default() }
 }
 
 /// The entries of one switch in a tree through some of its ports.

@@ -19,7 +19,7 @@ impl Planner {
             group: name.to_owned(),
             mgid: group.mgid,
             home_spanning_tree: plan.home(mgid).unwrap_or_default(),
-            reason: self.moved_reason(mgid),
+            reason: self.reason(mgid),
             ..Default::default()
         };
         let routed = plan.group(mgid).filter(|_| self.planned.contains_key(&gn));
@@ -28,7 +28,7 @@ impl Planner {
             explanation.reason = self.refusal(gn, group);
             return Some(explanation);
         };
-        explanation.color = routed.has_tree().then_some(u32::from(routed.color));
+        explanation.color = plan.sender_colors(mgid).first().map(|color| u32::from(*color));
         if !routed.has_tree() {
             explanation.reason = self.route(gn, group).reason;
         }
@@ -39,26 +39,31 @@ impl Planner {
         let others = shared.groups.iter().filter(|other| **other != mgid);
         explanation.shares_with =
             others.filter_map(|other| names.get(&other.0)).map(|name| (*name).clone()).collect();
-        explanation.links = shared.ports.iter().filter_map(|port| self.link(*port)).collect();
-        let own = self.engine.group_tree(mgid);
-        explanation.root =
-            own.map_or_else(String::new, |tree| self.graph.switch_name(tree.root).to_owned());
+        for tree in plan.virtual_group_trees(mgid) {
+            let links = tree.ports.iter().filter_map(|port| self.link(*port, tree.tree));
+            explanation.links.extend(links);
+        }
+        let own = self.engine.group_trees(mgid);
+        let root = own.first().map(|tree| self.graph.switch_name(tree.root).to_owned());
+        explanation.root = root.unwrap_or_default();
         Some(explanation)
     }
 
-    /// One end of a link; links between switches are told once, from the smaller port.
-    fn link(&self, port: PortId) -> Option<v1::TreeLink> {
+    /// One end of a link of a tree; links between switches are told once, from the smaller port, those of
+    /// endpoints with the first tree.
+    fn link(&self, port: PortId, tree: u8) -> Option<v1::TreeLink> {
         let graph = &self.graph;
         let switch_name = graph.switch_name(graph.switch_of(port)).to_owned();
         let (peer, peer_port) = match graph.peer(port) {
-            Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), 0),
+            Peer::Endpoint(endpoint) if tree == 0 => (graph.endpoint_name(endpoint), 0),
             Peer::Switch(other) if port < other => {
                 (graph.switch_name(graph.switch_of(other)), u32::from(graph.port_number(other)))
             }
-            Peer::Switch(_) | Peer::None => return None,
+            Peer::Endpoint(_) | Peer::Switch(_) | Peer::None => return None,
         };
         let port = u32::from(graph.port_number(port));
-        Some(v1::TreeLink { switch_name, port, peer: peer.to_owned(), peer_port })
+        let tree = u32::from(tree);
+        Some(v1::TreeLink { switch_name, port, peer: peer.to_owned(), peer_port, tree })
     }
 }
 

@@ -17,12 +17,14 @@ impl Planner {
             return true;
         }
         let Ok(id) = u32::try_from(route.virtual_group) else { return false };
-        let shared = self.engine.plan().virtual_group_of(Mgid(id));
+        let trees = self.engine.plan().virtual_group_trees(Mgid(id));
         let tables = self.engine.plan().tables();
-        shared.is_some_and(|shared| {
-            let entries = virtual_group_entries(&self.graph, tables, &shared);
-            entries.iter().all(|entry| held.covers(entry))
-        })
+        !trees.is_empty()
+            && trees.iter().all(|tree| {
+                let entries = virtual_group_entries(&self.graph, tables, tree);
+                let mut entries = entries.iter().filter(|entry| !self.dead.contains(&entry.switch));
+                entries.all(|entry| held.covers(entry))
+            })
     }
 
     /// Those of the swaps that no sender of another group can meet any more.
@@ -41,12 +43,17 @@ impl Planner {
             else {
                 continue;
             };
-            if self.route(*gn, group).color == told.color {
+            let now = self.route(*gn, group);
+            if (now.color, now.second_color) == (told.color, told.second_color) {
                 continue;
             }
             let entries = group.endpoints.values().filter_map(|name| self.entry_port(name));
-            let color = u16::try_from(told.color).unwrap_or(u16::MAX);
-            in_use.extend(entries.map(|(switch, number)| (switch, number, color)));
+            let colors = [Some(told.color), told.second_color].into_iter().flatten();
+            let colors: Vec<u16> =
+                colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX)).collect();
+            in_use.extend(entries.flat_map(|(switch, number)| {
+                colors.iter().map(move |color| (switch, number, *color))
+            }));
         }
         let mut ready = Writes::new();
         for (switch, writes) in &swaps {

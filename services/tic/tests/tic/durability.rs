@@ -13,6 +13,7 @@ use fabricast_tic::RunError;
 use tokio::sync::mpsc;
 use tonic::Code;
 
+use crate::choices;
 use crate::harness::{Tic, endpoint, join, link, reason, switch};
 
 #[tokio::test]
@@ -156,6 +157,8 @@ async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
+    let router = v1::AcquireRouteTermRequest { router: "r".to_owned() };
+    tic.client.clone().acquire_route_term(router.clone()).await.unwrap();
     let before = tic.revision().await;
     let mut watch = tic.watch().await;
     assert!(watch.message().await.unwrap().unwrap().snapshot_end);
@@ -165,16 +168,22 @@ async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
         (refused.code(), reason(&refused).as_str()),
         (Code::ResourceExhausted, "LIMIT_REACHED")
     );
-    let router = v1::AcquireRouteTermRequest { router: "r".to_owned() };
     let refused = tic.client.clone().acquire_route_term(router.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), "LIMIT_REACHED");
+    let mut choices = choices::client(&tic.address);
+    let chosen = choices::request((1, 1), vec![choices::choice(1, 1)]);
+    let refused = choices.record_route_choices(tokio_stream::once(chosen)).await.unwrap_err();
     assert_eq!(reason(&refused), "LIMIT_REACHED");
     assert_eq!(tic.revision().await, before);
     assert_eq!(reason(&tic.group("g").await.unwrap_err()), "UNKNOWN_GROUP");
     store.set(WORKS);
+    let list = v1::ListRouteChoicesRequest::default();
+    let listed = choices.list_route_choices(list).await.unwrap().into_inner();
+    assert_eq!(listed, v1::ListRouteChoicesResponse::default());
     let member = tic.join("g", 0, "q").await;
     assert_eq!((member.pn, member.joined_revision), (0, before + 1), "nothing of it is left");
     let term = tic.client.clone().acquire_route_term(router).await.unwrap().into_inner().term;
-    assert_eq!(term, 1);
+    assert_eq!(term, 2);
     assert_eq!(watch.message().await.unwrap().unwrap().revision, before + 1, "watches go on");
     assert_eq!(store.read.load(Ordering::SeqCst), 1, "read once, at the start");
 }

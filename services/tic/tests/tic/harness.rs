@@ -39,9 +39,12 @@ pub(crate) fn graph() -> Graph {
     builder.build().unwrap()
 }
 
+/// What is downloaded as the topology.
+pub(crate) const TOPOLOGY: &str = "switches\n";
+
 pub(crate) fn options(store: StoreLocation) -> Options {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let mut options = Options::new(listen, store, "switches\n".into(), Arc::new(graph()));
+    let mut options = Options::new(listen, store, TOPOLOGY.into(), Arc::new(graph()));
     // The nodes of most tests are names only, so nobody waits for their reports.
     options.detector.report_timeout = Duration::from_secs(3_600);
     options

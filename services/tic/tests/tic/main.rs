@@ -1,6 +1,8 @@
 //! The TIC over real gRPC on a port of its own, in memory or on a file.
 #![expect(clippy::unwrap_used, reason = "what fails in a test's harness fails the test")]
 
+mod choices;
+mod choices_crash;
 mod contract;
 mod durability;
 mod groups;

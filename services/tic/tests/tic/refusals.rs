@@ -210,6 +210,10 @@ async fn what_does_not_exist_or_fit_is_refused() {
     let route = request.routes[0].route.as_mut().unwrap();
     (route.state, route.color) = (v1::RouteState::Routed.into(), 32);
     check(client.report_routes(request).await, "color 32", "COLOR_OUT_OF_RANGE");
+    let mut request = routes();
+    let route = request.routes[0].route.as_mut().unwrap();
+    (route.state, route.second_color) = (v1::RouteState::Routed.into(), Some(33));
+    check(client.report_routes(request).await, "second_color", "COLOR_OUT_OF_RANGE");
     assert_eq!(state(&tic).await, before);
 }
 

@@ -16,6 +16,7 @@ fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
         routed_revision: 9,
         state: v1::RouteState::Routed.into(),
         color,
+        second_color: Some(color + 1),
         virtual_group: 4,
         reason: String::new(),
         cut_off_endpoints: vec!["h7".to_owned()],

@@ -1,0 +1,159 @@
+//! Choices as they travel: ports by the name of their switch.
+
+use fabricast_proto::v1;
+use fabricast_routing::{EngineKind, EngineOptions, RootScope};
+use fabricast_topology::{Graph, PortId, TableKind};
+use prost::Message;
+
+use crate::choices::ChosenTree;
+
+/// Encoded size at which a message is closed. With the largest choice that may follow it stays below
+/// the 4 MiB that a server takes.
+const MESSAGE_BYTES: usize = 1 << 20;
+/// Groups without choices in one message.
+const GNS_PER_MESSAGE: usize = 50_000;
+
+/// How an engine of these options chooses.
+///
+/// - `topology_sha256`: of the topology as it was downloaded.
+pub(crate) fn scheme(
+    engine: EngineKind,
+    options: EngineOptions,
+    topology_sha256: &[u8],
+) -> v1::RouteChoiceScheme {
+    let tables = match options.tables {
+        TableKind::PerPort => v1::TableKind::PerPort,
+        TableKind::PerSwitch => v1::TableKind::PerSwitch,
+    };
+    let root_scope = match options.root_scope {
+        RootScope::Tn => "tn",
+        RootScope::TnGroup => "tn-group",
+    };
+    v1::RouteChoiceScheme {
+        engine: engine.name().to_owned(),
+        color_count: options.colors.into(),
+        tables: tables.into(),
+        root_scope: root_scope.to_owned(),
+        topology_sha256: topology_sha256.to_vec(),
+        fault_tolerant: options.fault_tolerant,
+    }
+}
+
+/// What was chosen for a group.
+pub(crate) fn choice(graph: &Graph, gn: u64, trees: &[ChosenTree]) -> v1::RouteChoice {
+    let same_switch = |a: &PortId, b: &PortId| graph.switch_of(*a) == graph.switch_of(*b);
+    let at = |ports: &[PortId]| v1::SwitchPorts {
+        switch_name: graph.switch_name(graph.switch_of(ports[0])).to_owned(),
+        ports: ports.iter().map(|port| graph.port_number(*port).into()).collect(),
+    };
+    let tree = |chosen: &ChosenTree| v1::TreeChoice {
+        tree: chosen.tree.into(),
+        part: chosen.part,
+        root: chosen.root,
+        ports: chosen.ports.chunk_by(same_switch).map(at).collect(),
+        ports_gn: chosen.ports_gn,
+    };
+    v1::RouteChoice { gn, trees: trees.iter().map(tree).collect() }
+}
+
+/// Reads what was chosen for a group; none if it names what the graph does not have.
+pub(crate) fn read(graph: &Graph, choice: &v1::RouteChoice) -> Option<Vec<ChosenTree>> {
+    let tree = |tree: &v1::TreeChoice| {
+        let mut ports = Vec::new();
+        for at in &tree.ports {
+            let switch = graph.find_switch(&at.switch_name)?;
+            for number in &at.ports {
+                ports.push(graph.port(switch, u8::try_from(*number).ok()?)?);
+            }
+        }
+        ports.sort_unstable();
+        let (part, root, ports_gn) = (tree.part, tree.root, tree.ports_gn);
+        Some(ChosenTree { tree: u8::try_from(tree.tree).ok()?, part, root, ports, ports_gn })
+    };
+    choice.trees.iter().map(tree).collect()
+}
+
+/// Cuts a report into messages that fit.
+///
+/// - `first`: the first message, without groups.
+pub(crate) fn messages(
+    first: v1::RecordRouteChoicesRequest,
+    changed: Vec<v1::RouteChoice>,
+    removed: Vec<u64>,
+) -> Vec<v1::RecordRouteChoicesRequest> {
+    let mut messages = Vec::new();
+    let mut open = first;
+    let mut bytes = open.encoded_len();
+    for choice in changed {
+        let more = choice.encoded_len();
+        if bytes + more > MESSAGE_BYTES && !open.changed.is_empty() {
+            messages.push(std::mem::take(&mut open));
+            bytes = 0;
+        }
+        bytes += more;
+        open.changed.push(choice);
+    }
+    messages.push(open);
+    let gns = removed.chunks(GNS_PER_MESSAGE).map(|gns| v1::RecordRouteChoicesRequest {
+        removed_gns: gns.to_vec(),
+        ..v1::RecordRouteChoicesRequest::default()
+    });
+    messages.extend(gns);
+    messages.last_mut().expect("the first one was pushed").last = true;
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricast_topology::SwitchId;
+    use fabricast_topology::spec::TopologySpec;
+
+    fn graph() -> Graph {
+        let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
+        TopologySpec::parse(spec).unwrap().generate().unwrap()
+    }
+
+    #[test]
+    fn choices_survive_the_wire() {
+        let graph = graph();
+        let ports: Vec<PortId> = [SwitchId(0), SwitchId(2)]
+            .into_iter()
+            .flat_map(|switch| graph.ports(switch).skip(1))
+            .collect();
+        let own = ChosenTree { tree: 0, part: 7, root: 3, ports, ports_gn: 0 };
+        let shared = ChosenTree { tree: 1, ports: Vec::new(), ports_gn: 5, ..own };
+        let trees = vec![own, shared];
+        let sent = choice(&graph, 9, &trees);
+        assert_eq!(sent.trees[0].ports.len(), 2, "one for each switch");
+        assert_eq!(read(&graph, &sent), Some(trees));
+        let mut foreign = sent.clone();
+        foreign.trees[0].ports[0].switch_name = "elsewhere".to_owned();
+        assert_eq!(read(&graph, &foreign), None);
+        let mut foreign = sent;
+        foreign.trees[0].ports[0].ports.push(200);
+        assert_eq!(read(&graph, &foreign), None);
+    }
+
+    #[test]
+    fn a_report_of_any_size_is_cut_into_messages_that_fit() {
+        let tree = v1::TreeChoice { part: 7, root: 3, ..v1::TreeChoice::default() };
+        let of = |gn: u64, trees| v1::RouteChoice { gn, trees: vec![tree.clone(); trees] };
+        let changed: Vec<_> =
+            (1..=40_000).map(|gn| of(gn, 8)).chain([of(50_000, 200_000)]).collect();
+        let removed: Vec<u64> = (60_000..200_000).collect();
+        let first = v1::RecordRouteChoicesRequest { seen_revision: 4, ..Default::default() };
+        let cut = messages(first, changed.clone(), removed.clone());
+        assert!(cut.len() > 5, "{}", cut.len());
+        assert!(cut.iter().all(|message| message.encoded_len() < 4 << 20));
+        assert_eq!(cut[0].seen_revision, 4);
+        let (last, others) = cut.split_last().unwrap();
+        assert!(last.last && others.iter().all(|message| !message.last));
+        let all = cut.iter().flat_map(|message| message.changed.clone());
+        assert_eq!(all.collect::<Vec<_>>(), changed);
+        let gone = cut.iter().flat_map(|message| message.removed_gns.clone());
+        assert_eq!(gone.collect::<Vec<_>>(), removed);
+        let cut = messages(v1::RecordRouteChoicesRequest::default(), Vec::new(), Vec::new());
+        assert!(cut.len() == 1 && cut[0].last, "also one about no group");
+    }
+}

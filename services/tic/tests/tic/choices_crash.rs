@@ -1,0 +1,109 @@
+//! A TIC's process is killed while choices are reported to it: every acknowledged report is there
+//! afterwards, and of the others all or nothing (CHOICE-1).
+//!
+//! The test starts itself again as the process that is killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use fabricast_proto::v1;
+
+use crate::choices::{acquire, choice, client, request};
+use crate::harness::Tic;
+
+const FILE: &str = "FABRICAST_TIC_CRASH_TEST_FILE";
+const GROUPS: u64 = 40;
+/// Acknowledgements before each kill.
+const ROUNDS: [u32; 6] = [0, 1, 2, 7, 20, 50];
+
+#[test]
+fn serves_until_killed() {
+    // Without this variable it is run as one test of many, and there is nothing to do.
+    let Some(file) = std::env::var_os(FILE) else { return };
+    serve(Path::new(&file));
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "it is how the other process learns the address")]
+async fn serve(file: &Path) {
+    let tic = Tic::on_file(file).await;
+    println!("\nat {}", tic.address);
+    std::future::pending().await
+}
+
+/// A TIC in a process of its own, and its address.
+fn start(file: &Path) -> (Child, String) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "choices_crash::serves_until_killed", "--nocapture"])
+        .env(FILE, file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.filter_map(|line| line.strip_prefix("at ").map(str::to_owned)).next();
+    (child, address.expect("it says where it serves"))
+}
+
+/// Reports over and over, the number of the report being the root of all groups, until nobody answers;
+/// answers the last number that was acknowledged.
+async fn report(address: &str, term: u64, gns: &[u64], killer: impl Fn(u32)) -> u32 {
+    let mut client = client(address);
+    for number in 1.. {
+        let changed = gns.iter().map(|gn| choice(*gn, number)).collect();
+        let message = request((term, number.into()), changed);
+        if client.record_route_choices(tokio_stream::once(message)).await.is_err() {
+            return number - 1;
+        }
+        killer(number);
+    }
+    0
+}
+
+#[tokio::test]
+async fn a_killed_tic_has_every_acknowledged_report_and_no_half_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tic.redb");
+    let tic = Tic::on_file(&file).await;
+    tic.register(0).await;
+    let mut gns = Vec::new();
+    for number in 0..GROUPS {
+        let name = format!("g{number}");
+        tic.join(&name, 0, "p").await;
+        gns.push(tic.group(&name).await.unwrap().gn);
+    }
+    let mut term = acquire(&tic).await;
+    tic.stop().await;
+    for acks in ROUNDS {
+        let (mut child, address) = start(&file);
+        let (enough, reached) = std::sync::mpsc::channel();
+        let killer = std::thread::spawn(move || {
+            // Meanwhile the next report is on its way.
+            let _ = reached.recv();
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        if acks == 0 {
+            enough.send(()).unwrap();
+        }
+        let last = report(&address, term, &gns, |number| {
+            if number == acks {
+                enough.send(()).unwrap();
+            }
+        });
+        let last = last.await;
+        killer.join().unwrap();
+        let tic = Tic::on_file(&file).await;
+        let list = v1::ListRouteChoicesRequest::default();
+        let listed = client(&tic.address).list_route_choices(list).await.unwrap().into_inner();
+        let roots: Vec<u32> = listed.choices.iter().map(|one| one.trees[0].root).collect();
+        if last > 0 {
+            assert!(roots[0] >= last, "report {last} was acknowledged, {} is there", roots[0]);
+            assert!(roots[0] <= last + 1, "report {} was never made", roots[0]);
+        }
+        assert!(roots.iter().all(|root| *root == roots[0]), "{roots:?} are of several reports");
+        assert!(roots.is_empty() || roots.len() == gns.len());
+        term = acquire(&tic).await;
+        tic.stop().await;
+    }
+}
