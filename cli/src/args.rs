@@ -2,6 +2,7 @@
 
 mod jobs;
 mod offline;
+mod planning;
 mod running;
 
 use std::path::PathBuf;
@@ -11,8 +12,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::{EngineKind, MAX_COLORS};
 
 pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
-pub use offline::{
-    EvalArgs, Layers, PlanArgs, RouteCommand, Scope, Tables, TopologyCommand, VerifyArgs,
+pub use offline::{EvalArgs, PlanArgs, RouteCommand, TopologyCommand, VerifyArgs};
+pub use planning::{
+    CapacityArgs, EngineArgs, ExplainArgs, GroupArgs, Layers, PlanCommand, Scope, Tables,
 };
 pub use running::{
     ElementArgs, FabricCommand, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs, NodeCommand,
@@ -89,6 +91,9 @@ pub enum Command {
     /// Plan, verify and explain routes.
     #[command(subcommand)]
     Route(RouteCommand),
+    /// Say what a fabric and its groups need.
+    #[command(subcommand)]
+    Plan(PlanCommand),
     /// Give nodes to jobs, so that no two jobs share a link.
     #[command(subcommand)]
     Job(JobCommand),
@@ -121,6 +126,10 @@ pub struct DemoArgs {
     /// What computes the trees.
     #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
     pub engine: EngineKind,
+    /// Give every group two trees that share nothing above the leaf switches, so that packets arrive
+    /// whichever link or switch there dies (`c-mr4lms-fixed`).
+    #[arg(long)]
+    pub fault_tolerant: bool,
     /// File for the records; left out, a new one in a temporary folder.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -139,6 +148,10 @@ pub struct UpArgs {
     /// What computes the trees.
     #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
     pub engine: EngineKind,
+    /// Give every group two trees that share nothing above the leaf switches, so that packets arrive
+    /// whichever link or switch there dies (`c-mr4lms-fixed`).
+    #[arg(long)]
+    pub fault_tolerant: bool,
     /// File for the records, or `memory`.
     #[arg(long, value_name = "FILE|memory", default_value = "memory")]
     pub store: String,

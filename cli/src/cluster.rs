@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
-use fabricast_routing::{EngineKind, EngineOptions};
+use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, Services};
-use fabricast_topology::{Graph, TableKind};
+use fabricast_topology::{FatTree, Graph, TableKind};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -41,14 +41,33 @@ pub struct Layout {
     pub topology: Topology,
     /// What computes the trees.
     pub engine: EngineKind,
-    /// Entries of a multicast table (C).
-    pub colors: u16,
+    /// How it is to do that.
+    pub options: EngineOptions,
     /// File for the records; `None` keeps them in memory.
     pub store: Option<PathBuf>,
     /// Operating-agent servers that share the nodes between them.
     pub agent_hosts: usize,
     /// Switch agents that share the switches between them.
     pub switch_agents: usize,
+}
+
+/// The options of an engine for the emulated fabric, whose switches have a table for each port.
+///
+/// # Errors
+///
+/// Two trees for each group are not to be had with this engine, or on this fabric.
+pub(crate) fn engine_options(
+    engine: EngineKind,
+    colors: u16,
+    fault_tolerant: bool,
+    fat_tree: Option<&FatTree>,
+) -> Result<EngineOptions, Failure> {
+    let options =
+        EngineOptions { fault_tolerant, ..EngineOptions::new(colors, TableKind::PerPort) };
+    if fault_tolerant {
+        mgid_space(engine, fat_tree, options).context("--fault-tolerant")?;
+    }
+    Ok(options)
 }
 
 /// All parts, running.
@@ -81,15 +100,15 @@ impl Cluster {
     ///
     /// Names the part that cannot start and why.
     pub async fn start(layout: Layout) -> Result<Self, Failure> {
-        let Layout { topology, engine, colors, store, agent_hosts, switch_agents } = layout;
+        let Layout { topology, engine, options, store, agent_hosts, switch_agents } = layout;
         let graph = &topology.graph;
         let nodes = nodes_of(graph);
         let stop = CancellationToken::new();
         let mut parts = JoinSet::new();
 
-        let fabric = fabric_app(graph, colors)?;
+        let fabric = fabric_app(graph, options.colors)?;
         let fabric_address = fabric.address();
-        let tic = tic_app(&topology, colors, store).await?;
+        let tic = tic_app(&topology, options, store).await?;
         let tic_address = tic.address();
         let mut services = fabric.services().merged(tic.services());
         run(&mut parts, &stop, "emulated fabric", |stop| fabric.run(stop));
@@ -105,7 +124,7 @@ impl Cluster {
             }
             run(&mut parts, &stop, "switch agent", |stop| agent.run(stop));
         }
-        let router = router_app(tic_address, &switch_addresses, engine, colors)?;
+        let router = router_app(tic_address, &switch_addresses, engine, options)?;
         let router_address = router.address();
         services = services.merged(router.services());
         run(&mut parts, &stop, "route service", |stop| router.run(stop));
@@ -189,7 +208,7 @@ fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, 
 
 async fn tic_app(
     topology: &Topology,
-    colors: u16,
+    engine_options: EngineOptions,
     store: Option<PathBuf>,
 ) -> Result<fabricast_tic::App, Failure> {
     let store = match store {
@@ -202,7 +221,8 @@ async fn tic_app(
         Arc::clone(&topology.text),
         Arc::clone(&topology.graph),
     );
-    options.colors = colors;
+    options.colors = engine_options.colors;
+    options.fault_tolerant = engine_options.fault_tolerant;
     let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 2 };
     options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
     Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
@@ -230,7 +250,7 @@ fn router_app(
     tic: SocketAddr,
     switch_agents: &[SocketAddr],
     engine: EngineKind,
-    colors: u16,
+    engine_options: EngineOptions,
 ) -> Result<fabricast_router::App, Failure> {
     let options = fabricast_router::Options {
         listen: any_port(),
@@ -238,7 +258,7 @@ fn router_app(
         tic: tic.to_string(),
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
         engine,
-        engine_options: EngineOptions::new(colors, TableKind::PerPort),
+        engine_options,
         drain: DRAIN,
         read_back: READ_BACK,
     };

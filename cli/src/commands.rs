@@ -6,6 +6,7 @@ pub(crate) mod fabric;
 pub(crate) mod group;
 pub(crate) mod job;
 pub(crate) mod node;
+pub(crate) mod plan;
 pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod switch;

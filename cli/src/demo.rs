@@ -8,12 +8,13 @@ mod control;
 mod grid;
 mod report;
 mod story;
+mod text;
 mod traffic;
 
 use anyhow::Context;
 
 use crate::args::{DemoArgs, Format};
-use crate::cluster::{Cluster, Layout};
+use crate::cluster::{Cluster, Layout, engine_options};
 use crate::failure::Failure;
 use crate::source::Topology;
 
@@ -36,9 +37,10 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
     };
     let topology = Topology::read(source)?;
     let fat_tree = topology.fat_tree()?;
+    let options = engine_options(args.engine, args.colors, args.fault_tolerant, Some(&fat_tree))?;
     let groups = match &args.groups {
         Some(file) => crate::group_file::read_named(file, &topology.graph)?,
-        None => grid::groups(&topology.graph, &fat_tree, args.colors)?,
+        None => grid::groups(&topology.graph, &fat_tree, options)?,
     };
     let folder;
     let store = match &args.store {
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
     let layout = Layout {
         topology: topology.clone(),
         engine: args.engine,
-        colors: args.colors,
+        options,
         store: Some(store),
         agent_hosts: AGENT_HOSTS,
         switch_agents: SWITCH_AGENTS,

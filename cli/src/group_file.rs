@@ -50,13 +50,18 @@ pub(crate) fn read_named(file: &Path, graph: &Graph) -> Result<Vec<NamedGroup>, 
 }
 
 fn named(number: usize, record: &GroupRecord, graph: &Graph) -> NamedGroup {
-    let name = match (&record.name, record.mgid) {
+    let name = name(number, record);
+    let members = record.members.iter().map(|member| graph.endpoint_name(*member).to_owned());
+    NamedGroup { name, mgid: record.mgid, members: members.collect() }
+}
+
+/// The name of a group of a file, by its place from 1; made up if the file gives none.
+pub(crate) fn name(number: usize, record: &GroupRecord) -> String {
+    match (&record.name, record.mgid) {
         (Some(name), _) => name.clone(),
         (None, Some(mgid)) => format!("mgid/{}", mgid.0),
         (None, None) => format!("group/{number}"),
-    };
-    let members = record.members.iter().map(|member| graph.endpoint_name(*member).to_owned());
-    NamedGroup { name, mgid: record.mgid, members: members.collect() }
+    }
 }
 
 /// Checks the groups of a file against those that there are, so that none is formed if one cannot be.

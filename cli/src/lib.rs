@@ -10,8 +10,10 @@ mod failure;
 mod group_file;
 mod nodes;
 pub mod output;
+mod pattern;
 mod progress;
 mod remote;
+mod scene;
 mod source;
 
 pub use failure::Failure;
@@ -40,6 +42,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::OperatingAgent(args) => commands::serve::operating_agent(args),
         Command::SwitchAgent(args) => commands::serve::switch_agent(args),
         Command::Topology(command) => commands::topology::run(command, format),
+        Command::Plan(command) => commands::plan::run(command, format),
         Command::Job(command) => commands::job::run(command, format),
         Command::Eval(args) => commands::eval::run(&args, format),
         Command::Route(command) => commands::route::run(command, format),

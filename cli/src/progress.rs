@@ -40,6 +40,11 @@ impl Progress {
         self.bar.set_message(what.to_owned());
     }
 
+    /// Shows what is done now.
+    pub(crate) fn say(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();

@@ -1,11 +1,15 @@
 //! The command line as a person and a script meet it: the real binary, its output and exit codes.
 
+#[path = "cli/fault_tolerance.rs"]
+mod fault_tolerance;
 #[path = "cli/files.rs"]
 mod files;
 #[path = "cli/jobs.rs"]
 mod jobs;
 #[path = "cli/offline.rs"]
 mod offline;
+#[path = "cli/planning.rs"]
+mod planning;
 #[path = "cli/refusals.rs"]
 mod refusals;
 #[path = "cli/routes.rs"]

@@ -4,6 +4,7 @@
 //! does. A bench that is gone or prints something else is failed, for then nobody would notice.
 
 mod divan;
+mod figures;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,7 +28,9 @@ pub(crate) fn report(root: &Path) -> Result<(String, bool)> {
     let (packages, budgets) = parse_budgets(&text)?;
     let mut measured = Vec::new();
     for package in &packages {
-        measured.extend(divan::parse(&run_benches(root, package)?)?);
+        let output = run_benches(root, package)?;
+        measured.extend(divan::parse(&output)?);
+        measured.extend(figures::parse(&output)?);
     }
     compare(&budgets, &measured)
 }

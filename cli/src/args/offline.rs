@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
-use fabricast_routing::EngineKind;
+use clap::{Args, Subcommand};
 
-use super::{ServerArgs, colors, engine_kind};
+use super::{EngineArgs, ExplainArgs, GroupArgs, ServerArgs, colors};
 
 /// Verbs of `topology`.
 #[derive(Debug, Subcommand)]
@@ -78,15 +77,8 @@ pub enum RouteCommand {
     Plan(PlanArgs),
     /// Walk packets through tables and check that every member is reached exactly once.
     Verify(VerifyArgs),
-    /// Explain the route of a group of a running control plane.
-    Explain {
-        /// Name of the group.
-        #[arg(long)]
-        group: String,
-        /// The server.
-        #[command(flatten)]
-        server: ServerArgs,
-    },
+    /// Explain the route of a group: of a running control plane, or with `--topology` of one that would be.
+    Explain(ExplainArgs),
     /// Show how far the running route service has come.
     Status {
         /// The server.
@@ -95,58 +87,26 @@ pub enum RouteCommand {
     },
 }
 
-/// How tables are organised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Tables {
-    /// Every input port has a table of its own.
-    PerPort,
-    /// One table serves the whole switch.
-    PerSwitch,
-}
-
-/// Where dynamic roots are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Scope {
-    /// In the top midplane of the spanning tree.
-    Tn,
-    /// In all top midplanes of its group; needs per-port tables.
-    TnGroup,
-}
-
 /// Options of `route plan`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).args(["groups", "pattern"])))]
 pub struct PlanArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
     /// presets`).
-    #[arg(long, value_name = "FILE|PRESET")]
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
     pub topology: String,
-    /// Groups in JSON lines.
-    #[arg(long, value_name = "FILE")]
-    pub groups: Option<PathBuf>,
-    /// Groups of a process grid instead: `64x32x16` (one group per line and dimension), or
-    /// `random:N:SEED`.
-    #[arg(long, value_name = "XxY|XxYxZ|random:N:SEED", allow_hyphen_values = true)]
-    pub pattern: Option<String>,
-    /// Processes per endpoint of a pattern.
-    #[arg(long, default_value_t = 1, conflicts_with = "groups",
-        value_parser = value_parser!(u32).range(1..))]
-    pub processes: u32,
-    /// MGID layers of a pattern.
-    #[arg(long, value_enum, default_value_t = Layers::Compact, conflicts_with = "groups")]
-    pub layers: Layers,
+    /// The groups.
+    #[command(flatten)]
+    pub groups: GroupArgs,
     /// The engine.
-    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
-    pub engine: EngineKind,
-    /// Where `c-mr4lms-dynamic` looks for roots; left out, `tn`.
-    #[arg(long, value_enum)]
-    pub root_scope: Option<Scope>,
+    #[command(flatten)]
+    pub engine: EngineArgs,
     /// Entries of a multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,
-    /// How tables are organised.
-    #[arg(long, value_enum, default_value_t = Tables::PerPort)]
-    pub tables: Tables,
+    /// Compare with another engine however long that takes; else only where few groups on a small fabric
+    /// are routed. With per-switch tables only, per-port tables need no advice.
+    #[arg(long)]
+    pub compare: bool,
     /// Output file for the routes.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -173,15 +133,6 @@ pub struct EvalArgs {
     /// The same seed gives the same files, but for measured times.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-}
-
-/// MGID layers of a process grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Layers {
-    /// Few and even layers.
-    Compact,
-    /// The construction of the paper's proof.
-    Wide,
 }
 
 /// Options of `route verify`.

@@ -43,7 +43,8 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
             }
             FabricCommand::Send { endpoint, mgid, color, payload, server } => {
                 let remote = Remote::new(&server)?;
-                let packet = v1::Packet { mgid, color, payload: payload.into_bytes() };
+                let packet =
+                    v1::Packet { mgid, color, payload: payload.into_bytes(), ..Default::default() };
                 let request = v1::InjectPacketRequest { endpoint, packet: Some(packet) };
                 let answer = remote.fabric().inject_packet(request).await;
                 let answer = answer.map_err(|status| remote.failed(status))?.into_inner();

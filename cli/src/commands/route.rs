@@ -1,13 +1,14 @@
-//! `fabricast route`: plan and verify offline, explain what is running.
+//! `fabricast route`: plan, verify and explain offline, explain what is running.
 
+mod advice;
 mod audit;
-mod pattern;
+mod explain;
 mod plan;
 mod verify;
 
 use fabricast_proto::v1;
 
-use crate::args::{Format, RouteCommand};
+use crate::args::{Format, RouteCommand, ServerArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
@@ -21,12 +22,10 @@ pub(crate) fn run(command: RouteCommand, format: Format) -> Result<(), Failure> 
     match command {
         RouteCommand::Plan(args) => plan::run(&args, format),
         RouteCommand::Verify(args) => verify::run(&args, format),
-        RouteCommand::Explain { group, server } => block_on(async {
-            let remote = Remote::new(&server)?;
-            let answer = remote.router().explain_route(v1::ExplainRouteRequest { group }).await;
-            let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-            output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
-        }),
+        RouteCommand::Explain(args) => match &args.topology {
+            Some(topology) => explain::run(topology, &args, format),
+            None => block_on(explain_running(args.group, &args.server, format)),
+        },
         RouteCommand::Status { server } => block_on(async {
             let remote = Remote::new(&server)?;
             let answer = remote.router().get_route_status(v1::GetRouteStatusRequest {}).await;
@@ -34,6 +33,17 @@ pub(crate) fn run(command: RouteCommand, format: Format) -> Result<(), Failure> 
             output::message(format, &answer, status_text)
         }),
     }
+}
+
+async fn explain_running(
+    group: String,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    let answer = remote.router().explain_route(v1::ExplainRouteRequest { group }).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
 }
 
 fn explanation_text(explanation: &v1::RouteExplanation) -> String {

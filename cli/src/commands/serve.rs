@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::args::{ServeArgs, UpArgs};
-use crate::cluster::{Cluster, Layout};
+use crate::cluster::{Cluster, Layout, engine_options};
 use crate::failure::Failure;
 use crate::output;
 use crate::source::Topology;
@@ -34,15 +34,14 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     // The lines that begin and end a log are for services; here they would frame every refusal.
     let _telemetry = telemetry("fabricast", "info,fabricast_telemetry=warn")?;
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
-    if args.engine.needs_fat_tree() {
-        topology.fat_tree()?;
-    }
+    let fat_tree = if args.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
+    let options = engine_options(args.engine, args.colors, args.fault_tolerant, fat_tree.as_ref())?;
     let store = match args.store.as_str() {
         "memory" => None,
         file => Some(PathBuf::from(file)),
     };
-    let (engine, colors) = (args.engine, args.colors);
-    let layout = Layout { topology, engine, colors, store, agent_hosts: 1, switch_agents: 1 };
+    let layout =
+        Layout { topology, engine: args.engine, options, store, agent_hosts: 1, switch_agents: 1 };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
         let front = BoundServer::bind(args.listen).map_err(|error| {
@@ -94,6 +93,7 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     let mut options =
         fabricast_tic::Options::new(config.listen, store, topology.text, topology.graph);
     options.colors = config.colors;
+    options.fault_tolerant = config.fault_tolerant;
     options.tables = config.tables;
     options.detector = DetectorConfig { report_timeout: config.report_timeout, policy };
     runtime()?.block_on(async {
@@ -114,6 +114,8 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     let _telemetry = telemetry("fabricast-router", "info")?;
     let engine_options = EngineOptions {
         root_scope: config.root_scope,
+        fault_tolerant: config.fault_tolerant,
+        stay_after_healing: config.stay_after_healing,
         ..EngineOptions::new(config.colors, config.tables)
     };
     let options = fabricast_router::Options {

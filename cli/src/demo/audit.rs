@@ -25,12 +25,14 @@ pub(crate) struct Findings {
 
 /// Walks packets of all members of all routed groups through the tables.
 ///
+/// - `trees`: how many each group has, and so how often a packet may arrive.
+///
 /// # Errors
 ///
 /// A table or group that names something the topology does not have.
 pub(crate) fn audit(
     graph: &Graph,
-    colors: u16,
+    (colors, trees): (u16, u8),
     groups: &[v1::Group],
     tables: &[v1::SwitchTable],
 ) -> Result<Findings, Failure> {
@@ -38,8 +40,8 @@ pub(crate) fn audit(
     let groups = groups
         .iter()
         .filter_map(|group| Some((group, routed_color(group.route.as_ref())?)))
-        .map(|(group, color)| walked(graph, group, color))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|(group, color)| Ok(verify::Group { copies: trees, ..walked(graph, group, color)? }))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let options =
         verify::Options { colors, tables: TableKind::PerPort, senders: Senders::All, list: LISTED };
     // What is broken is not told to the verifier: the routes must do without it.
@@ -99,7 +101,8 @@ fn walked(graph: &Graph, group: &v1::Group, color: u32) -> Result<verify::Group,
     members.dedup();
     Ok(verify::Group {
         mgid: Mgid(group.mgid),
-        color: u16::try_from(color)?,
+        colors: vec![u16::try_from(color)?],
+        copies: 1,
         virtual_group: u32::try_from(route.virtual_group)?,
         members,
     })

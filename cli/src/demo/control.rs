@@ -161,7 +161,7 @@ impl Control {
         mgid: u32,
         color: u32,
     ) -> Result<v1::InjectPacketResponse, Failure> {
-        let packet = v1::Packet { mgid, color, payload: Vec::new() };
+        let packet = v1::Packet { mgid, color, ..Default::default() };
         let request =
             v1::InjectPacketRequest { endpoint: endpoint.to_owned(), packet: Some(packet) };
         let answer = FabricServiceClient::new(self.fabric.channel()).inject_packet(request).await?;
@@ -233,12 +233,17 @@ impl Control {
         Ok(status.settled)
     }
 
-    /// Whether every operating agent sends with the color that the TIC tells.
+    /// Whether every operating agent sends with the color that the TIC tells, for each of its members.
     async fn members_know(&self, groups: &[v1::Group]) -> Result<bool, Failure> {
-        let mut wanted: BTreeMap<(u64, u32), Option<u32>> = BTreeMap::new();
+        let mut wanted: BTreeMap<(u64, u32), (Option<u32>, bool)> = BTreeMap::new();
         for group in groups {
             let color = routed_color(group.route.as_ref());
-            wanted.extend(group.members.iter().map(|member| ((group.gn, member.pn), color)));
+            let route = group.route.clone().unwrap_or_default();
+            for member in &group.members {
+                let is_served =
+                    color.is_some() && !route.cut_off_endpoints.contains(&member.endpoint);
+                wanted.insert((group.gn, member.pn), (color, is_served));
+            }
         }
         let mut known = BTreeSet::new();
         for agent in &self.agents {
@@ -246,9 +251,10 @@ impl Control {
             let request = v1::ListMembershipsRequest { node: String::new() };
             for membership in client.list_memberships(request).await?.into_inner().memberships {
                 let key = (membership.gn, membership.pn);
+                let is_open = membership.multicast_open;
                 let route = membership.position.and_then(|position| position.route);
                 match wanted.get(&key) {
-                    Some(color) if *color == routed_color(route.as_ref()) => {
+                    Some(wanted) if *wanted == (routed_color(route.as_ref()), is_open) => {
                         known.insert(key);
                     }
                     // An agent that follows a group nobody else knows has not caught up.

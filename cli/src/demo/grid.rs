@@ -1,7 +1,9 @@
 //! The demo's groups: the endpoints as a 2-D process grid, with its rows, columns and all of them.
 
-use fabricast_routing::{Grid, LayerPlan, Layout, global_group, grid_groups};
-use fabricast_topology::{EndpointId, FatTree, Graph, TableKind};
+use fabricast_routing::{
+    EngineKind, EngineOptions, Grid, LayerPlan, global_group, grid_groups, mgid_space,
+};
+use fabricast_topology::{EndpointId, FatTree, Graph};
 
 use crate::failure::Failure;
 use crate::group_file::NamedGroup;
@@ -17,7 +19,7 @@ const LEAST: u32 = 4;
 pub(crate) fn groups(
     graph: &Graph,
     fat_tree: &FatTree,
-    colors: u16,
+    options: EngineOptions,
 ) -> Result<Vec<NamedGroup>, Failure> {
     let connected: Vec<EndpointId> =
         graph.endpoints().filter(|endpoint| graph.attachment(*endpoint).is_some()).collect();
@@ -27,11 +29,11 @@ pub(crate) fn groups(
             "the demo needs {LEAST} connected endpoints, the topology has {count}"
         )));
     }
-    let layout = Layout::new(fat_tree.params(), colors, TableKind::PerPort)?;
+    let space = mgid_space(EngineKind::CMr4lmsFixed, Some(fat_tree), options)?;
     let (x, y) = sides(count);
     let grid = Grid::plane(x, y, 1)?;
     let global = global_group(count, count)?;
-    let lines = grid_groups(&grid, true, LayerPlan::Compact, layout.space(), count)?;
+    let lines = grid_groups(&grid, true, LayerPlan::Compact, &space, count)?;
     let name = |place: &EndpointId| graph.endpoint_name(connected[place.index()]).to_owned();
     let named = |group: &fabricast_routing::PatternGroup| NamedGroup {
         name: title(&group.name),

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crate::support::{Bench, data};
 
 /// A bench with some good and many bad files.
-fn bench() -> Bench {
+pub(crate) fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("small.toml", "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n");
     bench.write("empty", "");
@@ -33,7 +33,7 @@ fn bench() -> Bench {
 /// Arguments in one text, exit code, and what the message must contain.
 type Case = (&'static str, i32, &'static str);
 
-fn refuse(bench: &Bench, cases: &[Case]) {
+pub(crate) fn refuse(bench: &Bench, cases: &[Case]) {
     let before = bench.listing();
     for (arguments, code, needle) in cases {
         let arguments: Vec<&str> = arguments.split(' ').collect();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Bench, Run};
 
-const FABRICS: [(&str, &str); 6] = [
+pub(crate) const FABRICS: [(&str, &str); 6] = [
     ("two-levels", "kind=\"leaf-spine\"\nleaves=4\nspines=2\nendpoints_per_leaf=6\nlanes0=2\n"),
     (
         "missing-links",
@@ -17,7 +17,7 @@ const FABRICS: [(&str, &str); 6] = [
     ("one-level", "kind=\"leaf-spine\"\nleaves=1\nspines=0\nendpoints_per_leaf=12\n"),
 ];
 
-const VERIFY: [&str; 10] = [
+pub(crate) const VERIFY: [&str; 10] = [
     "route",
     "verify",
     "--topology",
@@ -31,7 +31,7 @@ const VERIFY: [&str; 10] = [
 ];
 
 /// Plans into `routes`, `tables` and `groups`; gives the figures.
-fn plan(bench: &Bench, spec: &str, options: &[&str]) -> Value {
+pub(crate) fn plan(bench: &Bench, spec: &str, options: &[&str]) -> Value {
     bench.write("t.toml", spec);
     let files = ["--out", "routes", "--tables-out", "tables", "--groups-out", "groups"];
     bench.json(&[&["route", "plan", "--topology", "t.toml"], &files[..], options].concat())

@@ -9,6 +9,7 @@ use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
@@ -79,6 +80,12 @@ impl Client {
     #[must_use]
     pub fn tic(&self) -> TicServiceClient<Channel> {
         TicServiceClient::new(self.tic.channel())
+    }
+
+    /// What the TIC keeps for the route service.
+    #[must_use]
+    pub fn choices(&self) -> RouteChoiceServiceClient<Channel> {
+        RouteChoiceServiceClient::new(self.tic.channel())
     }
 
     /// The route service.

@@ -9,14 +9,17 @@ mod audit;
 mod client;
 mod cluster;
 mod conditions;
+mod layout;
 mod part;
 mod patience;
+mod starters;
 mod traffic;
 mod trees;
 
 pub use audit::{audit, copied, table_entries};
 pub use client::{Client, color_of};
-pub use cluster::{Cluster, Layout, MANAGEMENT_KEY, start_fabric, start_switch_agent};
+pub use cluster::{Cluster, MANAGEMENT_KEY, start_fabric, start_switch_agent};
+pub use layout::Layout;
 pub use part::{Bound, Part};
 pub use patience::{DEADLINE, eventually, soon};
 pub use traffic::{Flow, Traffic};

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, bail};
 
-/// What divan says of one bench.
+/// What is said of one bench.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Measured {
     /// Binary, modules, bench and argument, joined by `/`.
     pub(crate) path: String,
-    /// Median time, such as `2.661 ns`.
+    /// Median time, such as `2.661 ns`, or another statistic that the path names.
     pub(crate) median: String,
     /// Median rate, such as `3.006 Gitem/s`, if the bench counts items.
     pub(crate) rate: Option<String>,

@@ -9,29 +9,36 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, Metrics, MgidSpace, PatternGroup, Plan,
-    RootScope, RoutingEngine, build_engine, metrics, table_entries,
+    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
+    Scenario, advise, build_engine, metrics, table_entries,
 };
-use fabricast_topology::{Graph, TableEntry, TableKind};
+use fabricast_topology::{FatTree, Graph, TableEntry};
 use serde::Serialize;
 
-use super::pattern::pattern;
-use crate::args::{Format, PlanArgs, Scope, Tables};
+use super::advice::Advised;
+use crate::args::{Format, PlanArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
+use crate::pattern::Pattern;
+use crate::scene;
 use crate::source::Topology;
 
 /// Groups and members without a tree that are listed.
 const LISTED: usize = 20;
+/// Groups times ports of the fabric up to which another engine is tried unasked: a few seconds at most.
+const ADVICE_BUDGET: u64 = 200_000_000;
 
 /// The figures of a plan.
 #[derive(Debug, Serialize)]
 struct Figures {
     engine: &'static str,
+    fault_tolerant: bool,
     groups: u32,
     virtual_groups: u32,
+    trees: u32,
     moved: usize,
+    unprotected: usize,
     unrouted: usize,
     cut_off: usize,
     left_out: Vec<String>,
@@ -45,6 +52,7 @@ struct Figures {
     table_entries: usize,
     trees_ms: f64,
     tables_ms: f64,
+    advice: Vec<Advised>,
 }
 
 /// Runs `route plan`.
@@ -55,7 +63,7 @@ struct Figures {
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(&args.topology)?;
     let graph = &topology.graph;
-    let mut engine = engine(args, &topology)?;
+    let (mut engine, fat_tree) = engine(args, &topology)?;
     let space = *engine.space();
     let records = groups(args, graph, space)?;
     let mgids = allot_mgids(&records, space);
@@ -70,6 +78,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let entries = table_entries(graph, engine.plan());
     let expanded = Instant::now();
 
+    let advice = advice(args, (graph, fat_tree.as_ref()), &records, &*engine)?;
     let numbered = mgids.iter().zip(records);
     let numbered: Vec<GroupRecord> =
         numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
@@ -77,6 +86,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let figures = Figures {
         trees_ms: (planned - started).as_secs_f64() * 1e3,
         tables_ms: (expanded - planned).as_secs_f64() * 1e3,
+        advice,
         ..figures(&*engine, graph, entries.len())
     };
     output::print(format, &figures, figures_text)
@@ -91,7 +101,7 @@ fn write(
     groups: &[GroupRecord],
 ) -> Result<(), Failure> {
     let graph = &topology.graph;
-    let tables = table_kind(args.tables);
+    let tables = scene::table_kind(args.engine.tables);
     let mut texts: Vec<(&Path, String)> = Vec::new();
     if let Some(out) = &args.out {
         let file = RoutesFile::of(engine, &topology.digest());
@@ -113,9 +123,12 @@ fn figures(engine: &dyn RoutingEngine, graph: &Graph, table_entries: usize) -> F
         metrics(graph, plan);
     Figures {
         engine: engine.kind().name(),
+        fault_tolerant: plan.is_dual(),
         groups,
-        virtual_groups: trees,
+        virtual_groups: shared_trees(plan),
+        trees,
         moved: plan.moved().len(),
+        unprotected: plan.unprotected().count(),
         unrouted: plan.unrouted().len(),
         cut_off: plan.cut_off().count(),
         left_out: left_out(plan, graph),
@@ -129,7 +142,29 @@ fn figures(engine: &dyn RoutingEngine, graph: &Graph, table_entries: usize) -> F
         table_entries,
         trees_ms: 0.0,
         tables_ms: 0.0,
+        advice: Vec::new(),
     }
+}
+
+/// Counts the virtual groups that have a tree.
+fn shared_trees(plan: &Plan) -> u32 {
+    let with_tree = plan.virtual_groups().filter(|one| one.tree == 0 && !one.ports.is_empty());
+    u32::try_from(with_tree.count()).unwrap_or(u32::MAX)
+}
+
+/// What to make of the plan.
+fn advice(
+    args: &PlanArgs,
+    (graph, fat_tree): (&Arc<Graph>, Option<&Arc<FatTree>>),
+    records: &[GroupRecord],
+    engine: &dyn RoutingEngine,
+) -> Result<Vec<Advised>, Failure> {
+    let options = scene::options(&args.engine, args.colors)?;
+    let groups = GroupSource::Listed(records);
+    let scenario = Scenario { graph, fat_tree, kind: engine.kind(), options, groups };
+    let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
+    let advice = advise(&scenario, args.colors, engine, budget).context("groups")?;
+    Ok(advice.iter().map(Advised::of).collect())
 }
 
 fn figures_text(figures: &Figures) -> String {
@@ -137,6 +172,10 @@ fn figures_text(figures: &Figures) -> String {
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     row("groups with two or more members", figures.groups.to_string());
     row("virtual groups", figures.virtual_groups.to_string());
+    if figures.fault_tolerant {
+        row("trees of theirs, two where several leaves", figures.trees.to_string());
+        row("second trees that are not to be had", figures.unprotected.to_string());
+    }
     row("moved off the tree of their MGID", figures.moved.to_string());
     row("groups without a tree", figures.unrouted.to_string());
     row("members that no live link reaches", figures.cut_off.to_string());
@@ -150,10 +189,12 @@ fn figures_text(figures: &Figures) -> String {
     row("table entries in all", figures.table_entries.to_string());
     row("trees and merging", format!("{:.1} ms", figures.trees_ms));
     row("final tables", format!("{:.1} ms", figures.tables_ms));
-    figures.left_out.iter().fold(rows.to_string(), |text, line| format!("{text}\n{line}"))
+    let advice = figures.advice.iter().map(Advised::line);
+    let lines = figures.left_out.iter().cloned().chain(advice);
+    lines.fold(rows.to_string(), |text, line| format!("{text}\n{line}"))
 }
 
-/// The first groups and members that have no tree, and why.
+/// The first groups and members that have no tree, and groups that have not the one of their MGID, and why.
 fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
     let unrouted =
         plan.unrouted().iter().map(|group| format!("group {} has no tree: {group}", group.mgid.0));
@@ -161,46 +202,38 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
         let endpoint = graph.endpoint_name(cut.endpoint);
         format!("group {}: {endpoint} is cut off: {}", cut.mgid.0, cut.why)
     });
-    unrouted.chain(cut_off).take(LISTED).collect()
+    let moved = plan.moved().iter().map(|moved| {
+        let (mgid, from, to) = (moved.mgid.0, moved.from, moved.to);
+        format!("group {mgid} moved from spanning tree {from} to {to}: {}", moved.why)
+    });
+    let unprotected = plan.unprotected().map(|one| {
+        format!("group {} has no second tree: tree {} needs {}", one.mgid.0, one.tree, one.link)
+    });
+    unrouted.chain(cut_off).chain(moved).chain(unprotected).take(LISTED).collect()
 }
+
+/// An engine, and its fabric as a fat tree if it is one.
+type Made = (Box<dyn RoutingEngine>, Option<Arc<FatTree>>);
 
 /// Makes the engine that was asked for.
-fn engine(args: &PlanArgs, topology: &Topology) -> Result<Box<dyn RoutingEngine>, Failure> {
-    let kind = args.engine;
-    if args.root_scope.is_some() && kind != EngineKind::CMr4lmsDynamic {
-        let dynamic = EngineKind::CMr4lmsDynamic;
-        return Err(Failure::input(format!("--root-scope: {kind} has no choice, {dynamic} has")));
-    }
-    let root_scope = match args.root_scope {
-        None | Some(Scope::Tn) => RootScope::Tn,
-        Some(Scope::TnGroup) => RootScope::TnGroup,
-    };
-    let options =
-        EngineOptions { root_scope, ..EngineOptions::new(args.colors, table_kind(args.tables)) };
+fn engine(args: &PlanArgs, topology: &Topology) -> Result<Made, Failure> {
+    let kind = args.engine.engine;
+    let options = scene::options(&args.engine, args.colors)?;
     let fat_tree = topology.fat_tree();
     let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
-    match (build_engine(kind, topology.graph.clone(), view, options), fat_tree) {
+    match (build_engine(kind, topology.graph.clone(), view.clone(), options), fat_tree) {
         (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
-        (Err(error @ BuildError::ScopeNeedsPerPortTables), _) => {
-            Err(Failure::input(format!("--root-scope, --tables: {error}")))
-        }
-        (built, _) => Ok(built.context("--colors")?),
-    }
-}
-
-const fn table_kind(tables: Tables) -> TableKind {
-    match tables {
-        Tables::PerPort => TableKind::PerPort,
-        Tables::PerSwitch => TableKind::PerSwitch,
+        (built, _) => Ok((built.map_err(scene::build_failure)?, view)),
     }
 }
 
 fn groups(args: &PlanArgs, graph: &Graph, space: MgidSpace) -> Result<Vec<GroupRecord>, Failure> {
-    if let Some(file) = &args.groups {
+    if let Some(file) = &args.groups.groups {
         return group_file::read(file, graph);
     }
-    let text = args.pattern.as_deref().unwrap_or_default();
-    let groups = pattern(text, args, graph.endpoint_count(), &space)
+    let text = args.groups.pattern.as_deref().unwrap_or_default();
+    let groups = Pattern::read(text, &args.groups, graph.endpoint_count())
+        .and_then(|pattern| Ok(pattern.groups(&space)?))
         .map_err(|error| error.context(format!("--pattern '{text}'")))?;
     let record = |group: PatternGroup| GroupRecord {
         mgid: Some(group.mgid),

@@ -127,7 +127,10 @@ fn mgids(
             let named = || format!("'{}': line 1: engine", args.routes.display());
             let kind: EngineKind = header.engine.parse().with_context(named)?;
             let fat_tree = if kind.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
-            let options = EngineOptions::new(header.colors, header.tables);
+            let options = EngineOptions {
+                fault_tolerant: header.fault_tolerant,
+                ..EngineOptions::new(header.colors, header.tables)
+            };
             Ok(allot_mgids(records, mgid_space(kind, fat_tree.as_ref(), options)?))
         }
     }
@@ -138,8 +141,11 @@ fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group>
     let routed = routes.groups.iter().filter(|route| route.unrouted.is_none());
     let groups = routed.filter_map(|route| {
         let members = audit::served(route, members.get(&route.mgid)?);
-        let (mgid, color, virtual_group) = (route.mgid, route.color, route.virtual_group);
-        Some(verify::Group { mgid, color, virtual_group, members })
+        let (mgid, virtual_group) = (route.mgid, route.virtual_group);
+        let mut colors: Vec<u16> = route.trees.iter().map(|tree| tree.color).collect();
+        colors.dedup();
+        let copies = if routes.header.fault_tolerant { 2 } else { 1 };
+        Some(verify::Group { mgid, colors, copies, virtual_group, members })
     });
     groups.collect()
 }

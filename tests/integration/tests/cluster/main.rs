@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod bad_input;
+mod choices;
 mod driver;
 mod engines;
 mod failures;
+mod fault_tolerance;
 mod groups;
 mod history;
 mod reflection;

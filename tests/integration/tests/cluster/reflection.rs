@@ -7,8 +7,9 @@ use std::process::Command;
 use fabricast_cli::Topology;
 use fabricast_cli::cluster::{Cluster, Layout};
 use fabricast_integration::soon;
-use fabricast_routing::EngineKind;
+use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_rpc::{BoundServer, Peer};
+use fabricast_topology::TableKind;
 use prost::Message;
 use prost_reflect::DescriptorPool;
 use tonic_health::pb::HealthCheckRequest;
@@ -24,7 +25,7 @@ async fn up() -> (Cluster, String) {
     let layout = Layout {
         topology,
         engine: EngineKind::CMr4lmsFixed,
-        colors: 32,
+        options: EngineOptions::new(32, TableKind::PerPort),
         store: None,
         agent_hosts: 1,
         switch_agents: 1,
@@ -85,7 +86,7 @@ async fn every_listed_service_is_described_and_healthy() {
     let names: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
     let ours: Vec<&String> =
         names.iter().filter(|name| name.starts_with("fabricast.v1.")).collect();
-    assert_eq!(ours.len(), 8, "{names:?}");
+    assert_eq!(ours.len(), 9, "{names:?}");
     for name in ours {
         assert!(is_described(&peer, name).await, "{name}");
         let request = HealthCheckRequest { service: name.clone() };

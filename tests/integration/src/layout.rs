@@ -1,0 +1,147 @@
+//! What a cluster is to be made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_operating::NodeSpec;
+use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, mgid_space};
+use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
+
+const READ_BACK: Duration = Duration::from_millis(1_000);
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The network.
+    pub graph: Arc<Graph>,
+    /// What computes the trees.
+    pub engine: EngineKind,
+    /// Entries of a table (C).
+    pub colors: u16,
+    /// How tables are organised.
+    pub tables: TableKind,
+    /// Whether every group has two trees.
+    pub fault_tolerant: bool,
+    /// Whether groups stay where a dead link has sent them.
+    pub stays_after_healing: bool,
+    /// The nodes of each operating agent process.
+    pub hosts: Vec<Vec<NodeSpec>>,
+    /// Switch agents that share the switches between them.
+    pub switch_agents: usize,
+    /// Time between two readings of all tables by the route service.
+    pub read_back: Duration,
+}
+
+impl Layout {
+    /// A generated fabric with one node `n<i>` for each endpoint `h<i>`, in two processes.
+    ///
+    /// # Panics
+    ///
+    /// If the text describes no fabric.
+    #[must_use]
+    pub fn of(topology: &str) -> Self {
+        let graph = TopologySpec::parse(topology).expect("a spec").generate().expect("a fabric");
+        let node = |endpoint| {
+            let name: &str = graph.endpoint_name(endpoint);
+            NodeSpec { name: name.replacen('h', "n", 1), endpoints: vec![name.to_owned()] }
+        };
+        let nodes: Vec<NodeSpec> = graph.endpoints().map(node).collect();
+        let hosts = nodes.chunks(nodes.len().div_ceil(2)).map(<[_]>::to_vec).collect();
+        Self {
+            graph: Arc::new(graph),
+            engine: EngineKind::CMr4lmsFixed,
+            colors: 16,
+            tables: TableKind::PerPort,
+            fault_tolerant: false,
+            stays_after_healing: false,
+            hosts,
+            switch_agents: 1,
+            read_back: READ_BACK,
+        }
+    }
+
+    /// Two levels: 4 leaves with 4 endpoints each, 2 spines, two links between each pair.
+    #[must_use]
+    pub fn leaf_spine() -> Self {
+        Self::of(
+            "kind = 'leaf-spine'\nleaves = 4\nspines = 2\nendpoints_per_leaf = 4\nlanes0 = 2\n",
+        )
+    }
+
+    /// Three levels of switches with 4 ports: 16 endpoints.
+    #[must_use]
+    pub fn three_levels() -> Self {
+        Self::of("kind = 'k-ary-3-level'\nk = 4\n")
+    }
+
+    /// Four levels: 4 compute midplanes of 2 leaves in 2 blocks, 16 endpoints.
+    #[must_use]
+    pub fn four_levels() -> Self {
+        Self::of(
+            "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 2\nspines_per_cn = 2\ntns_per_group = 2\n\
+             blocks = 2\ncns_per_block = 2\nendpoints_per_leaf = 2\n",
+        )
+    }
+
+    /// How MGIDs are numbered here.
+    ///
+    /// # Panics
+    ///
+    /// If the fabric is no fat tree.
+    #[must_use]
+    pub fn space(&self) -> MgidSpace {
+        let tree = FatTree::detect(&self.graph).expect("a fat tree");
+        let space = mgid_space(EngineKind::CMr4lmsFixed, Some(&tree), self.engine_options());
+        space.expect("a layout")
+    }
+
+    pub(crate) fn engine_options(&self) -> EngineOptions {
+        EngineOptions {
+            fault_tolerant: self.fault_tolerant,
+            stay_after_healing: self.stays_after_healing,
+            ..EngineOptions::new(self.colors, self.tables)
+        }
+    }
+
+    /// The same with groups that stay where a dead link has sent them.
+    #[must_use]
+    pub fn with_staying_groups(self) -> Self {
+        Self { stays_after_healing: true, ..self }
+    }
+
+    /// The same with two trees for every group.
+    #[must_use]
+    pub fn with_fault_tolerance(self) -> Self {
+        Self { fault_tolerant: true, ..self }
+    }
+
+    /// The same with so many entries in a table.
+    #[must_use]
+    pub fn with_colors(self, colors: u16) -> Self {
+        Self { colors, ..self }
+    }
+
+    /// The same with another engine.
+    #[must_use]
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The same with so many switch agents.
+    #[must_use]
+    pub fn with_switch_agents(self, switch_agents: usize) -> Self {
+        Self { switch_agents, ..self }
+    }
+
+    /// The same with other tables.
+    #[must_use]
+    pub fn with_tables(self, tables: TableKind) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// The same with other nodes, each list of them in a process of its own.
+    #[must_use]
+    pub fn with_hosts(self, hosts: Vec<Vec<NodeSpec>>) -> Self {
+        Self { hosts, ..self }
+    }
+}
