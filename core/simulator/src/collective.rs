@@ -101,6 +101,7 @@ struct Process {
 /// What an adapter has to do, and what it has to send.
 #[derive(Clone, Debug, Default)]
 struct Adapter {
+    due_ps: u64,                                  // of the first task, or earlier
     tasks: BinaryHeap<Reverse<(u64, u64, Task)>>, // by moment, then in the order they were added
     added: u64,
     sends: VecDeque<Packet>,
@@ -324,12 +325,19 @@ impl Collective {
 impl Workload for Collective {
     fn act(&mut self, now_ps: u64, at: EndpointId) -> Option<u64> {
         loop {
-            let tasks = &mut self.adapters[at.index()].tasks;
-            let Reverse((due, _, task)) = tasks.peek().copied()?;
+            let adapter = &mut self.adapters[at.index()];
+            if adapter.due_ps > now_ps {
+                return (adapter.due_ps < u64::MAX).then_some(adapter.due_ps);
+            }
+            let Some(Reverse((due, _, task))) = adapter.tasks.peek().copied() else {
+                adapter.due_ps = u64::MAX;
+                return None;
+            };
             if due > now_ps {
+                adapter.due_ps = due;
                 return Some(due);
             }
-            tasks.pop();
+            adapter.tasks.pop();
             match task {
                 Task::Begin { process } => self.begin(now_ps, process),
                 Task::Matched { seat, operation } => {
@@ -371,6 +379,7 @@ impl Workload for Collective {
 
 impl Adapter {
     fn add(&mut self, at_ps: u64, task: Task) {
+        self.due_ps = self.due_ps.min(at_ps);
         self.tasks.push(Reverse((at_ps, self.added, task)));
         self.added += 1;
     }

@@ -7,6 +7,8 @@ pub(crate) enum Event {
     Ready { queue: u32 },
     /// The tail of a packet has left a port.
     Sent { port: u32 },
+    /// The tails of all copies of the packet at the head of a queue have left their ports.
+    SentAll { queue: u32 },
     /// Room at the far end of a port: `queue` is port and channel of the sender.
     Credit { queue: u32, bytes: u32 },
     /// The tail of a copy has reached an endpoint.
@@ -26,6 +28,7 @@ impl Event {
             Self::Credit { queue, bytes } => (2, queue, bytes),
             Self::Arrived { port, copy } => (3, port, copy),
             Self::Wake { port } => (4, port, 0),
+            Self::SentAll { queue } => (5, queue, 0),
         };
         debug_assert!(first < 1 << FIRST_BITS, "the wiring has fewer queues");
         (kind << FIRST_BITS | u64::from(first)) << 32 | u64::from(second)
@@ -39,7 +42,8 @@ impl Event {
             1 => Self::Sent { port: first },
             2 => Self::Credit { queue: first, bytes: second },
             3 => Self::Arrived { port: first, copy: second },
-            _ => Self::Wake { port: first },
+            4 => Self::Wake { port: first },
+            _ => Self::SentAll { queue: first },
         }
     }
 }
@@ -54,6 +58,7 @@ mod tests {
         for event in [
             Event::Ready { queue: most },
             Event::Sent { port: 0 },
+            Event::SentAll { queue: most },
             Event::Credit { queue: most, bytes: u32::MAX },
             Event::Arrived { port: 7, copy: u32::MAX - 1 },
             Event::Wake { port: most },

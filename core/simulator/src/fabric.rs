@@ -13,6 +13,7 @@
 mod acquire;
 mod arbitrate;
 mod deadlock;
+mod state;
 mod transit;
 
 pub use deadlock::{Deadlock, Wait, WaitFor};
@@ -27,6 +28,7 @@ use crate::simulator::{Network, Packet, PortStatistics};
 use crate::slab::{NONE, Slab};
 use crate::unicast::Unicast;
 use crate::wiring::Wiring;
+use state::{Lane, Port, Stage};
 
 /// In a copy, instead of a hop of a tree.
 const UNICAST: u32 = NONE;
@@ -38,7 +40,7 @@ pub(crate) struct Parcel {
     /// Of a unicast packet.
     pub(crate) to: EndpointId,
     pub(crate) bytes: u32,
-    /// Copies under way.
+    /// Copies of a multicast packet that are under way; 0 of a unicast packet, which has one.
     copies: u32,
     pub(crate) born_ps: u64,
     pub(crate) sent_ps: u64,
@@ -50,7 +52,9 @@ pub(crate) struct Parcel {
 struct Transit {
     parcel: u32,
     hop: u32,
-    next: u32, // behind it in the buffer
+    next: u32,      // behind it in the buffer
+    to: EndpointId, // of a unicast packet
+    bytes: u32,
     ready_ps: u64,
 }
 
@@ -76,57 +80,6 @@ impl Trail {
             self.stages += 1;
         }
     }
-}
-
-/// An input buffer.
-#[derive(Clone, Copy, Debug)]
-struct Buffer {
-    head: u32,
-    tail: u32,
-    /// Of the packet at the head, once it is ready: its length, its hop, and its output if unicast.
-    bytes: u32,
-    hop: u32,
-    single: u32,
-    /// Outputs that the packet at the head has not got yet.
-    wanting: u16,
-    /// Outputs that it is leaving by.
-    sending: u16,
-    stage: Stage,
-    /// When it was served last, counted in grants; the least is preferred (a matrix arbiter).
-    served: u64,
-}
-
-/// What the packet at the head of a buffer is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// There is none, or its head is still on the wire.
-    Idle,
-    /// It asks for outputs and holds none.
-    Waiting,
-    /// It holds some outputs and waits for the rest.
-    Acquiring,
-    /// It has got all outputs it needs.
-    Leaving,
-}
-
-/// A port as an output.
-#[derive(Clone, Copy, Debug)]
-struct Output {
-    /// The buffer it sends from, or is held for.
-    holder: u32,
-    /// The buffer that gets it next (early grants only).
-    heir: u32,
-    /// Whether the holder's packet is a multicast one: what the bulletin board shows.
-    multicast: bool,
-    /// Whether it needs no credit: an endpoint takes everything, and so does a cut link.
-    endless: bool,
-}
-
-/// Absolute credits of an output and channel, in bytes, modulo 2^32.
-#[derive(Clone, Copy, Debug)]
-struct Credit {
-    sent: u32,
-    limit: u32,
 }
 
 /// What was counted since the start.
@@ -159,19 +112,14 @@ pub(crate) struct Fabric<'a, Q> {
     pub(crate) arrived: Vec<(u32, u32)>,
     /// Adapters with something to do at this moment.
     pub(crate) adapters: Vec<u32>,
-    /// Bytes sent by every port.
-    pub(crate) port_bytes: Vec<u64>,
-    /// Picoseconds that packets waited at the head of a buffer for every port, each output of a packet.
-    pub(crate) port_waits: Vec<u64>,
     unicast: Unicast<'a>,
     has_faults: bool,
     parcels: Slab<Parcel>,
     transits: Slab<Transit>,
-    buffers: Vec<Buffer>,
-    outputs: Vec<Output>,
-    credits: Vec<Credit>,
-    reading: Vec<u16>, // by port: outputs that its buffers are leaving by
-    requests: Vec<u64>,
+    ports: Vec<Port>,
+    lanes: Vec<Lane>,
+    /// Rows of the queues after the first 64 of a switch that ask for an output.
+    more_requests: Vec<u64>,
     /// Buffers, and ports marked as such, that something has changed for; chained switch by switch.
     touched: Vec<Touched>,
     last_touched: Vec<u32>, // by switch
@@ -199,24 +147,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         model.check()?;
         let Network { graph, fat_tree, routes } = network;
         let wiring = Wiring::new(graph, model.channels)?;
-        let (ports, queues) = (wiring.ports(), wiring.ports() * usize::from(model.channels));
-        let buffer = Buffer {
-            head: NONE,
-            tail: NONE,
-            bytes: 0,
-            hop: UNICAST,
-            single: NONE,
-            wanting: 0,
-            sending: 0,
-            stage: Stage::Idle,
-            served: 0,
-        };
-        let output = Output { holder: NONE, heir: NONE, multicast: false, endless: false };
-        let outputs = (0..).zip(&wiring.far).map(|(port, far)| Output {
-            endless: wiring.dead[port] || wiring.is_endpoint(*far),
-            ..output
-        });
-        let outputs = outputs.collect();
+        let queues = wiring.ports() * usize::from(model.channels);
         Ok(Self {
             graph,
             routes,
@@ -226,17 +157,13 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             counters: Counters::default(),
             arrived: Vec::new(),
             adapters: Vec::new(),
-            port_bytes: vec![0; ports],
-            port_waits: vec![0; ports],
             unicast: Unicast::new(graph, fat_tree),
             has_faults: false,
             parcels: Slab::new(),
             transits: Slab::new(),
-            buffers: vec![buffer; queues],
-            outputs,
-            credits: vec![Credit { sent: 0, limit: model.buffer_bytes }; queues],
-            reading: vec![0; ports],
-            requests: vec![0; wiring.request_words()],
+            ports: Port::all(&wiring),
+            lanes: vec![Lane::new(model.buffer_bytes); queues],
+            more_requests: vec![0; wiring.more_words()],
             touched: Vec::new(),
             last_touched: vec![NONE; wiring.switches()],
             touched_switches: Vec::new(),
@@ -254,9 +181,9 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         match event {
             Event::Ready { queue } => self.ready(queue),
             Event::Sent { port } => self.sent(port),
+            Event::SentAll { queue } => self.sent_all(queue),
             Event::Credit { queue, bytes } => {
-                let credit = &mut self.credits[queue as usize];
-                credit.limit = credit.limit.wrapping_add(bytes);
+                self.lanes[queue as usize].add(bytes);
                 self.touch_output(self.wiring.port(queue));
             }
             Event::Arrived { port, copy } => self.arrived.push((port, copy)),
@@ -268,9 +195,9 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     pub(crate) fn set_faults(&mut self, faults: &Faults) {
         self.wiring.fail(self.graph, faults);
         self.has_faults = !faults.is_empty();
-        for (port, output) in self.outputs.iter_mut().enumerate() {
-            let to_endpoint = self.wiring.is_endpoint(self.wiring.far[port]);
-            output.endless = self.wiring.dead[port] || to_endpoint;
+        for (port, dead) in self.ports.iter_mut().zip(&self.wiring.dead) {
+            port.dead = *dead;
+            port.endless = *dead || self.wiring.is_endpoint(port.far);
         }
     }
 
@@ -283,14 +210,15 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     /// Puts a new packet into an adapter's empty buffer of a channel.
     pub(crate) fn inject(&mut self, port: u32, channel: u32, parcel: Parcel, hop: Option<u32>) {
         let queue = port * self.wiring.channels + channel;
-        debug_assert_eq!(self.buffers[queue as usize].head, NONE, "an adapter offers one packet");
+        debug_assert_eq!(self.lanes[queue as usize].head, NONE, "an adapter offers one packet");
+        let (bytes, to, hop) = (parcel.bytes, parcel.to, hop.unwrap_or(UNICAST));
         let parcel = self.parcels.insert(parcel);
-        let (bytes, hop) = (self.parcels[parcel].bytes, hop.unwrap_or(UNICAST));
-        let copy = self.append(queue, parcel, hop, self.now);
+        let transit = Transit { parcel, hop, next: NONE, to, bytes, ready_ps: self.now };
+        let copy = self.append(queue, transit);
         if let Some(trail) = self.trails.as_mut().and_then(|trails| trails.get_mut(copy as usize)) {
             *trail = Trail::default();
         }
-        let buffer = &mut self.buffers[queue as usize];
+        let buffer = &mut self.lanes[queue as usize];
         (buffer.bytes, buffer.hop, buffer.single) = (bytes, hop, port);
         buffer.wanting = 1;
         buffer.stage = Stage::Waiting;
@@ -298,22 +226,25 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
 
     /// Tells whether an adapter's buffer of a channel is empty.
     pub(crate) fn is_empty(&self, port: u32, channel: u32) -> bool {
-        self.buffers[(port * self.wiring.channels + channel) as usize].head == NONE
+        self.lanes[(port * self.wiring.channels + channel) as usize].head == NONE
     }
 
     /// Lets an adapter send the next packet if its link is idle.
     pub(crate) fn send_from_adapter(&mut self, port: u32) {
-        if self.outputs[port as usize].holder != NONE {
+        if self.ports[port as usize].holder != NONE {
             return;
         }
         let first = port * self.wiring.channels;
-        let ready = (first..first + self.wiring.channels).filter(|queue| {
-            let buffer = &self.buffers[*queue as usize];
-            buffer.stage == Stage::Waiting && self.has_credit(*queue, port)
-        });
-        let oldest = ready.min_by_key(|queue| (self.buffers[*queue as usize].served, *queue));
-        let Some(queue) = oldest else { return };
-        let head = self.transits[self.buffers[queue as usize].head];
+        let mut oldest = None;
+        for queue in first..first + self.wiring.channels {
+            let Lane { stage, served, .. } = self.lanes[queue as usize];
+            let older = oldest.is_none_or(|(than, _)| served < than);
+            if stage == Stage::Waiting && older && self.has_credit(queue, port) {
+                oldest = Some((served, queue));
+            }
+        }
+        let Some((_, queue)) = oldest else { return };
+        let head = self.transits[self.lanes[queue as usize].head];
         self.counters.injected += 1;
         self.parcels[head.parcel].sent_ps = self.now;
         self.leave(queue);
@@ -333,8 +264,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
 
     /// Gives what the statistics registers of a switch port say.
     pub(crate) fn statistics(&self, port: PortId) -> PortStatistics {
-        let (sent_bytes, waited_ps) =
-            (self.port_bytes[port.index()], self.port_waits[port.index()]);
+        let Port { sent_bytes, waited_ps, .. } = self.ports[port.index()];
         PortStatistics { sent_bytes, waited_ps }
     }
 
@@ -352,7 +282,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         if self.wiring.is_endpoint(port) {
             self.adapters.push(port);
         } else {
-            self.touch(self.wiring.switch[port as usize], OUTPUT | port);
+            self.touch(self.ports[port as usize].switch, OUTPUT | port);
         }
     }
 
@@ -361,7 +291,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             return;
         }
         let first = port * self.wiring.channels;
-        let switch = self.wiring.switch[port as usize];
+        let switch = self.ports[port as usize].switch;
         (first..first + self.wiring.channels).for_each(|queue| self.touch(switch, queue));
     }
 

@@ -18,8 +18,8 @@ pub(crate) struct Wiring {
     pub(crate) switch: Vec<u32>,
     /// By switch: its first port; one more than switches.
     pub(crate) first: Vec<u32>,
-    /// By switch port: where its request row starts, a bitmap of its switch's queues; one more than
-    /// switch ports.
+    /// By switch port: where its request row starts, a bitmap of its switch's queues after the first 64;
+    /// one more than switch ports.
     pub(crate) row: Vec<u32>,
     /// By port: whether its link is cut.
     pub(crate) dead: Vec<bool>,
@@ -48,7 +48,7 @@ impl Wiring {
         for switch in graph.switches() {
             first.push(dense(row.len()));
             let count = graph.ports(switch).len();
-            let each = dense((count * usize::from(channels)).div_ceil(64));
+            let each = dense((count * usize::from(channels)).div_ceil(64).saturating_sub(1));
             for _ in 0..count {
                 row.push(words);
                 words += each;
@@ -77,7 +77,7 @@ impl Wiring {
     }
 
     /// Counts words of all request rows.
-    pub(crate) fn request_words(&self) -> usize {
+    pub(crate) fn more_words(&self) -> usize {
         self.row[self.switch.len()] as usize
     }
 
@@ -111,7 +111,7 @@ impl Wiring {
         self.first[switch as usize] * self.channels
     }
 
-    /// Gives the words of the request row of a switch port.
+    /// Gives the words of the request row of a switch port, after the first.
     pub(crate) fn row(&self, port: u32) -> std::ops::Range<usize> {
         self.row[port as usize] as usize..self.row[port as usize + 1] as usize
     }

@@ -1,6 +1,8 @@
 //! The ways in which a multicast packet gets its outputs. See [`crate::MulticastPolicy`].
 
-use super::{Fabric, Stage};
+use std::iter::once;
+
+use super::{Fabric, Port, Stage};
 use crate::queue::EventQueue;
 use crate::slab::NONE;
 
@@ -8,7 +10,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     /// All outputs at one moment, or none.
     pub(super) fn serve_when_idle(&mut self, queue: u32, hop: u32) {
         let routes = self.routes;
-        let ready = |port: u32| self.is_idle(port) && self.has_credit(queue, port);
+        let mut ready = |port: u32| self.is_idle(port) && self.has_credit(queue, port);
         if !routes.outs(hop).all(|out| ready(out.port)) {
             return;
         }
@@ -16,25 +18,27 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         for out in routes.outs(hop) {
             self.withdraw(queue, out.port);
             self.spend(queue, out.port);
-            self.send(queue, out.port, out.next);
         }
+        self.send_all(queue, hop);
     }
 
     /// All outputs without multicast at one moment; those that send unicast follow when they are done.
     pub(super) fn serve_by_bulletin(&mut self, queue: u32, hop: u32) {
         let routes = self.routes;
-        let free = |port: u32| {
-            let output = &self.outputs[port as usize];
-            output.heir == NONE && (output.holder == NONE || !output.multicast)
+        let mut free = |port: u32| {
+            let output = &self.ports[port as usize];
+            output.heir == NONE
+                && (output.holder == NONE || !output.multicast)
+                && self.has_credit(queue, port)
         };
-        if !routes.outs(hop).all(|out| free(out.port) && self.has_credit(queue, out.port)) {
+        if !routes.outs(hop).all(|out| free(out.port)) {
             return;
         }
         let mut promised = 0;
         for out in routes.outs(hop) {
             self.withdraw(queue, out.port);
             self.spend(queue, out.port);
-            let output = &mut self.outputs[out.port as usize];
+            let output = &mut self.ports[out.port as usize];
             if output.holder == NONE {
                 output.holder = queue;
                 output.multicast = true;
@@ -44,7 +48,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             }
         }
         self.dedicate(queue);
-        self.buffers[queue as usize].wanting = promised;
+        self.lanes[queue as usize].wanting = promised;
         if promised == 0 {
             self.launch(queue);
         }
@@ -52,15 +56,15 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Gives an output that has become idle to whom it was promised.
     pub(super) fn inherit(&mut self, port: u32) {
-        let output = &mut self.outputs[port as usize];
+        let output = &mut self.ports[port as usize];
         if output.heir == NONE {
             return;
         }
         output.holder = std::mem::replace(&mut output.heir, NONE);
         output.multicast = true;
         let queue = output.holder;
-        self.buffers[queue as usize].wanting -= 1;
-        if self.buffers[queue as usize].wanting == 0 {
+        self.lanes[queue as usize].wanting -= 1;
+        if self.lanes[queue as usize].wanting == 0 {
             self.launch(queue);
         }
     }
@@ -73,18 +77,18 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             if wanted && self.is_idle(out.port) && self.has_credit(queue, out.port) {
                 self.withdraw(queue, out.port);
                 self.spend(queue, out.port);
-                self.buffers[queue as usize].wanting -= 1;
+                self.lanes[queue as usize].wanting -= 1;
                 self.send(queue, out.port, out.next);
             }
         }
-        if self.buffers[queue as usize].wanting == 0 {
+        if self.lanes[queue as usize].wanting == 0 {
             self.leave(queue);
         }
     }
 
     /// One output after the other, unless a packet with more right wants one of them.
     pub(super) fn serve_by_priority(&mut self, queue: u32, hop: u32) {
-        if self.buffers[queue as usize].stage == Stage::Waiting && self.must_give_way(queue, hop) {
+        if self.lanes[queue as usize].stage == Stage::Waiting && self.must_give_way(queue, hop) {
             return;
         }
         self.take_idle_outputs(queue, hop);
@@ -93,7 +97,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     /// One output after the other.
     pub(super) fn serve_greedily(&mut self, queue: u32, hop: u32) {
         self.take_idle_outputs(queue, hop);
-        if self.buffers[queue as usize].stage == Stage::Acquiring && self.deadlock.is_none() {
+        if self.lanes[queue as usize].stage == Stage::Acquiring && self.deadlock.is_none() {
             self.deadlock = self.find_deadlock(queue);
         }
     }
@@ -101,19 +105,17 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     /// Tells whether another multicast packet wants a common output and holds some already, or waits
     /// at an input with a higher number.
     fn must_give_way(&self, queue: u32, hop: u32) -> bool {
-        let switch = self.wiring.switch[self.wiring.port(queue) as usize];
-        let first = self.wiring.first_queue(switch);
         let has_right = |other: u32| {
-            let stage = self.buffers[other as usize].stage;
+            let stage = self.lanes[other as usize].stage;
             let unicast = self.head_is_unicast(other);
             other != queue
                 && !unicast
                 && (stage == Stage::Acquiring || (stage == Stage::Waiting && other > queue))
         };
         self.routes.outs(hop).any(|out| {
-            let holder = self.outputs[out.port as usize].holder;
-            let row = self.wiring.row(out.port);
-            let mut words = (first..).step_by(64).zip(&self.requests[row]);
+            let Port { holder, requests, first_queue, .. } = self.ports[out.port as usize];
+            let more = self.wiring.row(out.port).map(|word| self.more_requests[word]);
+            let mut words = (first_queue..).step_by(64).zip(once(requests).chain(more));
             (holder != NONE && has_right(holder))
                 || words.any(|(base, word)| {
                     (0..64).any(|bit| word >> bit & 1 == 1 && has_right(base + bit))
@@ -126,35 +128,35 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         for out in routes.outs(hop) {
             let wanted = self.requests(queue, out.port);
             if wanted && self.is_idle(out.port) && self.has_credit(queue, out.port) {
-                if self.buffers[queue as usize].stage == Stage::Waiting {
+                if self.lanes[queue as usize].stage == Stage::Waiting {
                     self.dedicate(queue);
                 }
                 self.withdraw(queue, out.port);
                 self.spend(queue, out.port);
-                self.buffers[queue as usize].wanting -= 1;
-                let output = &mut self.outputs[out.port as usize];
+                self.lanes[queue as usize].wanting -= 1;
+                let output = &mut self.ports[out.port as usize];
                 output.holder = queue;
                 output.multicast = true;
             }
         }
-        if self.buffers[queue as usize].wanting == 0 {
+        if self.lanes[queue as usize].wanting == 0 {
             self.launch(queue);
         }
     }
 
     /// Keeps the input for a packet that has begun to take outputs.
     fn dedicate(&mut self, queue: u32) {
-        self.buffers[queue as usize].stage = Stage::Acquiring;
-        self.buffers[queue as usize].sending += 1; // a hold on the input, until it is launched
-        self.reading[self.wiring.port(queue) as usize] += 1;
+        self.lanes[queue as usize].stage = Stage::Acquiring;
+        self.lanes[queue as usize].sending += 1; // a hold on the input, until it is launched
+        self.ports[self.wiring.port(queue) as usize].reading += 1;
     }
 
     /// Sends the packet at the head of a buffer by all outputs, which are held for it.
     fn launch(&mut self, queue: u32) {
-        let (routes, hop) = (self.routes, self.buffers[queue as usize].hop);
-        self.buffers[queue as usize].sending -= 1;
-        self.reading[self.wiring.port(queue) as usize] -= 1;
+        let hop = self.lanes[queue as usize].hop;
+        self.lanes[queue as usize].sending -= 1;
+        self.ports[self.wiring.port(queue) as usize].reading -= 1;
         self.leave(queue);
-        routes.outs(hop).for_each(|out| self.send(queue, out.port, out.next));
+        self.send_all(queue, hop);
     }
 }

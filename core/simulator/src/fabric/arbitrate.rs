@@ -4,7 +4,7 @@
 //! as the number of the last grant. Each switch has one over its buffers: those that something has
 //! changed for are served in its order, each as far as outputs and credits are left.
 
-use super::{Buffer, Fabric, OUTPUT, Parcel, Stage, Touched, UNICAST};
+use super::{Fabric, Lane, OUTPUT, Port, Stage, Touched, Transit, UNICAST};
 use crate::event::Event;
 use crate::model::MulticastPolicy;
 use crate::queue::EventQueue;
@@ -13,17 +13,16 @@ use crate::slab::NONE;
 impl<Q: EventQueue> Fabric<'_, Q> {
     /// The packet at the head of a buffer begins to ask for its outputs.
     pub(super) fn ready(&mut self, queue: u32) {
-        let head = self.transits[self.buffers[queue as usize].head];
-        let switch = self.wiring.switch[self.wiring.port(queue) as usize];
-        let Parcel { to, bytes, .. } = self.parcels[head.parcel];
-        let buffer = &mut self.buffers[queue as usize];
-        (buffer.bytes, buffer.hop) = (bytes, head.hop);
-        let wanting = if head.hop == UNICAST {
+        let buffer = &mut self.lanes[queue as usize];
+        let Transit { parcel, hop, to, bytes, .. } = self.transits[buffer.head];
+        (buffer.bytes, buffer.hop) = (bytes, hop);
+        let switch = self.ports[self.wiring.port(queue) as usize].switch;
+        let wanting = if hop == UNICAST {
             let port = match self.has_faults {
                 false => self.unicast.next(switch, to),
                 true => self.unicast.next_around(switch, to, &self.wiring.dead),
             };
-            buffer.single = port;
+            self.lanes[queue as usize].single = port;
             if port == NONE {
                 0
             } else {
@@ -32,14 +31,17 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             }
         } else {
             let routes = self.routes;
-            routes.outs(head.hop).for_each(|out| self.request(queue, out.port));
-            routes.fan_out(head.hop)
+            routes.outs(hop).for_each(|out| self.request(queue, out.port));
+            routes.fan_out(hop)
         };
         if wanting == 0 {
             self.counters.dropped_no_route += 1;
+            if hop == UNICAST {
+                self.parcels.remove(parcel);
+            }
             return self.pop(queue);
         }
-        let buffer = &mut self.buffers[queue as usize];
+        let buffer = &mut self.lanes[queue as usize];
         buffer.wanting = wanting;
         buffer.stage = Stage::Waiting;
         self.touch(switch, queue);
@@ -52,7 +54,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
             let mut at = std::mem::replace(&mut self.last_touched[switch as usize], NONE);
             while at != NONE {
                 let Touched { what, before } = self.touched[at as usize];
-                self.gather(switch, what, &mut candidates);
+                self.gather(what, &mut candidates);
                 at = before;
             }
             if candidates.len() > 1 {
@@ -67,7 +69,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     }
 
     /// Lists the buffers that can perhaps be served after a change; some of them more than once.
-    fn gather(&self, switch: u32, what: u32, candidates: &mut Vec<(u64, u32)>) {
+    fn gather(&mut self, what: u32, candidates: &mut Vec<(u64, u32)>) {
         if what & OUTPUT == 0 {
             return self.propose(what, candidates);
         }
@@ -75,19 +77,20 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         if !promises && !self.is_idle(what & !OUTPUT) {
             return;
         }
-        let mut base = self.wiring.first_queue(switch);
-        for word in &self.requests[self.wiring.row(what & !OUTPUT)] {
-            let mut bits = *word;
-            while bits != 0 {
-                self.propose(base + bits.trailing_zeros(), candidates);
-                bits &= bits - 1;
+        let port = what & !OUTPUT;
+        let Port { mut requests, first_queue: mut base, .. } = self.ports[port as usize];
+        for word in self.wiring.row(port).map(Some).chain([None]) {
+            while requests != 0 {
+                self.propose(base + requests.trailing_zeros(), candidates);
+                requests &= requests - 1;
             }
+            requests = word.map_or(0, |word| self.more_requests[word]);
             base += 64;
         }
     }
 
-    fn propose(&self, queue: u32, candidates: &mut Vec<(u64, u32)>) {
-        let Buffer { hop, single, served, stage, .. } = self.buffers[queue as usize];
+    fn propose(&mut self, queue: u32, candidates: &mut Vec<(u64, u32)>) {
+        let Lane { hop, single, served, stage, .. } = self.lanes[queue as usize];
         if matches!(stage, Stage::Idle | Stage::Leaving) {
             return;
         }
@@ -98,7 +101,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Serves a buffer as far as it can be served now.
     fn serve(&mut self, queue: u32) {
-        let Buffer { hop, single, stage, .. } = self.buffers[queue as usize];
+        let Lane { hop, single, stage, .. } = self.lanes[queue as usize];
         match stage {
             Stage::Idle | Stage::Leaving => return,
             Stage::Waiting if self.input_is_taken(queue) => return,
@@ -124,46 +127,55 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Tells whether another buffer of the same input is being read.
     fn input_is_taken(&self, queue: u32) -> bool {
-        let buffer = &self.buffers[queue as usize];
-        self.reading[self.wiring.port(queue) as usize] > buffer.sending
+        let reading = self.ports[self.wiring.port(queue) as usize].reading;
+        reading > self.lanes[queue as usize].sending
     }
 
     /// Tells whether nobody sends by an output, holds it or is promised it.
     pub(super) fn is_idle(&self, port: u32) -> bool {
-        let output = &self.outputs[port as usize];
-        output.holder == NONE && output.heir == NONE
+        self.ports[port as usize].is_idle()
     }
 
     /// The packet at the head of a buffer has got all its outputs.
     pub(super) fn leave(&mut self, queue: u32) {
         self.grants += 1;
-        let buffer = &mut self.buffers[queue as usize];
+        let buffer = &mut self.lanes[queue as usize];
         buffer.wanting = 0;
         buffer.stage = Stage::Leaving;
         buffer.served = self.grants;
     }
 
     fn request(&mut self, queue: u32, port: u32) {
-        let (word, bit) = self.request_bit(queue, port);
-        self.requests[word] |= bit;
+        let (word, bit) = self.request_word(queue, port);
+        *word |= bit;
     }
 
     /// Takes back a buffer's request for an output.
     pub(super) fn withdraw(&mut self, queue: u32, port: u32) {
-        let (word, bit) = self.request_bit(queue, port);
-        self.requests[word] &= !bit;
+        let (word, bit) = self.request_word(queue, port);
+        *word &= !bit;
+    }
+
+    fn request_word(&mut self, queue: u32, port: u32) -> (&mut u64, u64) {
+        let output = &mut self.ports[port as usize];
+        let local = queue - output.first_queue;
+        let bit = 1 << (local % 64);
+        if local < 64 {
+            return (&mut output.requests, bit);
+        }
+        let row = self.wiring.row(port).start;
+        (&mut self.more_requests[row + local as usize / 64 - 1], bit)
     }
 
     /// Tells whether a buffer still asks for an output.
     pub(super) fn requests(&self, queue: u32, port: u32) -> bool {
-        let (word, bit) = self.request_bit(queue, port);
-        self.requests[word] & bit != 0
-    }
-
-    fn request_bit(&self, queue: u32, port: u32) -> (usize, u64) {
-        let switch = self.wiring.switch[port as usize];
-        let local = queue - self.wiring.first_queue(switch);
-        (self.wiring.row[port as usize] as usize + local as usize / 64, 1 << (local % 64))
+        let output = &self.ports[port as usize];
+        let local = queue - output.first_queue;
+        let word = match local / 64 {
+            0 => output.requests,
+            more => self.more_requests[self.wiring.row(port).start + more as usize - 1],
+        };
+        word >> (local % 64) & 1 == 1
     }
 
     /// Reminds an adapter at a moment.

@@ -96,25 +96,25 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Looks for a circle anywhere; to be called when nothing happens any more.
     pub(crate) fn find_any_deadlock(&self) -> Option<Deadlock> {
-        let queues = 0..u32::try_from(self.buffers.len()).expect("the wiring has checked it");
+        let queues = 0..u32::try_from(self.lanes.len()).expect("the wiring has checked it");
         queues
-            .filter(|queue| self.buffers[*queue as usize].head != NONE)
+            .filter(|queue| self.lanes[*queue as usize].head != NONE)
             .find_map(|queue| self.find_deadlock(queue))
     }
 
     /// Lists what keeps the packet at the head of a buffer from leaving: output, reason, and the buffer
     /// whose packet has to move first.
     fn waits_for(&self, queue: u32) -> Vec<(u32, WaitFor, u32)> {
-        let buffer = &self.buffers[queue as usize];
+        let buffer = &self.lanes[queue as usize];
         if !matches!(buffer.stage, Stage::Waiting | Stage::Acquiring) {
             return Vec::new();
         }
         let mut waits = Vec::new();
         let mut note = |port: u32| {
-            let holder = self.outputs[port as usize].holder;
+            let holder = self.ports[port as usize].holder;
             if holder != NONE {
                 waits.push((port, WaitFor::Output, holder));
-            } else if !self.has_credit(queue, port) {
+            } else if !self.has_room(queue, port) {
                 let there = self.wiring.far[port as usize] * self.wiring.channels;
                 waits.push((port, WaitFor::Room, there + self.wiring.channel(queue)));
             }
@@ -130,13 +130,13 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Tells whether the packet at the head of a buffer is a unicast one.
     pub(super) fn head_is_unicast(&self, queue: u32) -> bool {
-        let head = self.buffers[queue as usize].head;
-        head != NONE && self.buffers[queue as usize].hop == UNICAST
+        let head = self.lanes[queue as usize].head;
+        head != NONE && self.lanes[queue as usize].hop == UNICAST
     }
 
     fn describe(&self, queue: u32, wants: u32, why: WaitFor) -> Wait {
         let port = self.wiring.port(queue);
-        let held = |port: &u32| self.outputs[*port as usize].holder == queue;
+        let held = |port: &u32| self.ports[*port as usize].holder == queue;
         let number = |port: u32| self.graph.port_number(PortId(port));
         if self.wiring.is_endpoint(port) {
             let endpoint = self.wiring.endpoint(port);

@@ -13,6 +13,8 @@ use super::EventQueue;
 const SLOT_BITS: u32 = 8;
 /// Slots of the wheel; with 256 ps each they span 4.2 us.
 const SLOTS: usize = 1 << 14;
+/// Events of a cell.
+const EVENTS: usize = 7;
 /// No cell.
 const NONE: u32 = u32::MAX;
 
@@ -22,7 +24,7 @@ pub struct TimingWheel {
     /// Number of the open slot, counted from time 0; its events are in `open`.
     slot: u64,
     open: Vec<(u64, u64)>, // falling by moment
-    heads: Vec<u32>,       // by slot of the wheel: first cell
+    heads: Vec<u32>,       // by slot of the wheel: first cell, the one that may have room
     filled: Vec<u64>,      // bitmap of the slots with cells
     cells: Vec<Cell>,
     free: u32,
@@ -30,10 +32,12 @@ pub struct TimingWheel {
     far: BinaryHeap<Reverse<(u64, u64)>>, // beyond the wheel
 }
 
+/// Events of a slot, so many to a cell that opening a full slot reads memory in rows.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Cell {
-    at: u64,
-    event: u64,
+    events: [(u64, u64); EVENTS],
+    len: u32,
     next: u32,
 }
 
@@ -60,7 +64,17 @@ fn place(slot: u64) -> usize {
 impl TimingWheel {
     fn insert(&mut self, at: u64, event: u64) {
         let place = place(at >> SLOT_BITS);
-        let cell = Cell { at, event, next: self.heads[place] };
+        self.in_wheel += 1;
+        let head = self.heads[place];
+        if let Some(cell) = self.cells.get_mut(head as usize)
+            && let Some(room) = cell.events.get_mut(cell.len as usize)
+        {
+            *room = (at, event);
+            cell.len += 1;
+            return;
+        }
+        let mut cell = Cell { events: [(0, 0); EVENTS], len: 1, next: head };
+        cell.events[0] = (at, event);
         let id = if self.free == NONE {
             self.cells.push(cell);
             u32::try_from(self.cells.len() - 1).expect("fewer than 2^32 events wait")
@@ -71,7 +85,6 @@ impl TimingWheel {
         };
         self.heads[place] = id;
         self.filled[place / 64] |= 1 << (place % 64);
-        self.in_wheel += 1;
     }
 
     /// Finds the first filled slot after the open one.
@@ -110,13 +123,12 @@ impl TimingWheel {
         let mut id = std::mem::replace(&mut self.heads[place], NONE);
         self.filled[place / 64] &= !(1 << (place % 64));
         while id != NONE {
-            let cell = self.cells[id as usize];
-            self.open.push((cell.at, cell.event));
-            self.cells[id as usize].next = self.free;
-            self.free = id;
-            id = cell.next;
-            self.in_wheel -= 1;
+            let cell = &mut self.cells[id as usize];
+            self.open.extend_from_slice(&cell.events[..cell.len as usize]);
+            let next = std::mem::replace(&mut cell.next, self.free);
+            self.free = std::mem::replace(&mut id, next);
         }
+        self.in_wheel -= self.open.len();
         if self.open.len() > 1 {
             self.open.sort_unstable_by_key(|(at, _)| Reverse(*at));
         }
