@@ -45,7 +45,8 @@ pub struct CollectiveSpec {
     pub header_bytes: u32,
     /// Width of the gathering tree: k of the k-nomial tree, 2 or more.
     pub fan_in: u32,
-    /// Picoseconds an adapter takes to match one gathered packet.
+    /// Picoseconds an adapter takes to match a packet it has received, one after the other; also to find
+    /// that it is for none of its groups.
     pub match_ps: u64,
     /// Picoseconds a process takes from the end of an operation to the begin of the next.
     pub software_ps: u64,
@@ -114,6 +115,8 @@ enum Task {
     Begin { process: u32 },
     /// A gathered packet has been matched.
     Matched { seat: u32, operation: u32 },
+    /// A result has been matched.
+    Result { seat: u32, operation: u32 },
 }
 
 /// What the tag of a packet says.
@@ -340,6 +343,7 @@ impl Workload for Collective {
             adapter.tasks.pop();
             match task {
                 Task::Begin { process } => self.begin(now_ps, process),
+                Task::Result { seat, operation } => self.arrived(now_ps, seat, operation),
                 Task::Matched { seat, operation } => {
                     self.seats[seat].gather_one(operation);
                     match self.spec.operation {
@@ -363,17 +367,20 @@ impl Workload for Collective {
 
     fn delivered(&mut self, now_ps: u64, delivery: &Delivery) {
         let Message { is_result, group, operation } = Message::unpack(delivery.tag);
+        let adapter = &mut self.adapters[delivery.to.index()];
+        let matched_ps = adapter.matching_until_ps.max(now_ps) + self.spec.match_ps;
+        adapter.matching_until_ps = matched_ps;
         let Some(seat) = self.seats.find(group, delivery.to) else {
             self.counters.strangers += 1;
             return;
         };
-        if is_result {
-            return self.arrived(now_ps, seat, operation);
-        }
-        let adapter = &mut self.adapters[delivery.to.index()];
-        let matched_ps = adapter.matching_until_ps.max(now_ps) + self.spec.match_ps;
-        adapter.matching_until_ps = matched_ps;
-        adapter.add(matched_ps, Task::Matched { seat, operation });
+        adapter.add(
+            matched_ps,
+            match is_result {
+                true => Task::Result { seat, operation },
+                false => Task::Matched { seat, operation },
+            },
+        );
     }
 }
 

@@ -97,7 +97,7 @@ fn every_process_ends_every_round_of_every_operation() {
     }
 }
 
-/// Two endpoints on one leaf, one switch between them: begin, packet up, match, packet down, end.
+/// Two endpoints on one leaf, one switch between them: begin, packet up, match, packet down, match, end.
 #[test]
 fn a_lone_barrier_takes_the_closed_form() {
     let mut fixture = Fixture::new();
@@ -109,8 +109,8 @@ fn a_lone_barrier_takes_the_closed_form() {
     let mut begun_ps = 500_000;
     for (number, round) in done.rounds().iter().enumerate() {
         assert_eq!(round.begun_ps, begun_ps);
-        // The child begins a way later than the root, but for the first time.
-        let late = if number == 0 { 0 } else { one_way };
+        // The child begins a way and a match later than the root, but for the first time.
+        let late = if number == 0 { 0 } else { one_way + 10_000 };
         assert_eq!(round.done_ps - round.begun_ps, late + one_way + 10_000);
         begun_ps = round.done_ps + 500_000;
     }

@@ -160,7 +160,8 @@ impl Streams {
         for (load, number) in spec.multicast.into_iter().zip(0u32..) {
             let source = &mut sources[load.source.index()];
             source.stream = Some(number);
-            let next_ps = source.chance.wait_ps(load.every_ps);
+            // Anywhere in the first interval, so that from the second one on all of them send.
+            let next_ps = source.chance.word() % load.every_ps.max(1);
             let each = load
                 .groups
                 .iter()
