@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::report::Report;
-use crate::{c_mr4lms, mr4lms};
+use crate::{c_mr4lms, dawning, latency, mr4lms};
 
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,13 @@ impl Run<'_> {
 /// Lists all experiments, in the order of the papers.
 #[must_use]
 pub const fn experiments() -> &'static [Experiment] {
-    &[c_mr4lms::EXPERIMENT, c_mr4lms::ENGINES, mr4lms::EXPERIMENT]
+    &[
+        c_mr4lms::EXPERIMENT,
+        c_mr4lms::ENGINES,
+        mr4lms::EXPERIMENT,
+        latency::EXPERIMENT,
+        dawning::EXPERIMENT,
+    ]
 }
 
 /// Finds an experiment by its name.

@@ -12,9 +12,12 @@
 
 mod c_mr4lms;
 mod capacity;
+mod dawning;
 mod experiment;
+mod latency;
 mod markdown;
 mod mr4lms;
+mod network;
 mod pattern;
 mod plot;
 mod report;

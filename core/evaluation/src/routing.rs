@@ -23,10 +23,23 @@ impl Fabric {
     /// Makes the fabric of a preset.
     pub(crate) fn preset(name: &str) -> Result<Self, ExperimentError> {
         let spec = TopologySpec::preset(name);
-        let spec = spec.ok_or("there is no such preset").map_err(ExperimentError::at(name))?;
+        Self::of(name, &spec.ok_or("there is no such preset").map_err(ExperimentError::at(name))?)
+    }
+
+    /// Makes the fabric of a description in TOML.
+    pub(crate) fn described(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        Self::of(name, &TopologySpec::parse(text).map_err(ExperimentError::at(name))?)
+    }
+
+    fn of(name: &str, spec: &TopologySpec) -> Result<Self, ExperimentError> {
         let graph = spec.generate().map_err(ExperimentError::at(name))?;
         let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
         Ok(Self { graph: Arc::new(graph), fat_tree })
+    }
+
+    /// Gives the fabric as a fat tree.
+    pub(crate) fn fat_tree(&self) -> Result<&FatTree, Refusal> {
+        Ok(self.fat_tree.as_deref().ok_or("the fabric is no fat tree")?)
     }
 
     pub(crate) fn endpoints(&self) -> u32 {
@@ -41,20 +54,27 @@ pub(crate) struct Way {
     pub(crate) scope: RootScope,
     pub(crate) colors: u16,
     pub(crate) tables: TableKind,
+    pub(crate) fault_tolerant: bool,
 }
 
 impl Way {
     pub(crate) const fn new(engine: EngineKind, colors: u16, tables: TableKind) -> Self {
-        Self { engine, scope: RootScope::Tn, colors, tables }
+        Self { engine, scope: RootScope::Tn, colors, tables, fault_tolerant: false }
     }
 
     pub(crate) const fn scope(self, scope: RootScope) -> Self {
         Self { scope, ..self }
     }
 
+    /// Gives every group two trees.
+    pub(crate) const fn fault_tolerant(self) -> Self {
+        Self { fault_tolerant: true, ..self }
+    }
+
     /// Gives the engine's name, with the scope of its roots where that matters.
     pub(crate) fn label(self) -> String {
         match (self.engine, self.scope) {
+            _ if self.fault_tolerant => format!("{}, two trees", self.engine),
             (EngineKind::CMr4lmsDynamic, RootScope::Tn) => format!("{}, tn", self.engine),
             (EngineKind::CMr4lmsDynamic, RootScope::TnGroup) => {
                 format!("{}, tn-group", self.engine)
@@ -81,8 +101,11 @@ pub(crate) fn route(
     way: Way,
     groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
 ) -> Result<Routed, Refusal> {
-    let options =
-        EngineOptions { root_scope: way.scope, ..EngineOptions::new(way.colors, way.tables) };
+    let options = EngineOptions {
+        root_scope: way.scope,
+        fault_tolerant: way.fault_tolerant,
+        ..EngineOptions::new(way.colors, way.tables)
+    };
     let graph = Arc::clone(&fabric.graph);
     let mut engine = build_engine(way.engine, graph, fabric.fat_tree.clone(), options)?;
     let put = |group: PatternGroup| Change::Put { mgid: group.mgid, members: group.members };

@@ -1,0 +1,50 @@
+//! The Dawning 5000's multicast on its simulator's fabric, FT(8, 3): where time goes, root selection, output
+//! policies.
+//!
+//! Source: Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9. The figures cannot be read; the numbers to stand beside
+//! are those of the text.
+
+use fabricast_simulator::Model;
+
+mod claims;
+mod figures;
+mod fixture;
+mod loads;
+
+use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::report::Report;
+
+/// The experiment.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "dawning",
+    title: "root selection and output policies of the Dawning 5000 under load, FT(8, 3)",
+    source: "Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9",
+    run,
+};
+
+/// Unicast and multicast on one virtual channel, with buffers of one multicast packet: fitted to the 500 us of
+/// cyclic broadcasts over hot-region unicast (§5.1).
+const MODEL: Model = Model { buffer_bytes: MULTICAST_BYTES, ..Model::dawning() };
+/// Lengths of packets (§5).
+const UNICAST_BYTES: u32 = 256;
+const MULTICAST_BYTES: u32 = 1_024;
+/// Who broadcasts.
+const SOURCE: u32 = 37;
+
+fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
+    let fixture = fixture::Fixture::new()
+        .map_err(|source| ExperimentError { step: "FT(8, 3)".to_owned(), source })?;
+    let plan = loads::Plan::new(run.quick);
+    let (of, mut done) = (plan.steps(), 0);
+    let mut step = |run: &mut Run<'_>, what: &str| {
+        run.step(done, of, what);
+        done += 1;
+    };
+    let stages = loads::stages(run, &fixture, &plan, &mut step)?;
+    let broadcasts = loads::broadcasts(run, &fixture, &plan, &mut step)?;
+    let stale = loads::stale(run, &fixture, &plan, &mut step)?;
+    let many = loads::many_to_many(run, &fixture, &plan, &mut step)?;
+    let outputs = loads::output_policies(run, &fixture, &plan, &mut step)?;
+    let found = figures::Found { stages, broadcasts, stale, many, outputs };
+    Ok(figures::report(&plan, &found))
+}

@@ -1,0 +1,232 @@
+//! Tables and plots of the Dawning experiment.
+
+use fabricast_routing::RootPolicy;
+use fabricast_simulator::UnicastPattern;
+
+use super::claims;
+use super::loads::{Broadcasts, FAN_OUTS, Many, Output, Plan, READING_PS, Stages};
+use crate::plot::{Axis, Bars, Figure, Plot, Series, Style};
+use crate::report::{Cell, Report, Table};
+
+/// All that was measured.
+pub(super) struct Found {
+    pub(super) stages: Vec<Stages>,
+    pub(super) broadcasts: Vec<Broadcasts>,
+    pub(super) stale: Vec<Broadcasts>,
+    pub(super) many: Vec<Many>,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// Stages of the way of a packet that goes up to a root of FT(8, 3).
+const STAGES: [&str; 6] =
+    ["adapter", "leaf, up", "level 1, up", "root", "level 1, down", "leaf, down"];
+
+/// Puts the report together.
+pub(super) fn report(plan: &Plan, found: &Found) -> Report {
+    let mut plots = vec![stage_bars(&found.stages), broadcast_bars(&found.broadcasts)];
+    if !plan.quick {
+        plots.push(stale_lines(&found.stale));
+        plots.extend(FAN_OUTS.map(|fan_out| throughput_lines(fan_out, &found.many)));
+    }
+    plots.push(saturation_bars(&found.many));
+    Report {
+        tables: vec![
+            stages(&found.stages),
+            broadcasts("fig8-broadcast", "Broadcasts over unicast (figure 8)", &found.broadcasts),
+            broadcasts("stale", "Broadcasts over hot-region unicast, by reading", &found.stale),
+            many(&found.many),
+            outputs(&found.outputs),
+        ],
+        plots,
+        claims: claims::claims(found),
+        notes: notes(plan),
+    }
+}
+
+fn notes(plan: &Plan) -> Vec<String> {
+    let (from_ps, to_ps) = plan.span_ps;
+    let mut notes = vec![
+        "FT(8, 3): 128 endpoints, 80 switches, 16 roots; 5 Gbit/s, unicast of 256 and multicast of 1 024 bytes. Ours \
+         and not fitted: 20 ns of cable, 100 ns of switch. Fitted to the 500 us of cyclic broadcasts over hot-region \
+         unicast: unicast and multicast share one virtual channel, with buffers of one multicast packet (1 KiB). \
+         Larger buffers let latencies grow under saturation, a channel of its own makes broadcasts take about 10 us \
+         with every policy."
+            .to_owned(),
+        format!(
+            "Load: the time packets waited for each port, read every {0} us and known {0} us later.",
+            READING_PS / 1_000_000
+        ),
+        format!(
+            "Broadcasts: the first {} for each bar, as many of them as arrive in {} ms (the table says how many), all \
+             other endpoints sending unicast at full rate; the mean is from the first byte sent to the last one \
+             received. The wait in the source, which makes broadcasts at full rate too, is in the table.",
+            plan.broadcasts,
+            plan.most_ps / 1_000_000_000
+        ),
+        format!(
+            "Many-to-many: every source draws from 4 groups that together hold every endpoint as often; load and throughput in parts of the endpoints' links; measured from {} to {} us.",
+            from_ps / 1_000_000,
+            to_ps / 1_000_000
+        ),
+        "Candidates of HLSE are the roots not loaded above the mean; those strictly below, as the paper says, are \
+         none where all are equal."
+            .to_owned(),
+    ];
+    if plan.quick {
+        notes.push("Quick form: one pattern, one fan-out, one load, one reading.".to_owned());
+    }
+    notes
+}
+
+fn stages(all: &[Stages]) -> Table {
+    let columns = ["load", "stage", "mean time in us"];
+    let title = "Where a multicast packet's time goes (figure 5)";
+    let mut table = Table::new("fig5-stages", title, &columns);
+    for one in all {
+        for (stage, time) in STAGES.iter().zip(&one.stages_us) {
+            table.push([Cell::text(one.load), Cell::text(*stage), Cell::Number(*time, 3)]);
+        }
+    }
+    table
+}
+
+fn broadcasts(name: &str, title: &str, all: &[Broadcasts]) -> Table {
+    let columns = [
+        "unicast",
+        "policy",
+        "reading every, in us",
+        "broadcasts",
+        "mean in us",
+        "mean with the wait in the source, in us",
+    ];
+    let mut table = Table::new(name, title, &columns);
+    for one in all {
+        table.push([
+            Cell::text(one.pattern.name()),
+            Cell::text(one.policy.name()),
+            Cell::count(one.reading_ps / 1_000_000),
+            Cell::Count(one.count as u64),
+            Cell::Number(one.mean_us, 1),
+            Cell::Number(one.with_queue_us, 1),
+        ]);
+    }
+    table
+}
+
+fn many(all: &[Many]) -> Table {
+    let columns = ["fan-out", "policy", "load offered", "throughput"];
+    let title = "Many-to-many multicast (figure 9)";
+    let mut table = Table::new("fig9-many-to-many", title, &columns);
+    for one in all {
+        table.push([
+            Cell::count(one.fan_out),
+            Cell::text(one.policy.name()),
+            Cell::Number(one.offered, 2),
+            Cell::Number(one.throughput, 3),
+        ]);
+    }
+    table
+}
+
+fn outputs(all: &[Output]) -> Table {
+    let columns = ["output policy", "load", "throughput", "mean in us", "deadlock"];
+    let title = "Ways in which a multicast packet gets its outputs (§3.1)";
+    let mut table = Table::new("output-policies", title, &columns);
+    for one in all {
+        let deadlock = one.deadlock.as_ref();
+        table.push([
+            Cell::text(one.name),
+            Cell::text(one.load),
+            deadlock.map_or(Cell::Number(one.throughput, 3), |_| Cell::Empty),
+            deadlock.map_or(Cell::Number(one.mean_us, 1), |_| Cell::Empty),
+            deadlock.map_or(Cell::Empty, Cell::text),
+        ]);
+    }
+    table
+}
+
+fn stage_bars(all: &[Stages]) -> Plot {
+    let series = all
+        .iter()
+        .map(|one| (one.load.to_owned(), one.stages_us.iter().map(|time| Some(*time)).collect()));
+    let figure = Figure::Bars(Bars {
+        y: Axis::log("mean time in us"),
+        categories: STAGES.map(str::to_owned).to_vec(),
+        series: series.collect(),
+    });
+    let title = "Where a multicast packet's time goes (figure 5)".to_owned();
+    Plot { name: "fig5-stages".to_owned(), title, figure }
+}
+
+fn broadcast_bars(all: &[Broadcasts]) -> Plot {
+    let mut patterns: Vec<UnicastPattern> = all.iter().map(|one| one.pattern).collect();
+    patterns.dedup();
+    let of = |policy: RootPolicy, pattern: &UnicastPattern| {
+        let is_it = |one: &&Broadcasts| one.policy == policy && one.pattern == *pattern;
+        all.iter().find(is_it).map(|one| one.mean_us)
+    };
+    let series = RootPolicy::ALL.map(|policy| {
+        (policy.name().to_owned(), patterns.iter().map(|pattern| of(policy, pattern)).collect())
+    });
+    let figure = Figure::Bars(Bars {
+        y: Axis::linear("mean latency of a broadcast in us"),
+        categories: patterns.iter().map(|pattern| pattern.name().to_owned()).collect(),
+        series: series.into(),
+    });
+    let title = "Broadcasts over unicast (figure 8)".to_owned();
+    Plot { name: "fig8-broadcast".to_owned(), title, figure }
+}
+
+fn stale_lines(all: &[Broadcasts]) -> Plot {
+    let series = RootPolicy::ALL.map(|policy| Series {
+        label: policy.name().to_owned(),
+        points: all
+            .iter()
+            .filter(|one| one.policy == policy)
+            .map(|one| (one.reading_ps as f64 / 1e6, one.mean_us))
+            .collect(),
+        style: Style::Line,
+    });
+    let figure = Figure::Lines {
+        x: Axis::log("registers read every, and known after, in us"),
+        y: Axis::linear("mean latency of a broadcast in us"),
+        series: series.into(),
+    };
+    let title = "Broadcasts over hot-region unicast, by the age of what is known".to_owned();
+    Plot { name: "stale".to_owned(), title, figure }
+}
+
+fn throughput_lines(fan_out: u32, all: &[Many]) -> Plot {
+    let series = RootPolicy::ALL.map(|policy| Series {
+        label: policy.name().to_owned(),
+        points: all
+            .iter()
+            .filter(|one| one.policy == policy && one.fan_out == fan_out)
+            .map(|one| (one.offered, one.throughput))
+            .collect(),
+        style: Style::Line,
+    });
+    let figure = Figure::Lines {
+        x: Axis::linear("load offered"),
+        y: Axis::linear("throughput"),
+        series: series.into(),
+    };
+    let title = format!("Many-to-many multicast, fan-out {fan_out} (figure 9)");
+    Plot { name: format!("fig9-fan-out-{fan_out}"), title, figure }
+}
+
+fn saturation_bars(all: &[Many]) -> Plot {
+    let mut fan_outs: Vec<u32> = all.iter().map(|one| one.fan_out).collect();
+    fan_outs.dedup();
+    let of = |policy, fan_out: &u32| claims::saturation(all, policy, *fan_out);
+    let series = RootPolicy::ALL.map(|policy| {
+        (policy.name().to_owned(), fan_outs.iter().map(|fan_out| of(policy, fan_out)).collect())
+    });
+    let figure = Figure::Bars(Bars {
+        y: Axis::linear("throughput at full load"),
+        categories: fan_outs.iter().map(|fan_out| format!("fan-out {fan_out}")).collect(),
+        series: series.into(),
+    });
+    let title = "Many-to-many multicast at full load (figure 9)".to_owned();
+    Plot { name: "fig9-full-load".to_owned(), title, figure }
+}

@@ -1,0 +1,202 @@
+//! Collectives of all rows and columns at once: C-MR4LMS §4.4, table 1, figures 11 and 12.
+
+use fabricast_routing::{EngineKind, Grid, LayerPlan, Mgid, PatternGroup, RootScope, grid_groups};
+use fabricast_simulator::{
+    Collective, CollectiveSpec, Network, Operation, ProcessPlan, Routes, Simulator, TreeId,
+    grid_processes,
+};
+use fabricast_topology::{EndpointId, Faults, Peer, PortId, TableKind};
+
+use super::{COPY_PS, FAN_IN, HEADER, MATCH_PS, MODEL, MPI_NOISE_PS, MPI_PS, SMALL, Summary};
+use crate::experiment::{ExperimentError, Run};
+use crate::network::trees;
+use crate::routing::{Fabric, Refusal, Way, route};
+
+/// The paper's fabric as far as 4 CNs reach: 600 of their 2 048 endpoints take part.
+const FABRIC: &str = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 6\nk = 32\nw = 16\ncns = 4\n\
+                      endpoints_per_leaf = 16\nswitch_ports = 40\n";
+const ENDPOINTS: u32 = 600;
+const OF_A_CN: u32 = 512;
+/// Processes of an endpoint.
+const PROCESSES: u32 = 6;
+
+/// Columns and rows. The text names the first one only.
+pub(super) const PATTERNS: [(u32, u32); 3] = [(60, 60), (100, 36), (180, 20)];
+
+/// What is timed: name and operation.
+pub(super) const OPERATIONS: [(&str, Operation); 4] = [
+    ("barrier", Operation::Barrier),
+    ("all-reduce 8 B", Operation::AllReduce(8)),
+    ("broadcast 8 B", Operation::Broadcast(8)),
+    ("broadcast 2 KiB", Operation::Broadcast(2_048)),
+];
+
+pub(super) const GLOBAL: Way = Way::new(EngineKind::GlobalTree, 32, TableKind::PerPort);
+pub(super) const MR4LMS: Way = Way::new(EngineKind::Mr4lms, 32, TableKind::PerPort);
+pub(super) const FIXED: Way = Way::new(EngineKind::CMr4lmsFixed, 32, TableKind::PerPort);
+const DYNAMIC: Way =
+    Way::new(EngineKind::CMr4lmsDynamic, 32, TableKind::PerPort).scope(RootScope::TnGroup);
+pub(super) const TWO_TREES: Way = FIXED.fault_tolerant();
+
+/// The routings of table 1, and the fixed one with two trees.
+pub(super) const WAYS: [Way; 5] = [GLOBAL, MR4LMS, FIXED, DYNAMIC, TWO_TREES];
+
+/// The rounds of one operation on one pattern with one routing.
+#[derive(Clone, Debug)]
+pub(super) struct Timed {
+    pub(super) pattern: (u32, u32),
+    pub(super) operation: usize,
+    pub(super) way: Way,
+    /// What the first process's rounds took, in microseconds.
+    pub(super) rounds_us: Vec<f64>,
+    pub(super) time: Summary,
+}
+
+/// What came of a run with a cut link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) way: Way,
+    /// Processes that ended all rounds, of how many.
+    pub(super) done: [usize; 2],
+    /// Copies sent into the cut link.
+    pub(super) lost: u64,
+}
+
+/// How many runs there are.
+pub(super) const fn steps(quick: bool) -> usize {
+    patterns(quick).len() * WAYS.len() * OPERATIONS.len() + WAYS.len()
+}
+
+const fn patterns(quick: bool) -> &'static [(u32, u32)] {
+    if quick { PATTERNS.split_at(1).0 } else { &PATTERNS }
+}
+
+/// Rounds of every process; the paper has 5 000.
+pub(super) const fn rounds(quick: bool) -> u32 {
+    if quick { 12 } else { 200 }
+}
+
+/// Processes of a pattern with their trees.
+struct Scene {
+    processes: Vec<ProcessPlan>,
+    routes: Routes,
+    trees: Vec<Vec<TreeId>>,
+}
+
+/// Times all operations on all patterns with all routings.
+pub(super) fn timed(
+    run: &mut Run<'_>,
+    step: &mut dyn FnMut(&mut Run<'_>, &str),
+) -> Result<Vec<Timed>, ExperimentError> {
+    let fabric = Fabric::described("4 CNs", FABRIC)?;
+    let mut found = Vec::new();
+    for pattern in patterns(run.quick) {
+        for way in WAYS {
+            let label = format!("{}x{}, {}", pattern.0, pattern.1, way.label());
+            let failed = |source| ExperimentError { step: label.clone(), source };
+            let scene = scene(run, &fabric, *pattern, way).map_err(failed)?;
+            for (operation, (name, kind)) in OPERATIONS.iter().enumerate() {
+                step(run, &format!("{label}, {name}"));
+                let spec = spec(*kind, rounds(run.quick), run.seed);
+                let (done, _) = perform(&fabric, &scene, spec, &Faults::new()).map_err(failed)?;
+                let took = |round: &fabricast_simulator::Round| round.done_ps - round.begun_ps;
+                let rounds: Vec<u64> = done.rounds().iter().map(took).collect();
+                found.push(Timed {
+                    pattern: *pattern,
+                    operation,
+                    way,
+                    rounds_us: rounds.iter().map(|ps| *ps as f64 / 1e6).collect(),
+                    time: Summary::of(&rounds),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Cuts a link of the first column's tree and lets everybody broadcast.
+pub(super) fn cut(
+    run: &mut Run<'_>,
+    step: &mut dyn FnMut(&mut Run<'_>, &str),
+) -> Result<Vec<Cut>, ExperimentError> {
+    let fabric = Fabric::described("4 CNs", FABRIC)?;
+    let pattern = PATTERNS[0];
+    let mut found = Vec::new();
+    for way in WAYS {
+        let label = format!("a cut link, {}", way.label());
+        step(run, &label);
+        let failed = |source| ExperimentError { step: label.clone(), source };
+        let scene = scene(run, &fabric, pattern, way).map_err(failed)?;
+        let column = scene.trees[pattern.1 as usize][0];
+        let up = scene.routes.out_ports(column).find(|port| is_between(&fabric, *port));
+        let up = up
+            .ok_or("the tree has no link between switches")
+            .map_err(|error| failed(error.into()))?;
+        let mut faults = Faults::new();
+        faults.fail_link(&fabric.graph, up);
+        let spec = spec(Operation::Broadcast(SMALL), 5, run.seed);
+        let (done, lost) = perform(&fabric, &scene, spec, &faults).map_err(failed)?;
+        let all = scene.processes.len();
+        found.push(Cut { way, done: [all - done.running(), all], lost });
+    }
+    Ok(found)
+}
+
+fn is_between(fabric: &Fabric, port: PortId) -> bool {
+    matches!(fabric.graph.peer(port), Peer::Switch(_))
+}
+
+fn scene(run: &Run<'_>, fabric: &Fabric, (x, y): (u32, u32), way: Way) -> Result<Scene, Refusal> {
+    // As many endpoints of each CN, the first ones.
+    let of_each = ENDPOINTS / 4;
+    let place = |number: u32| EndpointId(number / of_each * OF_A_CN + number % of_each);
+    let endpoints: Vec<EndpointId> = (0..ENDPOINTS).map(place).collect();
+    let mut mgids: Vec<Mgid> = Vec::new();
+    let routed = route(run, fabric, way, |space| {
+        let grid = Grid::plane(x, y, PROCESSES)?;
+        let groups = grid_groups(&grid, false, LayerPlan::Compact, space, ENDPOINTS)?;
+        mgids.extend(groups.iter().map(|group| group.mgid));
+        let placed = groups.into_iter().map(|group| PatternGroup {
+            members: group.members.iter().map(|member| place(member.0)).collect(),
+            ..group
+        });
+        Ok(placed.collect())
+    })?;
+    let (routes, trees) = trees(&fabric.graph, &routed.plan, &mgids)?;
+    // Rows first, then columns, as the grid lists its lines.
+    Ok(Scene { processes: grid_processes(x, PROCESSES, &endpoints), routes, trees })
+}
+
+const fn spec(operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
+    let copied = match operation {
+        Operation::Broadcast(bytes) | Operation::AllReduce(bytes) if bytes > SMALL => bytes,
+        Operation::Barrier | Operation::Broadcast(_) | Operation::AllReduce(_) => 0,
+    };
+    CollectiveSpec {
+        operation,
+        rounds,
+        header_bytes: HEADER,
+        fan_in: FAN_IN,
+        match_ps: MATCH_PS,
+        software_ps: MPI_PS + copied as u64 * COPY_PS,
+        noise_ps: MPI_NOISE_PS,
+        seed,
+    }
+}
+
+/// Runs to the end; gives the workload and the copies lost in cut links.
+fn perform(
+    fabric: &Fabric,
+    scene: &Scene,
+    spec: CollectiveSpec,
+    faults: &Faults,
+) -> Result<(Collective, u64), Refusal> {
+    let endpoints = fabric.graph.endpoint_count();
+    let load = Collective::new(spec, &scene.processes, scene.trees.clone(), endpoints)?;
+    let network =
+        Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &scene.routes };
+    let mut simulator = Simulator::new(network, MODEL, load)?;
+    simulator.set_faults(faults);
+    simulator.run_until(u64::MAX)?;
+    Ok((simulator.workload().clone(), simulator.counters().dropped_cut))
+}

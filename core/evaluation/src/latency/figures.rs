@@ -1,0 +1,211 @@
+//! Tables and plots of the latency experiment.
+
+use super::collectives::{Cut, OPERATIONS, TWO_TREES, Timed, WAYS, rounds};
+use super::trees::Measured;
+use super::{FAN_IN, HEADER, MATCH_PS, MPI_NOISE_PS, MPI_PS, NOISE_PS, SOFTWARE_PS, claims};
+use crate::experiment::Run;
+use crate::plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Series, Style};
+use crate::report::{Cell, Report, Table};
+use crate::routing::Way;
+
+/// All measurements.
+pub(super) struct Found {
+    pub(super) heights: Vec<Measured>,
+    pub(super) shared: Vec<Measured>,
+    pub(super) timed: Vec<Timed>,
+    pub(super) cut: Vec<Cut>,
+}
+
+/// Puts the report together.
+pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
+    let engines: Vec<Way> = WAYS.into_iter().filter(|way| *way != TWO_TREES).collect();
+    let fixed: Vec<Way> = WAYS.into_iter().filter(|way| way.engine == TWO_TREES.engine).collect();
+    Report {
+        tables: vec![
+            messages("height", "Message latency by tree height (MR4LMS table 1)", &found.heights),
+            messages(
+                "efi",
+                "Message latency by groups on one tree (MR4LMS table 2)",
+                &found.shared,
+            ),
+            collectives(&found.timed),
+            cut_link(&found.cut),
+        ],
+        plots: vec![
+            height_bars(&found.heights),
+            efi_lines(&found.shared),
+            boxes("fig11-collectives", "60x60, by routing (C-MR4LMS figure 11)", &engines, found),
+            boxes("fig12-two-trees", "60x60, two trees or one (C-MR4LMS figure 12)", &fixed, found),
+        ],
+        claims: claims::claims(found),
+        notes: notes(run),
+    }
+}
+
+fn notes(run: &Run<'_>) -> Vec<String> {
+    let us = |ps: u64| ps as f64 / 1e6;
+    let mut notes = vec![
+        format!(
+            "Model: links of 100 Gbit/s, 20 ns of cable and 100 ns of switch, virtual cut-through, buffers of \
+             16 KiB, multicast by bulletin board, {HEADER} bytes of header. The papers give none of these."
+        ),
+        format!(
+            "Fitted: {} us of host time for a message (table 1: +20 % for 8 bytes), 113 ps a byte for copying a \
+             long one (table 1: +15 % for 2 KiB); {} ns for an adapter to match a packet or find that it is for \
+             another group (barrier: -10 %), {} us of a process between two collectives (2 KiB: -40 %). Table 2, \
+             all-reduce, the 8-byte broadcast and whatever compares with MR4LMS or two trees are predictions.",
+            us(SOFTWARE_PS),
+            MATCH_PS / 1_000,
+            us(MPI_PS)
+        ),
+        format!(
+            "Ours: exponential noise of {} us on a message, {} us on a process; gathering {FAN_IN} wide.",
+            us(NOISE_PS),
+            us(MPI_NOISE_PS)
+        ),
+        "Table 2: the members of every group are on four leaves; figure 4 of the paper, which shows where they \
+         are, cannot be read. Rounds are fewer the more groups there are (column messages)."
+            .to_owned(),
+        format!(
+            "Collectives: 600 endpoints of 4 CNs, 6 processes each, {} rounds where the paper has 5 000; boxes \
+             reach from the least to the largest value. The text names the pattern 60x60 only, the others are \
+             ours. Dynamic roots are those of a whole TN group.",
+            rounds(run.quick)
+        ),
+        "Table 1, figures 11 and 12 cannot be read; claims are those of the text.".to_owned(),
+    ];
+    if run.quick {
+        notes.push("Quick form: one pattern, few rounds, at most 16 groups on a tree.".to_owned());
+    }
+    notes
+}
+
+/// Finds the measurement of the same message at the first height or with one group.
+pub(super) fn base<'a>(all: &'a [Measured], one: &Measured) -> Option<&'a Measured> {
+    all.iter().find(|other| other.bytes == one.bytes && other.what == 1)
+}
+
+fn messages(name: &str, title: &str, all: &[Measured]) -> Table {
+    let columns = [
+        "bytes",
+        if name == "height" { "height" } else { "groups (EFI)" },
+        "messages of a group",
+        "mean in us",
+        "99 % in us",
+        "mean, growth in %",
+        "99 %, growth in %",
+    ];
+    let mut table = Table::new(name, title, &columns);
+    for one in all {
+        let growth = |ours: f64, base: f64| Cell::Number((ours / base - 1.0) * 100.0, 1);
+        let base = base(all, one).unwrap_or(one).time;
+        table.push([
+            Cell::count(one.bytes),
+            Cell::count(one.what),
+            Cell::count(one.messages),
+            Cell::Number(one.time.mean_us, 3),
+            Cell::Number(one.time.tail_us, 3),
+            growth(one.time.mean_us, base.mean_us),
+            growth(one.time.tail_us, base.tail_us),
+        ]);
+    }
+    table
+}
+
+fn collectives(all: &[Timed]) -> Table {
+    let columns = [
+        "pattern",
+        "operation",
+        "routing",
+        "rounds",
+        "median in us",
+        "mean in us",
+        "lower quartile in us",
+        "upper quartile in us",
+        "99 % in us",
+    ];
+    let title = "A row's and a column's collective, all at once (C-MR4LMS table 1)";
+    let mut table = Table::new("collectives", title, &columns);
+    for one in all {
+        let quartiles = Quartiles::of(&one.rounds_us);
+        let quartile = |pick: fn(Quartiles) -> f64| {
+            quartiles.map_or(Cell::Empty, |all| Cell::Number(pick(all), 3))
+        };
+        table.push([
+            Cell::text(format!("{}x{}", one.pattern.0, one.pattern.1)),
+            Cell::text(OPERATIONS[one.operation].0),
+            Cell::text(one.way.label()),
+            Cell::Count(one.time.count as u64),
+            Cell::Number(one.time.median_us, 3),
+            Cell::Number(one.time.mean_us, 3),
+            quartile(|all| all.lower),
+            quartile(|all| all.upper),
+            Cell::Number(one.time.tail_us, 3),
+        ]);
+    }
+    table
+}
+
+fn cut_link(all: &[Cut]) -> Table {
+    let columns = ["routing", "processes that ended", "processes", "copies lost"];
+    let title = "8-byte broadcasts with a link of the first column's tree cut (C-MR4LMS §4.4)";
+    let mut table = Table::new("cut-link", title, &columns);
+    for one in all {
+        let [done, of] = one.done.map(|count| Cell::Count(count as u64));
+        table.push([Cell::text(one.way.label()), done, of, Cell::count(one.lost)]);
+    }
+    table
+}
+
+fn height_bars(all: &[Measured]) -> Plot {
+    let of = |height| {
+        let values = all.iter().filter(|one| one.what == height);
+        values.map(|one| Some(one.time.mean_us)).collect::<Vec<_>>()
+    };
+    let firsts = all.iter().filter(|one| one.what == 1);
+    let figure = Figure::Bars(Bars {
+        y: Axis::linear("mean latency in us"),
+        categories: firsts.map(|one| format!("{} bytes", one.bytes)).collect(),
+        series: vec![("height 1".to_owned(), of(1)), ("height 2".to_owned(), of(2))],
+    });
+    let title = "A message by tree height (MR4LMS table 1)".to_owned();
+    Plot { name: "table1-height".to_owned(), title, figure }
+}
+
+fn efi_lines(all: &[Measured]) -> Plot {
+    let series = super::trees::SIZES.map(|bytes| {
+        let points = all.iter().filter(|one| one.bytes == bytes);
+        Series {
+            label: format!("{bytes} bytes"),
+            points: points.map(|one| (f64::from(one.what), one.time.mean_us)).collect(),
+            style: Style::Line,
+        }
+    });
+    let figure = Figure::Lines {
+        x: Axis::log("groups on the tree (EFI)"),
+        y: Axis::log("mean latency in us"),
+        series: series.into(),
+    };
+    let title = "A message by groups on one tree (MR4LMS table 2)".to_owned();
+    Plot { name: "table2-efi".to_owned(), title, figure }
+}
+
+fn boxes(name: &str, title: &str, ways: &[Way], found: &Found) -> Plot {
+    let first = found.timed.first().map(|one| one.pattern);
+    let of = |way: &Way, operation: usize| {
+        let is_it = |one: &&Timed| {
+            one.way == *way && one.operation == operation && Some(one.pattern) == first
+        };
+        found.timed.iter().find(is_it).and_then(|one| Quartiles::of(&one.rounds_us))
+    };
+    let series = ways.iter().map(|way| {
+        let boxes = (0..OPERATIONS.len()).map(|operation| of(way, operation)).collect();
+        (way.label(), boxes)
+    });
+    let figure = Figure::Boxes(Boxes {
+        y: Axis::log("a row's and a column's collective in us"),
+        categories: OPERATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        series: series.collect(),
+    });
+    Plot { name: name.to_owned(), title: title.to_owned(), figure }
+}
