@@ -1,5 +1,6 @@
 //! The command line: every verb, flag and default, in one definition.
 
+mod collectives;
 mod jobs;
 mod offline;
 mod planning;
@@ -11,6 +12,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::{EngineKind, MAX_COLORS};
 
+pub use collectives::{
+    CollectiveCommand, CollectivePlanArgs, CostArgs, FitArgs, ModelArgs, TreeArgs, TreeChoice,
+    WorkArgs,
+};
 pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
 pub use offline::{EvalArgs, PlanArgs, RouteCommand, TopologyCommand, VerifyArgs};
 pub use planning::{
@@ -97,6 +102,9 @@ pub enum Command {
     /// Give nodes to jobs, so that no two jobs share a link.
     #[command(subcommand)]
     Job(JobCommand),
+    /// Plan trees for collective operations in the network.
+    #[command(subcommand)]
+    Collective(CollectiveCommand),
     /// Run the papers' experiments: CSV, SVG, and published numbers beside ours.
     Eval(EvalArgs),
     /// Create, join, leave and show groups of a running control plane.

@@ -1,5 +1,6 @@
 //! The verbs, one file per noun.
 
+pub(crate) mod collective;
 mod dry_run;
 pub(crate) mod eval;
 pub(crate) mod fabric;

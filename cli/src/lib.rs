@@ -44,6 +44,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Topology(command) => commands::topology::run(command, format),
         Command::Plan(command) => commands::plan::run(command, format),
         Command::Job(command) => commands::job::run(command, format),
+        Command::Collective(command) => commands::collective::run(command, format),
         Command::Eval(args) => commands::eval::run(&args, format),
         Command::Route(command) => commands::route::run(command, format),
         Command::Group(command) => commands::group::run(command, format),

@@ -135,7 +135,7 @@ fn generated(text: &str) -> anyhow::Result<Graph> {
 }
 
 /// Turns the picture that the TOML reader draws of a fault into `line 3, column 9: what`.
-fn in_one_line(message: &str) -> String {
+pub(crate) fn in_one_line(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
     let Some(place) = first.strip_prefix("TOML parse error at ") else {

@@ -1,5 +1,7 @@
 //! The command line as a person and a script meet it: the real binary, its output and exit codes.
 
+#[path = "cli/collectives.rs"]
+mod collectives;
 #[path = "cli/fault_tolerance.rs"]
 mod fault_tolerance;
 #[path = "cli/files.rs"]

@@ -40,7 +40,7 @@ pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fabric::Fabric;
 pub use fit::{Fit, FitError, fit};
-pub use measurement::{Measurement, MeasurementError, read_measurements};
+pub use measurement::{Measurement, MeasurementError, read_measurements, read_measurements_csv};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
 pub use survey::{Method, Survey, survey};

@@ -1,4 +1,4 @@
-//! Measured times of collectives, as files hold them: JSON lines.
+//! Measured times of collectives, as files hold them: JSON lines, or CSV with the same names.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -54,6 +54,49 @@ pub fn read_measurements(text: &str) -> Result<Vec<Measurement>, MeasurementErro
         .collect()
 }
 
+/// Reads measurements from CSV: a line with the names of the fields in any order, then one
+/// measurement to a line.
+///
+/// # Errors
+///
+/// [`MeasurementError`] for the first line that is wrong.
+pub fn read_measurements_csv(text: &str) -> Result<Vec<Measurement>, MeasurementError> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let mut measurements = Vec::new();
+    // By number, so that the line of a row with too few fields is known, too.
+    let mut record = csv::StringRecord::new();
+    let headers = reader.headers().cloned();
+    let headers = headers.map_err(|error| in_line(1, csv_problem(&error)))?;
+    loop {
+        let more = reader.read_record(&mut record);
+        let line = record.position().or_else(|| Some(reader.position()));
+        let line = line.map_or(0, |at| usize::try_from(at.line()).unwrap_or(usize::MAX));
+        if !more.map_err(|error| in_line(line, csv_problem(&error)))? {
+            return Ok(measurements);
+        }
+        let measured: Measurement = record
+            .deserialize(Some(&headers))
+            .map_err(|error| in_line(line, csv_problem(&error)))?;
+        check(&measured).map_err(|problem| in_line(line, problem))?;
+        measurements.push(measured);
+    }
+}
+
+fn in_line(line: usize, problem: String) -> MeasurementError {
+    MeasurementError { line, problem }
+}
+
+/// What is wrong, with the field, without the place, which is told beside it.
+fn csv_problem(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} fields, but the first line names {expected_len}")
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn check(measured: &Measurement) -> Result<(), String> {
     let Measurement { processes, width, seconds, .. } = *measured;
     if processes == 0 {
@@ -81,6 +124,33 @@ mod tests {
         assert_eq!((read[0].operation, read[0].kind), (Operation::AllReduce, TreeKind::Adapter));
         let written = serde_json::to_string(&read[0]).unwrap();
         assert_eq!(read_measurements(&written).unwrap(), read[..1]);
+    }
+
+    const CSV: &str = "operation,bytes,processes,width,tree,seconds\n\
+                       all-reduce, 8, 512, 32, adapter, 4.1e-6\n";
+
+    #[test]
+    fn csv_says_the_same_as_json_lines_in_any_order_of_columns() {
+        let read = read_measurements_csv(CSV).unwrap();
+        assert_eq!(read, read_measurements(LINE).unwrap());
+        let turned = "seconds,tree,width,processes,bytes,operation\n\
+                      4.1e-6,adapter,32,512,8,all-reduce\n";
+        assert_eq!(read_measurements_csv(turned).unwrap(), read);
+        assert_eq!(read_measurements_csv("operation,bytes\n"), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_wrong_line_of_csv_is_named_with_its_field() {
+        let refused = |from: &str, to: &str| {
+            let row = CSV.lines().nth(1).expect("a row").replacen(from, to, 1);
+            read_measurements_csv(&format!("{CSV}{row}\n")).unwrap_err().to_string()
+        };
+        assert_eq!(refused("32", "1"), "line 3: width is 1, which must be at least 2");
+        assert!(refused("all-reduce", "scan").starts_with("line 3: unknown variant `scan`"));
+        assert!(refused("512", "many").starts_with("line 3: "), "{}", refused("512", "many"));
+        assert_eq!(refused(", 4.1e-6", ""), "line 3: 5 fields, but the first line names 6");
+        let headless = read_measurements_csv("all-reduce,8\nbarrier,0\n").unwrap_err();
+        assert!(headless.to_string().contains("unknown field"), "{headless}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::report::Report;
-use crate::{c_mr4lms, dawning, latency, mr4lms};
+use crate::{aggregation, c_mr4lms, dawning, latency, mr4lms};
 
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,7 @@ pub const fn experiments() -> &'static [Experiment] {
         mr4lms::EXPERIMENT,
         latency::EXPERIMENT,
         dawning::EXPERIMENT,
+        aggregation::EXPERIMENT,
     ]
 }
 

@@ -10,6 +10,7 @@
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod aggregation;
 mod c_mr4lms;
 mod capacity;
 mod dawning;

@@ -1,0 +1,98 @@
+//! The experiments on aggregation trees: what trees cost, and the entries they take (figures 4 to 6, 12,
+//! 13, 15, 16, 18 to 20, tables 2 to 4).
+//!
+//! Times come from the cost model with the published constants, and from following every packet of a
+//! tree through the test fabric; nothing is measured, so that the same comes out everywhere.
+
+mod claims;
+mod congestion;
+mod entries;
+mod figures;
+mod timing;
+
+use fabricast_collectives::{CostParameters, Limits};
+
+use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::report::Report;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "aggregation",
+    title: "latency of adapter and switch trees, entries taken and creations failed",
+    source: "aggregation trees §2.3 to §6, figures 4 to 6, 12, 13, 15, 16, 18 to 20, tables 2 to 4",
+    run,
+};
+
+/// The paper's constants. What it does not publish is ours: 10 GB/s to store and forward, 2 GB/s to
+/// reduce.
+const PARAMETERS: CostParameters = CostParameters {
+    store_us_per_byte: 0.000_1,
+    reduce_us_per_byte: 0.000_5,
+    ..CostParameters::PAPER
+};
+
+/// What the paper's adapters and switches take, and its ε.
+const LIMITS: Limits = Limits { adapter_children: 64, switch_children: 64, tolerance_us: 0.1 };
+
+/// Processes of the test fabric.
+const MOST: u32 = 512;
+
+fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
+    let counts = [4, 8, 16, 32, 64, 128, 256, MOST];
+    run.step(0, 3, "times of trees");
+    let idle =
+        timing::Idle::new(&counts).map_err(ExperimentError::at("trees on the test fabric"))?;
+    run.step(1, 3, "a pruned fat tree with noise");
+    let noisy = congestion::Noisy::new(&counts)
+        .map_err(ExperimentError::at("trees on the pruned test fabric"))?;
+    run.step(2, 3, "entries of the patterns");
+    let outcomes = entries::measure(run)?;
+    let found = Found { idle, noisy, outcomes };
+    Ok(figures::report(run, &found))
+}
+
+/// Everything that was found.
+struct Found {
+    idle: timing::Idle,
+    noisy: congestion::Noisy,
+    outcomes: Vec<entries::Outcome>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::Verdict;
+
+    /// All but the patterns, which take a fabric of 40 960 endpoints.
+    fn report() -> Report {
+        let counts = [64, 128, 256, MOST];
+        let found = Found {
+            idle: timing::Idle::new(&counts).unwrap(),
+            noisy: congestion::Noisy::new(&counts).unwrap(),
+            outcomes: Vec::new(),
+        };
+        let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
+        let run = Run { quick: true, seed: 1, clock: &clock, progress: &mut progress };
+        figures::report(&run, &found)
+    }
+
+    #[test]
+    fn what_the_text_says_of_widths_and_packets_comes_out() {
+        let report = report();
+        let agrees = |what: &str| {
+            let mut found = report.claims.iter().filter(|claim| claim.what.contains(what));
+            found.all(|claim| claim.verdict == Verdict::Agrees)
+        };
+        assert!(agrees("width") && agrees("packets into") && agrees("most packets"));
+        assert!(agrees("switch tree lower"));
+        assert!(report.claims.iter().all(|claim| {
+            claim.verdict == Verdict::Agrees || !claim.why.is_empty() || claim.ours.contains('%')
+        }));
+    }
+
+    #[test]
+    fn the_same_files_come_out_again() {
+        assert_eq!(report().files("x"), report().files("x"));
+    }
+}

@@ -1,0 +1,113 @@
+//! Entries that the communicators of five patterns take, and creations that fail (§6.2.2).
+
+use std::sync::Arc;
+
+use fabricast_collectives::{Fabric, Method, Survey, survey};
+use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup, PatternShape};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, FatTree, TableKind};
+
+use super::LIMITS;
+use crate::experiment::{ExperimentError, Run};
+
+/// Entries of a switch (§6.2.2).
+pub(super) const ENTRIES: u32 = 16;
+/// Fewer entries, of which the text only says that creations begin to fail.
+pub(super) const FEWER: [u32; 4] = [1, 2, 4, 8];
+/// Patterns of the quick form.
+const QUICK: usize = 2;
+
+/// The fabrics, both of 160 midplanes of 256 endpoints. How many top midplanes the machine has is not
+/// published: one for each leaf switch's uplink, or four.
+pub(super) const FABRICS: [(&str, &str); 2] = [
+    (
+        "pruned",
+        "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 1\nk = 10\nw = 16\nendpoints_per_leaf = 8\n",
+    ),
+    (
+        "wide",
+        "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 4\nk = 10\nw = 16\nendpoints_per_leaf = 8\n",
+    ),
+];
+
+/// What came of one pattern on one fabric.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) fabric: &'static str,
+    pub(super) pattern: String,
+    /// With entries without end.
+    pub(super) endless: Both,
+    /// With [`ENTRIES`].
+    pub(super) limited: Both,
+    /// With [`FEWER`].
+    pub(super) fewer: Vec<Both>,
+}
+
+/// The plain method and ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Both {
+    pub(super) plain: Survey,
+    pub(super) minimum: Survey,
+}
+
+impl Outcome {
+    /// The part of the plain method's entries that ours saves, from 0 to 1.
+    pub(super) fn saved(&self) -> f64 {
+        let count = |survey: &Survey| {
+            f64::from(u32::try_from(survey.entries).expect("entries are counted in 32 bits"))
+        };
+        1.0 - count(&self.endless.minimum) / count(&self.endless.plain)
+    }
+}
+
+pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Outcome>, ExperimentError> {
+    let patterns = patterns();
+    let patterns = if run.quick { &patterns[..QUICK] } else { &patterns[..] };
+    let mut outcomes = Vec::new();
+    for (name, text) in FABRICS.iter().take(if run.quick { 1 } else { FABRICS.len() }) {
+        let spec = TopologySpec::parse(text).map_err(ExperimentError::at(*name))?;
+        let graph = Arc::new(spec.generate().map_err(ExperimentError::at(*name))?);
+        let tree = Arc::new(FatTree::detect(&graph).map_err(ExperimentError::at(*name))?);
+        let fabric = Fabric::new(graph, tree);
+        for pattern in patterns {
+            let groups = communicators(pattern, &fabric, run.seed)
+                .map_err(ExperimentError::at(pattern.name()))?;
+            outcomes.push(Outcome {
+                fabric: name,
+                pattern: pattern.name(),
+                endless: both(&fabric, &groups, u32::MAX),
+                limited: both(&fabric, &groups, ENTRIES),
+                fewer: FEWER.map(|entries| both(&fabric, &groups, entries)).to_vec(),
+            });
+        }
+    }
+    Ok(outcomes)
+}
+
+/// MR4LMS's patterns for a fabric of this size, one process to an endpoint: this paper's are two
+/// planes, two cubes and a random one, of which it names the planes. How many random groups there are
+/// is not said: MR4LMS's number, and one of more and smaller groups.
+fn patterns() -> Vec<Mr4lmsPattern> {
+    let fabric = MR4LMS_FABRICS.iter().find(|fabric| fabric.preset == "taihulight");
+    let all = fabric.expect("it is listed").patterns;
+    let random =
+        Mr4lmsPattern { shape: PatternShape::Random(1_024), processes: 1, published: false };
+    all.into_iter().filter(|pattern| pattern.processes == 1).chain([random]).collect()
+}
+
+fn communicators(
+    pattern: &Mr4lmsPattern,
+    fabric: &Fabric,
+    seed: u64,
+) -> Result<Vec<Vec<EndpointId>>, Box<dyn std::error::Error + Send + Sync>> {
+    let endpoints = u32::try_from(fabric.graph().endpoint_count())?;
+    let space = MgidSpace::new(16_384, 1, TableKind::PerPort)?;
+    let groups = pattern.groups(&space, endpoints, seed)?;
+    Ok(groups.into_iter().map(|PatternGroup { members, .. }| members).collect())
+}
+
+fn both(fabric: &Fabric, groups: &[Vec<EndpointId>], entries: u32) -> Both {
+    let of = |method| survey(fabric, groups.iter().map(Vec::as_slice), method, entries);
+    let children = LIMITS.switch_children;
+    Both { plain: of(Method::Plain), minimum: of(Method::Minimum { children }) }
+}
