@@ -88,13 +88,13 @@ fn in_line(line: usize, problem: String) -> MeasurementError {
 
 /// What is wrong, with the field, without the place, which is told beside it.
 fn csv_problem(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} fields, but the first line names {expected_len}")
-        }
-        _ => error.to_string(),
+    if let csv::ErrorKind::Deserialize { err, .. } = error.kind() {
+        return err.to_string();
     }
+    if let csv::ErrorKind::UnequalLengths { expected_len, len, .. } = error.kind() {
+        return format!("{len} fields, but the first line names {expected_len}");
+    }
+    error.to_string()
 }
 
 fn check(measured: &Measurement) -> Result<(), String> {

@@ -6,6 +6,7 @@
 
 mod claims;
 mod congestion;
+mod creations;
 mod entries;
 mod figures;
 mod timing;

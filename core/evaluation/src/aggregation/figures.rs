@@ -1,12 +1,11 @@
 //! The tables and plots of the experiment on aggregation trees.
 
-use fabricast_collectives::{ChoiceTable, Operation, Survey, Trade, TreeKind};
+use fabricast_collectives::{ChoiceTable, Operation, Trade, TreeKind};
 
-use super::entries::{ENTRIES, FEWER, Outcome};
 use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us};
-use super::{Found, LIMITS, MOST, PARAMETERS, claims};
+use super::{Found, LIMITS, MOST, PARAMETERS, claims, creations};
 use crate::experiment::Run;
-use crate::plot::{Axis, Bars, Figure, Plot, Series, Style};
+use crate::plot::{Axis, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
 
 /// Level of the leaf switches in the test fabric's groups.
@@ -30,8 +29,9 @@ pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
         report.plots.push(plot);
     }
     report.tables.extend([widths(), choice(), crossings(found), lower(found)]);
-    report.tables.extend([entries(&found.outcomes), fewer(&found.outcomes)]);
-    report.plots.extend(entry_plots(&found.outcomes));
+    let outcomes = &found.outcomes;
+    report.tables.extend([creations::entries(outcomes), creations::fewer(outcomes)]);
+    report.plots.extend(creations::plots(outcomes));
     report
 }
 
@@ -350,91 +350,4 @@ fn lower(found: &Found) -> Table {
         table.push([Cell::count(time.processes), percent(Kind::Ary), percent(Kind::Nomial)]);
     }
     table
-}
-
-fn percent(part: f64) -> Cell {
-    Cell::Number(100.0 * part, 2)
-}
-
-/// Entries and failures over the patterns (figures 19 and 20).
-fn entries(outcomes: &[Outcome]) -> Table {
-    let title = "Entries taken without a limit, and creations failed with 16 entries in a switch \
-                 (figures 19 and 20)";
-    let columns = [
-        "fabric",
-        "pattern",
-        "communicators",
-        "entries, plain",
-        "entries, minimum",
-        "saved in %",
-        "failed in %, plain",
-        "failed in %, minimum",
-        "fullest switch, minimum",
-    ];
-    let mut table = Table::new("fig19-20-entries", title, &columns);
-    for one in outcomes {
-        table.push([
-            Cell::text(one.fabric),
-            Cell::text(one.pattern.clone()),
-            Cell::count(one.endless.plain.groups),
-            Cell::count(one.endless.plain.entries),
-            Cell::count(one.endless.minimum.entries),
-            percent(one.saved()),
-            percent(one.limited.plain.failure_rate()),
-            percent(one.limited.minimum.failure_rate()),
-            Cell::count(one.limited.minimum.fullest),
-        ]);
-    }
-    table
-}
-
-/// Failures with fewer entries.
-fn fewer(outcomes: &[Outcome]) -> Table {
-    let title = "Creations failed with fewer entries in a switch (§6.2.2 at its end)";
-    let columns = ["fabric", "pattern", "entries", "failed in %, plain", "failed in %, minimum"];
-    let mut table = Table::new("fewer-entries", title, &columns);
-    for one in outcomes {
-        for (entries, both) in FEWER.iter().zip(&one.fewer) {
-            table.push([
-                Cell::text(one.fabric),
-                Cell::text(one.pattern.clone()),
-                Cell::count(*entries),
-                percent(both.plain.failure_rate()),
-                percent(both.minimum.failure_rate()),
-            ]);
-        }
-    }
-    table
-}
-
-fn entry_plots(outcomes: &[Outcome]) -> [Plot; 2] {
-    let bars = |name: &str, title: &str, y: Axis, value: &dyn Fn(&Outcome) -> [f64; 2]| {
-        let series = ["plain", "minimum"].into_iter().enumerate().map(|(at, label)| {
-            let values = outcomes.iter().map(|one| Some(value(one)[at]));
-            (label.to_owned(), values.collect())
-        });
-        let categories = outcomes.iter().map(|one| format!("{} {}", one.fabric, one.pattern));
-        let figure =
-            Figure::Bars(Bars { y, categories: categories.collect(), series: series.collect() });
-        Plot { name: name.to_owned(), title: title.to_owned(), figure }
-    };
-    let taken = |survey: Survey| {
-        f64::from(u32::try_from(survey.entries).expect("entries are counted in 32 bits"))
-    };
-    [
-        bars(
-            "fig19-entries",
-            "Entries taken by all communicators (figure 19)",
-            Axis::log("entries"),
-            &|one| [taken(one.endless.plain), taken(one.endless.minimum)],
-        ),
-        bars(
-            "fig20-failures",
-            &format!("Creations failed, {ENTRIES} entries in a switch (figure 20)"),
-            Axis::linear("failed in %"),
-            &|one| {
-                [one.limited.plain, one.limited.minimum].map(|survey| 100.0 * survey.failure_rate())
-            },
-        ),
-    ]
 }
