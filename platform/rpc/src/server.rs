@@ -18,6 +18,7 @@ use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
 use crate::administration::Administration;
+pub use crate::administration::AskLeadership;
 
 /// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
@@ -66,6 +67,7 @@ pub struct Services {
     names: Vec<&'static str>,
     roles: Vec<String>,
     peers: Vec<v1::PeerAddress>,
+    leadership: Option<AskLeadership>,
 }
 
 impl std::fmt::Debug for Services {
@@ -107,18 +109,27 @@ impl Services {
         self
     }
 
-    /// Joins two sets, so that one address serves both.
+    /// Has the administration service say who leads, where several parts stand in for each other.
+    #[must_use]
+    pub fn with_leadership(mut self, ask: AskLeadership) -> Self {
+        self.leadership = Some(ask);
+        self
+    }
+
+    /// Joins two sets, so that one address serves both. Which of several parts leads is not said then:
+    /// there may be several answers.
     #[must_use]
     pub fn merged(mut self, other: Self) -> Self {
         self.adders.extend(other.adders);
         self.names.extend(other.names);
         self.roles.extend(other.roles);
         self.peers.extend(other.peers);
+        self.leadership = None;
         self
     }
 
     async fn routes(self) -> Result<Routes, ServeError> {
-        let Self { adders, mut names, roles, peers } = self;
+        let Self { adders, mut names, roles, peers, leadership } = self;
         let mut routes = RoutesBuilder::default();
         for add in adders {
             add(&mut routes);
@@ -128,6 +139,7 @@ impl Services {
                 roles,
                 peers,
                 started: Instant::now(),
+                leadership,
             });
         names.push(<v1::administration_service_server::AdministrationServiceServer<
             Administration,

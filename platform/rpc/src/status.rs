@@ -114,6 +114,10 @@ reasons! {
     StaleIncarnation => FailedPrecondition / "STALE_INCARNATION",
     /// A newer group agent is known.
     StaleEpoch => Aborted / "STALE_EPOCH",
+    /// Another TIC leads, or another route service is at work.
+    NotLeader => Unavailable / "NOT_LEADER",
+    /// Another route service holds the term.
+    RouteTermHeld => Unavailable / "ROUTE_TERM_HELD",
     /// A newer route service is known.
     StaleTerm => Aborted / "STALE_TERM",
     /// A switch has seen a newer route service or plan.
@@ -161,6 +165,13 @@ fn cut(text: &str, bytes: usize) -> String {
         return text.to_owned();
     }
     format!("{}...", &text[..text.floor_char_boundary(bytes)])
+}
+
+/// Reads one fact out of a status; `None` if it was not made here, or says nothing of it.
+#[must_use]
+pub fn fact_of(status: &Status, fact: &str) -> Option<String> {
+    let info = status.get_error_details().error_info().cloned()?;
+    (info.domain == DOMAIN).then(|| info.metadata.get(fact).cloned())?
 }
 
 /// Reads the reason's text out of a status; `None` if the status was not made here.

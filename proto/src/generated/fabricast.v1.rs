@@ -19,6 +19,22 @@ pub struct GetServerInfoResponse {
     /// Addresses of the other parts, as far as this one knows.
     #[prost(message, repeated, tag = "4")]
     pub peers: ::prost::alloc::vec::Vec<PeerAddress>,
+    /// Who leads, where several parts of this kind stand in for each other; left out where there is one only.
+    #[prost(message, optional, tag = "5")]
+    pub leadership: ::core::option::Option<Leadership>,
+}
+/// Which of several parts that stand in for each other is at work, as one of them knows it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leadership {
+    /// The one at this address is.
+    #[prost(bool, tag = "1")]
+    pub leads: bool,
+    /// Address (host:port) of the one that is; empty if not known.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    /// Grows with every change; 0 if not known.
+    #[prost(uint64, tag = "3")]
+    pub term: u64,
 }
 /// Where another part is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5640,6 +5656,9 @@ pub struct GetRouteStatusResponse {
     /// Groups that have only one of their two trees left.
     #[prost(uint32, tag = "21")]
     pub unprotected_groups: u32,
+    /// This route service is the one at work; where it is not, it waits for the term of the other, and says nothing else here.
+    #[prost(bool, tag = "22")]
+    pub active: bool,
 }
 /// Request of ExplainRoute.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5723,7 +5742,8 @@ pub mod route_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Route service: computes trees, programs switches.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
+    /// refuse ExplainRoute with UNAVAILABLE / NOT_LEADER.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -5891,7 +5911,8 @@ pub mod route_service_server {
         >;
     }
     /// Route service: computes trees, programs switches.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
+    /// refuse ExplainRoute with UNAVAILABLE / NOT_LEADER.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -6884,6 +6905,9 @@ pub struct GetGroupRequest {
     /// Optional. Group number; wins over the name.
     #[prost(uint64, tag = "2")]
     pub gn: u64,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "3")]
+    pub allow_stale: bool,
 }
 /// Response of GetGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6907,6 +6931,9 @@ pub struct ListGroupsRequest {
     /// Optional. Include the member lists.
     #[prost(bool, tag = "3")]
     pub with_members: bool,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "4")]
+    pub allow_stale: bool,
 }
 /// Response of ListGroups.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6930,6 +6957,9 @@ pub struct ListNodesRequest {
     /// Optional. Token of the previous answer.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "3")]
+    pub allow_stale: bool,
 }
 /// Response of ListNodes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6940,6 +6970,9 @@ pub struct ListNodesResponse {
     /// Token of the next page; empty at the end.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
+    /// Revision of the records.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
 }
 /// Request of ReportNodeFailure.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7118,9 +7151,12 @@ pub struct DownloadTopologyResponse {
 /// Request of AcquireRouteTerm.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcquireRouteTermRequest {
-    /// Required. Name of the route service, for the log.
+    /// Required. Name of the route service, for the log and for those that wait.
     #[prost(string, tag = "1")]
     pub router: ::prost::alloc::string::String,
+    /// Optional. Take the term even if another route service holds it, which is deposed by that.
+    #[prost(bool, tag = "2")]
+    pub take_over: bool,
 }
 /// Response of AcquireRouteTerm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7128,7 +7164,37 @@ pub struct AcquireRouteTermResponse {
     /// The new term.
     #[prost(uint64, tag = "1")]
     pub term: u64,
+    /// The term is held for this time; renew it before.
+    #[prost(message, optional, tag = "2")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
 }
+/// Request of RenewRouteTerm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRouteTermRequest {
+    /// Required. Name of the route service.
+    #[prost(string, tag = "1")]
+    pub router: ::prost::alloc::string::String,
+    /// Required. The term.
+    #[prost(uint64, tag = "2")]
+    pub term: u64,
+}
+/// Response of RenewRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRouteTermResponse {
+    /// The term is held for this time; renew it before.
+    #[prost(message, optional, tag = "1")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// Request of ReleaseRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRouteTermRequest {
+    /// Required. The term.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+}
+/// Response of ReleaseRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRouteTermResponse {}
 /// Request of ReportRoutes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReportRoutesRequest {
@@ -7177,6 +7243,9 @@ pub mod tic_service_client {
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
     /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
     /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
+    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
+    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -7601,8 +7670,9 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "DownloadTopology"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Gives the calling route service a term above all earlier ones.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
+        /// yet if it is not renewed).
         pub async fn acquire_route_term(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquireRouteTermRequest>,
@@ -7625,6 +7695,58 @@ pub mod tic_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "AcquireRouteTerm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Holds a term for another lease, counted from this call.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn renew_route_term(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenewRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenewRouteTermResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/RenewRouteTerm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "RenewRouteTerm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn release_route_term(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReleaseRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRouteTermResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReleaseRouteTerm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReleaseRouteTerm"));
             self.inner.unary(req, path, codec).await
         }
         /// The route service says what it has programmed.
@@ -7804,13 +7926,32 @@ pub mod tic_service_server {
             tonic::Response<Self::DownloadTopologyStream>,
             tonic::Status,
         >;
-        /// Gives the calling route service a term above all earlier ones.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
+        /// yet if it is not renewed).
         async fn acquire_route_term(
             &self,
             request: tonic::Request<super::AcquireRouteTermRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AcquireRouteTermResponse>,
+            tonic::Status,
+        >;
+        /// Holds a term for another lease, counted from this call.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn renew_route_term(
+            &self,
+            request: tonic::Request<super::RenewRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenewRouteTermResponse>,
+            tonic::Status,
+        >;
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
+        async fn release_route_term(
+            &self,
+            request: tonic::Request<super::ReleaseRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRouteTermResponse>,
             tonic::Status,
         >;
         /// The route service says what it has programmed.
@@ -7827,6 +7968,9 @@ pub mod tic_service_server {
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
     /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
     /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
+    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
+    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,
@@ -8524,6 +8668,96 @@ pub mod tic_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AcquireRouteTermSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/RenewRouteTerm" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenewRouteTermSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::RenewRouteTermRequest>
+                    for RenewRouteTermSvc<T> {
+                        type Response = super::RenewRouteTermResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenewRouteTermRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::renew_route_term(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenewRouteTermSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReleaseRouteTerm" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseRouteTermSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReleaseRouteTermRequest>
+                    for ReleaseRouteTermSvc<T> {
+                        type Response = super::ReleaseRouteTermResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseRouteTermRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::release_route_term(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseRouteTermSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

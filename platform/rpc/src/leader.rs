@@ -1,0 +1,344 @@
+//! Calls to whichever of several parts is at work: the TICs of a cluster, its route services.
+//!
+//! A [`Leader`] knows the addresses of all and believes one of them to lead. Calls go there. Who is
+//! refused with `NOT_LEADER`, finds nobody, or waits longer than is usual, asks all of them who leads
+//! (`GetServerInfo` of the administration service) and sends its call again, to the new one if there
+//! is one. A frozen leader answers nothing, and the others soon name its successor: then calls that
+//! wait for it are given up and sent to that one.
+//!
+//! So every call made through here must be safe to repeat, which all of Fabricast's are, and must
+//! have said everything before it is answered: its messages are gathered first. With one address
+//! there is nothing to find out, and calls go straight through.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use http_body_util::{BodyExt, Full};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::Error;
+use tower::{Service, ServiceExt};
+
+use crate::client::{Backoff, Peer, PeerError};
+use crate::status::{Reason, fact_of, reason_of};
+
+/// A call that has had no answer for this long makes one ask who leads.
+const SUSPICION: Duration = Duration::from_millis(400);
+/// Whoever does not say by then who leads is not waited for.
+const ANSWER: Duration = Duration::from_millis(400);
+/// What was found out is good for this long, so that many waiting calls ask once.
+const FRESH: Duration = Duration::from_millis(100);
+/// A call is not sent again after this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Addresses that are remembered beside those given.
+const MAX_PEERS: usize = 64;
+
+/// Several parts of which one is at work; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Leader(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    addresses: Vec<String>,
+    peers: Mutex<BTreeMap<String, Peer>>,
+    believed: watch::Sender<Belief>,
+    /// When it was last asked who leads; held while somebody asks.
+    asked: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// Who is taken for the leader, and since which change.
+#[derive(Clone, Debug)]
+struct Belief {
+    term: u64,
+    peer: Peer,
+}
+
+/// How one attempt at a call ended.
+enum Attempt {
+    Answered(http::Response<Body>),
+    Failed(Error),
+    /// Somebody else leads by now.
+    Left,
+}
+
+impl Leader {
+    /// Prepares calls to one of several parts; nothing is sent yet.
+    ///
+    /// - `addresses`: `host:port` of each, at least one.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError`] if there is none, or one cannot be parsed.
+    pub fn new(addresses: &[String]) -> Result<Self, PeerError> {
+        let mut peers = BTreeMap::new();
+        for address in addresses {
+            peers.insert(address.clone(), Peer::new(address)?);
+        }
+        let first = match addresses.first() {
+            Some(first) => peers[first].clone(),
+            None => Peer::new("")?,
+        };
+        let (believed, _) = watch::channel(Belief { term: 0, peer: first });
+        let (peers, asked) = (Mutex::new(peers), tokio::sync::Mutex::default());
+        Ok(Self(Arc::new(Shared { addresses: addresses.to_vec(), peers, believed, asked })))
+    }
+
+    /// The channel for generated clients.
+    #[must_use]
+    pub fn channel(&self) -> LeaderChannel {
+        LeaderChannel { leader: self.clone() }
+    }
+
+    /// The address of the one that is believed to lead, for logs.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.0.believed.borrow().peer.address().to_owned()
+    }
+
+    /// All addresses that were given.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.0.addresses
+    }
+
+    /// Waits until another one than `address` is believed to lead, asking around meanwhile.
+    ///
+    /// For whoever reads a stream: one from a leader that is frozen does not end by itself.
+    pub async fn left(&self, address: &str) {
+        if self.0.addresses.len() == 1 {
+            return std::future::pending().await;
+        }
+        tokio::select! {
+            () = self.is_not(address) => {}
+            () = self.suspect() => {}
+        }
+    }
+
+    async fn is_not(&self, address: &str) {
+        let mut belief = self.0.believed.subscribe();
+        let ended = belief.wait_for(|belief| belief.peer.address() != address).await.is_err();
+        if ended {
+            std::future::pending().await // the sender lives as long as this
+        }
+    }
+
+    /// Asks again and again; never ends.
+    async fn suspect(&self) {
+        loop {
+            sleep(SUSPICION).await;
+            self.look().await;
+        }
+    }
+
+    fn peer(&self, address: &str) -> Option<Peer> {
+        let mut peers = self.0.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = peers.get(address) {
+            return Some(peer.clone());
+        }
+        let peer = Peer::new(address).ok()?;
+        if peers.len() < self.0.addresses.len() + MAX_PEERS {
+            peers.insert(address.to_owned(), peer.clone());
+        }
+        Some(peer)
+    }
+
+    /// Takes over what somebody said about who leads.
+    ///
+    /// - `over`: believe it even if it is older than what was believed.
+    fn believe(&self, term: u64, address: &str, over: bool) {
+        let Some(peer) = self.peer(address) else { return };
+        let changed = self.0.believed.send_if_modified(|belief| {
+            if term < belief.term && !over {
+                return false;
+            }
+            let other = belief.peer.address() != address;
+            *belief = Belief { term, peer: peer.clone() };
+            other
+        });
+        if changed {
+            tracing::info!(peer = address, epoch = term, "leader found");
+        }
+    }
+
+    /// Asks everybody who leads, unless that was done a moment ago.
+    async fn look(&self) {
+        let mut asked = self.0.asked.lock().await;
+        if asked.is_some_and(|at| at.elapsed() < FRESH) {
+            return;
+        }
+        let believed = self.0.believed.borrow().clone();
+        let mut addresses = self.0.addresses.clone();
+        if !addresses.iter().any(|address| address == believed.peer.address()) {
+            addresses.push(believed.peer.address().to_owned());
+        }
+        let mut asking = JoinSet::new();
+        for peer in addresses.iter().filter_map(|address| self.peer(address)) {
+            asking.spawn(async move {
+                let said = timeout(ANSWER, who_leads(&peer)).await.ok().flatten();
+                (peer.address().to_owned(), said)
+            });
+        }
+        let answers = asking.join_all().await;
+        let silent = answers
+            .iter()
+            .any(|(address, said)| address == believed.peer.address() && said.is_none());
+        if let Some((term, address, leads)) = best(answers) {
+            self.believe(term, &address, silent && leads);
+        }
+        *asked = Some(Instant::now());
+    }
+
+    async fn call(self, request: http::Request<Body>) -> Result<http::Response<Body>, Error> {
+        if self.0.addresses.len() == 1 {
+            let channel = self.0.believed.borrow().peer.channel();
+            return channel.oneshot(request).await;
+        }
+        let (parts, body) = request.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(status) => return Ok(status.into_http()),
+        };
+        let (started, mut backoff) = (Instant::now(), Backoff::default());
+        loop {
+            let belief = self.0.believed.borrow().clone();
+            let body = Body::new(Full::new(body.clone()));
+            let request = http::Request::from_parts(parts.clone(), body);
+            let ended = match self.attempt(&belief, request).await {
+                Attempt::Left => continue,
+                Attempt::Answered(response) => {
+                    let Some(status) = elsewhere(&response) else { return Ok(response) };
+                    self.take_hint(&status);
+                    Ok(response)
+                }
+                Attempt::Failed(error) => Err(error),
+            };
+            if started.elapsed() >= PATIENCE {
+                return ended;
+            }
+            let stays = || self.0.believed.borrow().peer.address() == belief.peer.address();
+            if stays() {
+                self.look().await;
+            }
+            if stays() {
+                sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+
+    async fn attempt(&self, belief: &Belief, request: http::Request<Body>) -> Attempt {
+        tokio::select! {
+            biased;
+            answer = belief.peer.channel().oneshot(request) => match answer {
+                Ok(response) => Attempt::Answered(response),
+                Err(error) => Attempt::Failed(error),
+            },
+            () = self.left(belief.peer.address()) => Attempt::Left,
+        }
+    }
+
+    fn take_hint(&self, status: &Status) {
+        let address = fact_of(status, "leader").filter(|address| !address.is_empty());
+        let term = fact_of(status, "term").and_then(|term| term.parse().ok());
+        if let (Some(address), Some(term)) = (address, term) {
+            self.believe(term, &address, false);
+        }
+    }
+}
+
+/// Asks one part; a part that stands alone leads.
+async fn who_leads(peer: &Peer) -> Option<v1::Leadership> {
+    let mut client = AdministrationServiceClient::new(peer.channel());
+    let answer = client.get_server_info(v1::GetServerInfoRequest {}).await.ok()?;
+    let alone = || v1::Leadership { leads: true, ..v1::Leadership::default() };
+    Some(answer.into_inner().leadership.unwrap_or_else(alone))
+}
+
+/// Picks the newest of what was said: term, address, and whether it was said by the leader itself.
+fn best(answers: Vec<(String, Option<v1::Leadership>)>) -> Option<(u64, String, bool)> {
+    let named = answers.into_iter().filter_map(|(asked, said)| {
+        let v1::Leadership { leads, address, term } = said?;
+        let address = if leads { asked } else { address };
+        (!address.is_empty()).then_some((term, leads, address))
+    });
+    named.max().map(|(term, leads, address)| (term, address, leads))
+}
+
+/// The refusal of a part that is not, or not any more, the one to ask.
+fn elsewhere(response: &http::Response<Body>) -> Option<Status> {
+    let status = Status::from_header_map(response.headers())?;
+    let reason = reason_of(&status)?;
+    let reasons = [Reason::NotLeader, Reason::ShuttingDown];
+    reasons.iter().any(|one| one.text() == reason).then_some(status)
+}
+
+/// A channel to whoever leads.
+#[derive(Clone, Debug)]
+pub struct LeaderChannel {
+    leader: Leader,
+}
+
+impl Service<http::Request<Body>> for LeaderChannel {
+    type Response = http::Response<Body>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(self.leader.clone().call(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(leads: bool, address: &str, term: u64) -> Option<v1::Leadership> {
+        Some(v1::Leadership { leads, address: address.to_owned(), term })
+    }
+
+    fn choose(answers: [Option<v1::Leadership>; 3]) -> Option<(u64, String, bool)> {
+        let asked = ["a:1", "b:1", "c:1"].map(str::to_owned);
+        best(asked.into_iter().zip(answers).collect())
+    }
+
+    #[test]
+    fn the_newest_term_wins_and_a_leader_is_asked_where_it_answered() {
+        let answers = [said(false, "c:1", 7), None, said(true, "10.0.0.3:1", 7)];
+        assert_eq!(choose(answers), Some((7, "c:1".to_owned(), true)));
+        // A leader that does not know yet that it was deposed.
+        let answers = [said(true, "a:1", 7), said(false, "c:1", 9), None];
+        assert_eq!(choose(answers), Some((9, "c:1".to_owned(), false)));
+        assert_eq!(choose([None, said(false, "", 0), None]), None, "nobody knows");
+    }
+
+    #[tokio::test]
+    async fn older_news_is_believed_only_over_a_leader_that_is_silent() {
+        let leader = Leader::new(&["a:1".to_owned(), "b:1".to_owned()]).unwrap();
+        leader.believe(5, "b:1", false);
+        assert_eq!(leader.address(), "b:1");
+        leader.believe(4, "a:1", false);
+        assert_eq!(leader.address(), "b:1");
+        leader.believe(4, "a:1", true);
+        assert_eq!(leader.address(), "a:1");
+        leader.believe(6, "c:1", false);
+        assert_eq!(leader.address(), "c:1", "a hint may name one that was not given");
+        leader.left("a:1").await;
+    }
+
+    #[tokio::test]
+    async fn no_address_is_an_error() {
+        assert!(Leader::new(&[]).is_err());
+        assert!(Leader::new(&["a b".to_owned()]).is_err());
+    }
+}
