@@ -1,10 +1,13 @@
-//! What the tests of several crates share: a real etcd to be killed and frozen, and an InfiniBand
-//! fabric whose switches exist in a simulator that is not ours.
+//! What the tests of several crates share: a real etcd to be killed and frozen, a way between two
+//! processes that can be cut, and an InfiniBand fabric whose switches exist in a simulator that is not
+//! ours.
 //!
-//! Read [`Etcd`] and [`Ibsim`] first. Only tests use this crate.
+//! Read [`Etcd`], [`Proxy`] and [`Ibsim`] first. Only tests use this crate.
 
 mod etcd;
 mod ibsim;
+mod proxy;
 
 pub use etcd::Etcd;
 pub use ibsim::Ibsim;
+pub use proxy::Proxy;

@@ -12,9 +12,18 @@
 //!       └──────► probes to nodes
 //! ```
 //!
+//! All of this is one *office*. A TIC that has its store to itself has one from its start to its end.
+//! Where several share a store, each asks to lead (`election`), and has an office, made anew from what
+//! the store holds, while it does (`office`):
+//!
+//! ```text
+//!   campaign ──► office ──► term of office over, or store failed ──► resign ──► campaign ...
+//! ```
+//!
 //! Every queue is bounded: a full one refuses (calls), merges (inbox, hints) or cuts off
 //! (watches). After the order to stop, calls in flight are answered before the writer ends. If the
-//! store fails, the writer ends by itself; so does the TIC, after the calls in flight are answered.
+//! store fails, the writer ends by itself; so does a TIC that stands alone, after the calls in flight are
+//! answered, while one of several gives up its office.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,33 +31,20 @@ use std::time::Duration;
 
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::directory::Limits;
-use fabricast_proto::v1::job_service_server::JobServiceServer;
-use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::{EngineOptions, LayoutError};
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
-use fabricast_store::{OpenError, Store, StoreError};
+use fabricast_store::{OpenError, Store, StoreError, StoreLocation};
 use fabricast_topology::{Graph, TableKind};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use crate::choice_service::RouteChoices;
-use crate::choices::report::Yardstick;
-use crate::elements::FailedElements;
-use crate::hints::Hints;
-use crate::job_service::Jobs;
-use crate::jobs::JobDesk;
-use crate::liveness::{Inbox, Liveness};
-use crate::mgids::MgidChoice;
-use crate::orders::{OrderQueue, Orders};
-use crate::peers::Peers;
-use crate::records::Records;
+use crate::election::{Candidate, Tenure};
+use crate::office::{Gate, Seat};
+use crate::ruling::{Blueprint, Ruling};
 use crate::service::Tic;
-use crate::storage::{RecordsError, Storage, StoreLocation};
-use crate::watchers::Watchers;
-use crate::writer::Writer;
+use crate::storage::{RecordsError, Storage, store_options};
 
 /// Settings of a TIC, checked.
 #[derive(Clone, Debug)]
@@ -79,6 +75,14 @@ pub struct Options {
     pub watch_queue: usize,
     /// Hints to one address are at least this far apart, so that they merge.
     pub hint_pause: Duration,
+    /// What callers are told of this TIC when it leads; left out, the address it listens at. For a
+    /// store that several TICs share.
+    pub advertise: Option<String>,
+    /// A leading TIC that is not heard of by the store for this long is replaced; at least 2 s, in whole
+    /// seconds.
+    pub leader_lease: Duration,
+    /// A route service that is not heard of for this long is replaced, if another one waits.
+    pub route_lease: Duration,
 }
 
 impl Options {
@@ -105,13 +109,16 @@ impl Options {
             watches: 64,
             watch_queue: 1_024,
             hint_pause: Duration::from_millis(20),
+            advertise: None,
+            leader_lease: Duration::from_secs(5),
+            route_lease: Duration::from_secs(2),
         }
     }
 }
 
 impl Options {
     /// What of it says how MGIDs are numbered.
-    fn engine_options(&self) -> EngineOptions {
+    pub(crate) fn engine_options(&self) -> EngineOptions {
         let fault_tolerant = self.fault_tolerant;
         EngineOptions { fault_tolerant, ..EngineOptions::new(self.colors, self.tables) }
     }
@@ -146,38 +153,41 @@ pub enum RunError {
     /// Somebody else wrote to the store, and what they left cannot be used.
     #[error("the TIC's records cannot be read")]
     Records(#[source] RecordsError),
+    /// The records leave no room to number MGIDs on this topology.
+    #[error("the TIC cannot choose MGIDs")]
+    Layout(#[source] LayoutError),
     /// A task panicked.
     #[error("a task of the TIC ended with a panic")]
     Task(#[source] JoinError),
 }
 
-/// A TIC that has its address and its records but does not serve yet.
+/// A TIC that has its address and its store but does not serve yet.
 #[derive(Debug)]
 pub struct App {
     server: BoundServer,
     services: Services,
-    orders: OrderQueue,
-    writer: Writer,
-    liveness: Liveness,
-    records: Arc<Records>,
-    hints: Arc<Hints>,
-    peers: Arc<Peers>,
-    hint_pause: Duration,
+    ruling: Ruling,
 }
 
 impl App {
-    /// Takes the address, opens the store and reads the records; starts nothing.
+    /// Takes the address, opens the store and, if nobody else uses that, reads the records; starts
+    /// nothing.
     ///
     /// # Errors
     ///
     /// [`StartError`] names what cannot be had.
     pub async fn bind(options: Options) -> Result<Self, StartError> {
         let server = BoundServer::bind(options.listen)?;
-        let store = options.store.open()?;
-        Self::assemble(server, store, options).await
+        let store = options.store.open(store_options()).await?;
+        if options.store.is_shared() {
+            Self::among_others(server, store, options)
+        } else {
+            Self::alone(server, store, options).await
+        }
     }
 
-    /// As [`App::bind`], on a store that is open already; `options.store` is not used.
+    /// As [`App::bind`], on a store that is open already and that nobody else writes to;
+    /// `options.store` is not used.
     ///
     /// # Errors
     ///
@@ -187,59 +197,48 @@ impl App {
         store: Arc<dyn Store>,
     ) -> Result<Self, StartError> {
         let server = BoundServer::bind(options.listen)?;
-        Self::assemble(server, store, options).await
+        Self::alone(server, store, options).await
     }
 
-    async fn assemble(
+    /// As [`App::bind_with_store`], but other TICs use the store, too: it asks to lead when it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] names what cannot be had.
+    pub fn bind_sharing(options: Options, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        let server = BoundServer::bind(options.listen)?;
+        Self::among_others(server, store, options)
+    }
+
+    async fn alone(
         server: BoundServer,
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Self, StartError> {
-        let numbering = options.engine_options();
-        let (storage, loaded) = Storage::adopt(store, options.limits).await?;
-        let graph = Arc::clone(&options.graph);
-        let mgids = MgidChoice::new(graph, numbering, &loaded.directory)?;
-        let revision = loaded.directory.revision().0;
-        let groups = loaded.directory.groups_from(fabricast_groups::Gn(0)).count();
-        tracing::info!(revision, groups, "records read");
-        let watchers = Watchers::new(options.watch_queue, options.watches);
-        let graph = Arc::clone(&options.graph);
-        let failed = FailedElements::load(&graph, loaded.failed.clone());
-        let records = Records::new(Arc::clone(&graph), loaded.directory.clone(), failed, watchers);
-        let records = Arc::new(records);
-        let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
-        let peers = Arc::<Peers>::default();
-        let (orders, queue) = Orders::open(options.order_queue);
-        let digest = Sha256::digest(options.topology.as_bytes());
-        let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256: (*digest).into() };
-        let tic = Tic {
-            orders: orders.clone(),
-            records: Arc::clone(&records),
-            liveness: Arc::clone(&inbox),
-            graph: options.graph,
-            topology: options.topology,
-            colors: options.colors,
-            space: *mgids.space(),
-        };
-        let jobs = Jobs { orders: orders.clone(), records: Arc::clone(&records) };
-        let chosen = RouteChoices { orders: orders.clone(), yardstick };
-        let services = Services::new("tic")
-            .with(TicServiceServer::new(tic))
-            .with(JobServiceServer::new(jobs))
-            .with(RouteChoiceServiceServer::new(chosen));
-        let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
-        let choices = (mgids, JobDesk::new(graph));
-        let writer = Writer::new(storage, loaded, Arc::clone(&records), to_others, choices);
-        let liveness = Liveness::new(
-            inbox,
-            Arc::clone(&records),
-            orders,
-            Arc::clone(&peers),
-            options.detector,
-        );
-        let hint_pause = options.hint_pause;
-        let orders = queue;
-        Ok(Self { server, services, orders, writer, liveness, records, hints, peers, hint_pause })
+        let blueprint = blueprint(store, options);
+        let tenure = Tenure::alone();
+        let loaded = blueprint.storage.adopt(&tenure).await?;
+        let loaded = loaded.expect("a term that cannot be lost");
+        let (office, term) = blueprint.open(&tenure, loaded)?;
+        blueprint.seat.take(office, "");
+        let services = services(&blueprint.seat, None);
+        Ok(Self { server, services, ruling: Ruling::Alone(Box::new(term)) })
+    }
+
+    fn among_others(
+        server: BoundServer,
+        store: Arc<dyn Store>,
+        options: Options,
+    ) -> Result<Self, StartError> {
+        let address = options.advertise.clone();
+        let address = address.unwrap_or_else(|| server.address().to_string());
+        let candidate =
+            Candidate { store: Arc::clone(&store), address, lease: options.leader_lease };
+        let blueprint = blueprint(store, options);
+        let services = services(&blueprint.seat, Some(blueprint.copy()?));
+        let seat = Arc::clone(&blueprint.seat);
+        let services = services.with_leadership(Arc::new(move || seat.leadership()));
+        Ok(Self { server, services, ruling: Ruling::Among(Box::new(blueprint), candidate) })
     }
 
     /// The address it will serve on.
@@ -260,58 +259,36 @@ impl App {
     ///
     /// [`RunError`] if it ends by itself; start it anew.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, orders, writer, liveness, records, hints, peers, hint_pause } =
-            self;
+        let Self { server, services, ruling } = self;
         let stop = stop.child_token(); // so that an end of our own does not stop the other parts
-        let serving_ended = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(writer.run(orders, serving_ended.clone()));
-        let watching = liveness.run(stop.clone());
-        tasks.spawn(async move {
-            watching.await;
-            Ok(())
-        });
-        let hints_stop = stop.clone();
-        tasks.spawn(async move {
-            hints.run(peers, hint_pause, hints_stop).await;
-            Ok(())
-        });
-        let closing = async {
-            stop.cancelled().await;
-            records.close(); // a watch never ends by itself
-            std::future::pending().await
-        };
+        let drained = CancellationToken::new();
         let serving = server.serve(services, stop.clone());
-        tokio::pin!(serving);
-        let mut ended = tokio::select! {
-            ended = &mut serving => ended.map_err(RunError::from),
-            ended = first_failure(&mut tasks) => {
+        let ruling = ruling.run(stop.clone(), drained.clone());
+        tokio::pin!(serving, ruling);
+        tokio::select! {
+            served = &mut serving => {
                 stop.cancel();
-                records.close();
-                // What a task failed of is the reason; how serving ends adds nothing to it.
-                let _ = serving.await;
-                Err(ended)
+                drained.cancel();
+                served.map_err(RunError::from).and(ruling.await)
             }
-            () = closing => Ok(()),
-        };
-        stop.cancel();
-        records.close();
-        serving_ended.cancel();
-        while let Some(task) = tasks.join_next().await {
-            ended = ended.and(task.unwrap_or_else(|panic| Err(RunError::Task(panic))));
+            ruled = &mut ruling => {
+                stop.cancel();
+                // What ended the work is the reason; how serving ends adds nothing to it.
+                let served = serving.await.map_err(RunError::from);
+                ruled.and(served)
+            }
         }
-        ended
     }
 }
 
-/// Waits for a task to fail; tasks that end in order are no reason to end.
-async fn first_failure(tasks: &mut JoinSet<Result<(), RunError>>) -> RunError {
-    loop {
-        match tasks.join_next().await {
-            Some(Err(panic)) => return RunError::Task(panic),
-            Some(Ok(Err(error))) => return error,
-            Some(Ok(Ok(()))) => {}
-            None => std::future::pending().await,
-        }
-    }
+fn blueprint(store: Arc<dyn Store>, options: Options) -> Blueprint {
+    let storage = Storage { store, limits: options.limits.clone() };
+    Blueprint { options, storage, seat: Arc::default(), peers: Arc::default() }
+}
+
+fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {
+    Services::new("tic")
+        .with(Gate::new(seat, |office| office.tic.clone(), copy))
+        .with(Gate::new(seat, |office| office.jobs.clone(), None))
+        .with(Gate::new(seat, |office| office.choices.clone(), None))
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::election::Tenure;
 use crate::peers::Peers;
 
 /// Hints that wait at a time.
@@ -79,11 +80,18 @@ impl Hints {
     /// Sends hints until told to stop.
     ///
     /// - `pause`: after a call, its address is left alone for this long, so that hints merge.
-    pub(crate) async fn run(&self, peers: Arc<Peers>, pause: Duration, stop: CancellationToken) {
+    /// - `tenure`: after its end hints stay where they are.
+    pub(crate) async fn run(
+        &self,
+        (peers, tenure): (Arc<Peers>, Tenure),
+        pause: Duration,
+        stop: CancellationToken,
+    ) {
         let mut calls = JoinSet::new();
         let mut busy = BTreeSet::new();
         loop {
             while calls.len() < MAX_CALLS
+                && tenure.holds()
                 && let Some((address, hints)) = self.take(&busy)
             {
                 busy.insert(address.clone());

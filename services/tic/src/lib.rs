@@ -7,12 +7,15 @@
 //! Invariants
 //! - CHOICE-1: what the route service chose is kept as its newest report left it.
 //! - G3: nothing is answered, published or hinted before the store has acknowledged it.
+//! - G4: a TIC that does not lead changes nothing and answers for nobody.
 //! - S1: every queue is bounded; every mutation can be repeated.
 //! - S2: a refused request changes nothing, and its message names the field.
 
 mod app;
 mod choice_service;
 mod choices;
+mod commit;
+mod election;
 mod elements;
 mod fields;
 mod hints;
@@ -20,17 +23,23 @@ mod job_service;
 mod jobs;
 mod liveness;
 mod mgids;
+mod office;
 mod orders;
 mod pages;
 mod peers;
 mod records;
 mod refusals;
+mod ruling;
 mod service;
 mod storage;
+mod terms;
 mod topology;
+mod unwritten;
 mod watchers;
 mod wire;
+mod wishes;
 mod writer;
 
 pub use app::{App, Options, RunError, StartError};
-pub use storage::{RecordsError, StoreLocation};
+pub use fabricast_store::StoreLocation;
+pub use storage::RecordsError;

@@ -1,5 +1,7 @@
 //! The way to the writer: a bounded queue of orders, each with its way back.
 
+use std::time::Duration;
+
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::ids::Revision;
 use fabricast_groups::names::{JobName, RequestId};
@@ -25,8 +27,22 @@ pub(crate) enum Work {
     ViewJobs,
     /// Choose MGIDs for groups of these endpoints; nothing changes.
     PlanMgids(Vec<Vec<u32>>),
-    /// Give out the next term.
-    AcquireTerm,
+    /// Give out the next term, unless another route service holds the newest.
+    AcquireTerm {
+        /// Who asks.
+        router: String,
+        /// Take it even so.
+        take_over: bool,
+    },
+    /// Hold a term for another lease.
+    RenewTerm {
+        /// Who asks.
+        router: String,
+        /// The term.
+        term: u64,
+    },
+    /// Let go of a term.
+    ReleaseTerm(u64),
     /// Store something that is no record of the directory.
     Keep {
         /// Where.
@@ -60,8 +76,8 @@ pub(crate) enum Done {
         /// The revision after the decision.
         revision: Revision,
     },
-    /// A term was given out.
-    Term(u64),
+    /// A term was given out or renewed, and is held for so long.
+    Term(u64, Duration),
     /// It is stored.
     Kept,
     /// Nodes and jobs as they are.

@@ -83,10 +83,10 @@ impl Records {
         state.watchers.close(Reason::StoreFailed);
     }
 
-    /// Ends all watches, as the part stops.
-    pub(crate) fn close(&self) {
+    /// Ends all watches, as the part stops or does not lead any more.
+    pub(crate) fn close(&self, reason: Reason) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.watchers.close(Reason::ShuttingDown);
+        state.watchers.close(reason);
     }
 
     /// Opens a watch.

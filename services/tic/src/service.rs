@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave, RegisterNode};
 use fabricast_groups::directory::Directory;
-use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::{Gn, Incarnation, Revision};
-use fabricast_groups::names::{
-    EndpointName, GroupName, LayerName, NodeName, ProcessName, RequestId,
-};
+use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
 use fabricast_proto::v1;
 use fabricast_routing::{Mgid, MgidSpace};
 use fabricast_rpc::Reason;
@@ -20,6 +17,7 @@ use tonic::{Request, Response, Status};
 use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
+use crate::office::RecordsCopy;
 use crate::orders::{Done, Orders, Work};
 use crate::pages;
 use crate::records::{Records, wire_group, wire_member};
@@ -38,6 +36,8 @@ pub(crate) struct Tic {
     pub(crate) topology: Arc<str>,
     pub(crate) colors: u16,
     pub(crate) space: MgidSpace,
+    /// Where this TIC does not lead: what it answers stale reads from.
+    pub(crate) copy: Option<Arc<RecordsCopy>>,
 }
 
 impl Tic {
@@ -52,40 +52,12 @@ impl Tic {
         }
     }
 
-    /// Checks what is said of a new group.
-    fn hints(&self, hints: v1::MgidHints) -> Result<MgidHints, Status> {
-        let expected = match hints.expected_endpoints.as_slice() {
-            [] => Vec::new(),
-            names => self.endpoints("hints.expected_endpoints", names)?,
-        };
-        let layer = match hints.layer.as_str() {
-            "" => None,
-            name => Some(Layer {
-                name: fields::name("hints.layer", name, LayerName::new)?,
-                groups: hints.layer_group_count,
-                all_groups: hints.all_group_count,
-            }),
-        };
-        Ok(MgidHints { expected, layer })
-    }
-
-    /// Checks that endpoints are in the topology, each named once.
-    fn endpoints(&self, field: &str, names: &[String]) -> Result<Vec<EndpointName>, Status> {
-        let mut seen = BTreeSet::new();
-        let mut endpoints = Vec::with_capacity(names.len());
-        for name in names {
-            let endpoint = fields::name(field, name, EndpointName::new)?;
-            if self.graph.find_endpoint(name).is_none() {
-                let message = format!("{field}: no endpoint '{name}' in the topology");
-                return Err(Reason::UnknownEndpoint.status(message, &[("endpoint", name)]));
-            }
-            if !seen.insert(name) {
-                let message = format!("{field}: '{name}' is named twice");
-                return Err(Reason::NameInvalid.status(message, &[("endpoint", name)]));
-            }
-            endpoints.push(endpoint);
+    /// Waits until the records may be read by such a call.
+    async fn readable(&self, allow_stale: bool) -> Result<(), Status> {
+        match &self.copy {
+            None => Ok(()),
+            Some(copy) => copy.refresh(allow_stale).await,
         }
-        if endpoints.is_empty() { Err(fields::missing(field)) } else { Ok(endpoints) }
     }
 }
 
@@ -213,6 +185,7 @@ impl v1::tic_service_server::TicService for Tic {
         request: Request<v1::GetGroupRequest>,
     ) -> Result<Response<v1::GetGroupResponse>, Status> {
         let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
         let name = match request.gn {
             0 => Some(fields::name("group", &request.group, GroupName::new)?),
             _ => None,
@@ -237,6 +210,7 @@ impl v1::tic_service_server::TicService for Tic {
         request: Request<v1::ListGroupsRequest>,
     ) -> Result<Response<v1::ListGroupsResponse>, Status> {
         let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
         let from = pages::read_gn(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
             let groups = directory.groups_from(from);
@@ -256,13 +230,18 @@ impl v1::tic_service_server::TicService for Tic {
         request: Request<v1::ListNodesRequest>,
     ) -> Result<Response<v1::ListNodesResponse>, Status> {
         let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
         let after = pages::read_node(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
             let nodes = directory.nodes_after(after.as_ref()).map(wire::node);
             let (nodes, next) = pages::fill(request.page_size, nodes);
             let last = nodes.last().filter(|_| next.is_some());
             let next_page_token = last.map(|node| pages::node_token(&node.name));
-            v1::ListNodesResponse { nodes, next_page_token: next_page_token.unwrap_or_default() }
+            v1::ListNodesResponse {
+                nodes,
+                next_page_token: next_page_token.unwrap_or_default(),
+                revision: directory.revision().0,
+            }
         })))
     }
 
@@ -353,11 +332,40 @@ impl v1::tic_service_server::TicService for Tic {
     ) -> Result<Response<v1::AcquireRouteTermResponse>, Status> {
         let request = request.into_inner();
         let router = fields::label("router", &request.router)?;
-        let Done::Term(term) = self.orders.place(Work::AcquireTerm).await? else {
+        let work = Work::AcquireTerm { router: router.to_owned(), take_over: request.take_over };
+        let Done::Term(term, lease) = self.orders.place(work).await? else {
             return Err(mismatch());
         };
-        tracing::info!(peer = router, term, "route service has a new term");
-        Ok(Response::new(v1::AcquireRouteTermResponse { term }))
+        tracing::info!(peer = router, epoch = term, "route service has a new term");
+        let lease = prost_types::Duration::try_from(lease).ok();
+        Ok(Response::new(v1::AcquireRouteTermResponse { term, lease }))
+    }
+
+    async fn renew_route_term(
+        &self,
+        request: Request<v1::RenewRouteTermRequest>,
+    ) -> Result<Response<v1::RenewRouteTermResponse>, Status> {
+        let v1::RenewRouteTermRequest { router, term } = request.into_inner();
+        let router = fields::label("router", &router)?.to_owned();
+        let term = fields::not_zero("term", term)?;
+        let Done::Term(_, lease) = self.orders.place(Work::RenewTerm { router, term }).await?
+        else {
+            return Err(mismatch());
+        };
+        let lease = prost_types::Duration::try_from(lease).ok();
+        Ok(Response::new(v1::RenewRouteTermResponse { lease }))
+    }
+
+    async fn release_route_term(
+        &self,
+        request: Request<v1::ReleaseRouteTermRequest>,
+    ) -> Result<Response<v1::ReleaseRouteTermResponse>, Status> {
+        let term = fields::not_zero("term", request.into_inner().term)?;
+        let Done::Kept = self.orders.place(Work::ReleaseTerm(term)).await? else {
+            return Err(mismatch());
+        };
+        tracing::info!(epoch = term, "route service has given its term back");
+        Ok(Response::new(v1::ReleaseRouteTermResponse {}))
     }
 
     async fn report_routes(

@@ -6,22 +6,25 @@
 //!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
 //!   tic/choices/...     what the route service chose, one key per group (`choices`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
+//!   tic/redo/...        changes that are decided and not written out yet (`commit`)
+//!   election/tic        the TIC that leads, if there are several (`election`)
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use fabricast_groups::directory::{Directory, Limits, LoadError};
 use fabricast_groups::record::Change;
 use fabricast_store::{
-    EmbeddedStore, Expected, OpenError, Options as StoreOptions, Store, StoreError, SystemClock,
-    Txn, TxnOutcome,
+    Expected, KeyValue, Options as StoreOptions, Store, StoreError, Txn, TxnOutcome,
 };
 use thiserror::Error;
 
 use crate::choices::text::CHOICES;
-use crate::choices::{self, Texts};
+use crate::choices::{self, Puts, Texts};
+use crate::commit::{self, REDO};
+use crate::election::Tenure;
 
 /// Version of the layout that this program reads and writes.
 const SCHEMA: u64 = 1;
@@ -32,31 +35,15 @@ pub(crate) const TERM_KEY: &[u8] = b"tic/route_term";
 const FAILED: &str = "tic/failed/";
 const RECORDS: &str = "tic/records/";
 
-/// Where the records are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreLocation {
-    /// In memory: gone when the TIC ends.
-    Memory,
-    /// In a file; created if there is none.
-    File(PathBuf),
-}
-
-impl StoreLocation {
-    /// Opens the store; blocks while a file is read.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Store>, OpenError> {
-        let options = StoreOptions {
-            // Nobody watches the store: watches are served from the records.
-            keep_revisions: 1,
-            // The end of the largest group is one transaction.
-            max_txn_ops: 4 << 20,
-            max_txn_bytes: 1 << 30,
-            ..StoreOptions::default()
-        };
-        let clock = Arc::new(SystemClock::new());
-        Ok(match self {
-            Self::Memory => Arc::new(EmbeddedStore::in_memory_with(options, clock)?),
-            Self::File(path) => Arc::new(EmbeddedStore::open_with(path, options, clock)?),
-        })
+/// Bounds of an embedded store that a TIC keeps its records in.
+pub(crate) fn store_options() -> StoreOptions {
+    StoreOptions {
+        // Nobody watches the store: watches are served from the records.
+        keep_revisions: 1,
+        // The end of the largest group is one transaction.
+        max_txn_ops: 4 << 20,
+        max_txn_bytes: 1 << 30,
+        ..StoreOptions::default()
     }
 }
 
@@ -84,9 +71,10 @@ pub enum RecordsError {
 }
 
 /// The store and what is needed to read it.
+#[derive(Clone)]
 pub(crate) struct Storage {
     pub(crate) store: Arc<dyn Store>,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 /// What the store holds.
@@ -97,58 +85,82 @@ pub(crate) struct Loaded {
     /// Reporter and list of failed parts.
     pub(crate) failed: Vec<(String, String)>,
     pub(crate) choices: Texts,
+    /// Durable, but not carried out yet; the records here have it already.
+    pub(crate) redo: Option<Puts>,
 }
 
 impl Storage {
-    /// Takes a store over; writes the layout's version if the store is new.
-    pub(crate) async fn adopt(
-        store: Arc<dyn Store>,
-        limits: Limits,
-    ) -> Result<(Self, Loaded), RecordsError> {
-        let first = Txn::new().when(SCHEMA_KEY, Expected::Absent).put(SCHEMA_KEY, number(SCHEMA));
-        match store.txn(first).await? {
+    /// Takes office: writes the layout's version if the store is new, reads everything, and finishes
+    /// what an earlier leader has left half done.
+    ///
+    /// `None` if the term of office is over already.
+    pub(crate) async fn adopt(&self, tenure: &Tenure) -> Result<Option<Loaded>, RecordsError> {
+        let first = tenure.fence(Txn::new()).when(SCHEMA_KEY, Expected::Absent);
+        match self.store.txn(first.put(SCHEMA_KEY, number(SCHEMA))).await? {
             TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. } => {}
         }
-        let storage = Self { store, limits };
-        let loaded = storage.load().await?;
-        Ok((storage, loaded))
+        let loaded = self.load().await?;
+        let cleaned = match &loaded.redo {
+            Some(redo) => commit::finish(&self.store, tenure, redo).await?,
+            None => commit::clear(&self.store, tenure).await?,
+        };
+        Ok(matches!(cleaned, TxnOutcome::Committed { .. }).then_some(loaded))
     }
 
     /// Reads everything.
     pub(crate) async fn load(&self) -> Result<Loaded, RecordsError> {
         let snapshot = self.store.range(PREFIX.as_bytes()).await?;
-        let mut records = Vec::with_capacity(snapshot.entries.len());
+        let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) =
+            snapshot.entries.into_iter().partition(|entry| entry.key.starts_with(REDO.as_bytes()));
+        let redo = commit::read(&logged)?;
+        let mut keys: BTreeMap<Vec<u8>, Vec<u8>> =
+            entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        for (key, value) in redo.iter().flatten() {
+            match value {
+                Some(value) => drop(keys.insert(key.clone(), value.clone())),
+                None => drop(keys.remove(key)),
+            }
+        }
+        self.read(keys, redo)
+    }
+
+    fn read(
+        &self,
+        keys: BTreeMap<Vec<u8>, Vec<u8>>,
+        redo: Option<Puts>,
+    ) -> Result<Loaded, RecordsError> {
+        let mut records = Vec::with_capacity(keys.len());
         let mut term = 0;
         let mut failed = Vec::new();
         let mut choices = Texts::new();
-        for entry in snapshot.entries {
-            let key = String::from_utf8(entry.key).map_err(|error| RecordsError::Foreign {
+        for (key, value) in keys {
+            let key = String::from_utf8(key).map_err(|error| RecordsError::Foreign {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
             })?;
             if key.as_bytes() == SCHEMA_KEY {
-                let found = read_number(&key, &entry.value)?;
+                let found = read_number(&key, &value)?;
                 if found != SCHEMA {
                     return Err(RecordsError::Schema { found });
                 }
             } else if key.as_bytes() == TERM_KEY {
-                term = read_number(&key, &entry.value)?;
+                term = read_number(&key, &value)?;
             } else if let Some(reporter) = key.strip_prefix(FAILED) {
-                let list = String::from_utf8(entry.value);
+                let list = String::from_utf8(value);
                 let list = list.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
                 failed.push((reporter.to_owned(), list));
             } else if let Some(rest) = key.strip_prefix(CHOICES) {
-                let read = choices::text::read(rest, entry.value);
+                let read = choices::text::read(rest, value);
                 let (topic, text) =
                     read.ok_or_else(|| RecordsError::Foreign { key: key.clone() })?;
                 choices.insert(topic, text.into());
             } else if let Some(record) = key.strip_prefix(RECORDS) {
-                records.push((record.to_owned(), entry.value));
+                records.push((record.to_owned(), value));
             } else {
                 return Err(RecordsError::Foreign { key });
             }
         }
         let directory = Directory::load(self.limits.clone(), records)?;
-        Ok(Loaded { directory, term, failed, choices })
+        Ok(Loaded { directory, term, failed, choices, redo })
     }
 }
 
@@ -180,21 +192,26 @@ fn read_number(key: &str, value: &[u8]) -> Result<u64, RecordsError> {
 
 #[cfg(test)]
 mod tests {
+    use fabricast_store::EmbeddedStore;
+
     use super::*;
+
+    async fn complaint(txn: Txn) -> String {
+        let store = Arc::new(EmbeddedStore::in_memory().unwrap());
+        store.txn(txn).await.unwrap();
+        let storage = Storage { store, limits: Limits::default() };
+        storage.adopt(&Tenure::alone()).await.unwrap_err().to_string()
+    }
 
     #[tokio::test]
     async fn records_of_another_layout_are_left_alone() {
-        let store = StoreLocation::Memory.open().unwrap();
-        store.txn(Txn::new().put(SCHEMA_KEY, number(SCHEMA + 1))).await.unwrap();
-        let error = Storage::adopt(store, Limits::default()).await.unwrap_err();
-        assert_eq!(error.to_string(), "the records have layout 2, this program reads layout 1");
+        let error = complaint(Txn::new().put(SCHEMA_KEY, number(SCHEMA + 1))).await;
+        assert_eq!(error, "the records have layout 2, this program reads layout 1");
     }
 
     #[tokio::test]
     async fn a_foreign_key_is_named() {
-        let store = StoreLocation::Memory.open().unwrap();
-        store.txn(Txn::new().put("tic/other", "1")).await.unwrap();
-        let error = Storage::adopt(store, Limits::default()).await.unwrap_err();
-        assert_eq!(error.to_string(), "the store holds \"tic/other\", which is no record of a TIC");
+        let error = complaint(Txn::new().put("tic/other", "1")).await;
+        assert_eq!(error, "the store holds \"tic/other\", which is no record of a TIC");
     }
 }

@@ -160,6 +160,7 @@ impl Stream for WatchStream {
                 let reason = self.end.get().copied().unwrap_or(Reason::ShuttingDown);
                 let text = match reason {
                     Reason::ReaderTooSlow => "the watch was read too slowly, start again",
+                    Reason::NotLeader => "another TIC leads, start again there",
                     Reason::StoreFailed => "the records were read anew from the store, start again",
                     _ => "the TIC is stopping, start again later",
                 };

@@ -7,10 +7,11 @@
 //! If that fails, nobody is told yes. What the store refused was not written, and the directory is
 //! put back to the committed one; what somebody else wrote is read. After a failure of the storage
 //! nobody knows what is durable, and an embedded store takes no more writes until it is opened
-//! again, so the writer ends, and the TIC with it, for a supervisor to start it anew.
+//! again, so the writer ends: the TIC with it, for a supervisor to start it anew, or its term of
+//! office if there are several TICs.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::Directory;
@@ -22,8 +23,9 @@ use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::app::RunError;
 use crate::choices::{ChoiceDesk, Puts};
+use crate::commit;
+use crate::election::{LEADER, Tenure};
 use crate::hints::Hints;
 use crate::jobs::JobDesk;
 use crate::liveness::Inbox;
@@ -32,6 +34,8 @@ use crate::orders::{Done, Order, OrderQueue, PlaceJob, Reply, Work};
 use crate::records::Records;
 use crate::refusals;
 use crate::storage::{self, Loaded, RecordsError, Storage};
+use crate::terms::RouteTerms;
+use crate::unwritten::{Ended, Unwritten};
 
 /// Orders decided before they are written together.
 const MAX_BATCH: usize = 512;
@@ -49,8 +53,8 @@ pub(crate) struct Writer {
     jobs: JobDesk,
     choices: ChoiceDesk,
     directory: Directory,
-    term: u64,
-    durable_term: u64,
+    terms: RouteTerms,
+    tenure: Tenure,
     /// What is durable may differ from what is published: look before the next decision.
     in_doubt: bool,
 }
@@ -65,14 +69,16 @@ struct Batch {
 
 impl Writer {
     /// Starts from what the store holds.
+    ///
+    /// - `lease`: how long a route service holds a term without renewing it.
     pub(crate) fn new(
-        storage: Storage,
-        loaded: Loaded,
+        (storage, tenure): (Storage, Tenure),
+        (loaded, lease): (Loaded, Duration),
         records: Arc<Records>,
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
         (mgids, jobs): (MgidChoice, JobDesk),
     ) -> Self {
-        let Loaded { directory, term, failed: _, choices } = loaded;
+        let Loaded { directory, term, failed: _, choices, redo: _ } = loaded;
         Self {
             storage,
             records,
@@ -82,8 +88,8 @@ impl Writer {
             jobs,
             choices: ChoiceDesk::new(choices),
             directory,
-            term,
-            durable_term: term,
+            terms: RouteTerms::new(term, lease),
+            tenure,
             in_doubt: false,
         }
     }
@@ -92,12 +98,12 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`RunError`] if the store failed, after everybody who waited has been told.
+    /// [`Ended`] if it cannot go on, after everybody who waited has been told.
     pub(crate) async fn run(
         mut self,
         queue: OrderQueue,
         stop: CancellationToken,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), Ended> {
         let OrderQueue(mut queue) = queue;
         let mut orders = Vec::with_capacity(MAX_BATCH);
         loop {
@@ -127,7 +133,7 @@ impl Writer {
         }
     }
 
-    async fn work_off(&mut self, orders: &mut Vec<Order>) -> Result<(), RunError> {
+    async fn work_off(&mut self, orders: &mut Vec<Order>) -> Result<(), Ended> {
         if self.in_doubt {
             self.settle_doubt().await?;
         }
@@ -151,10 +157,20 @@ impl Writer {
             Err(no_store())
         } else {
             match work {
-                Work::AcquireTerm => {
-                    self.term += 1;
-                    batch.puts.insert(storage::TERM_KEY.to_vec(), Some(storage::number(self.term)));
-                    Ok(Done::Term(self.term))
+                Work::AcquireTerm { router, take_over } => {
+                    self.terms.acquire(&router, take_over).map(|term| {
+                        let number = Some(storage::number(term));
+                        batch.puts.insert(storage::TERM_KEY.to_vec(), number);
+                        Done::Term(term, self.terms.lease())
+                    })
+                }
+                Work::RenewTerm { router, term } => {
+                    let renewed = self.terms.renew(&router, term);
+                    renewed.map(|()| Done::Term(term, self.terms.lease()))
+                }
+                Work::ReleaseTerm(term) => {
+                    self.terms.release(term);
+                    Ok(Done::Kept)
                 }
                 Work::PlaceJob(wish) => self.place_job(wish, batch),
                 Work::ViewJobs => self
@@ -166,20 +182,16 @@ impl Writer {
                     batch.puts.insert(key, Some(value));
                     Ok(Done::Kept)
                 }
-                Work::DecideInTerm(term, _) if term != self.term => {
-                    Err(stale_term(term, self.term))
-                }
-                Work::RecordChoices(report) if report.term != self.term => {
-                    Err(stale_term(report.term, self.term))
-                }
-                Work::RecordChoices(report) => {
+                Work::RecordChoices(report) => self.terms.check(report.term).and_then(|()| {
                     let kept = self.choices.record(&report, &self.directory, &mut batch.puts);
                     kept.map(|groups| Done::ChoicesRecorded { groups })
-                }
+                }),
                 Work::ViewChoices => Ok(Done::Choices(self.choices.view())),
-                Work::DecideInTerm(_, command) | Work::Decide(command) => {
-                    self.decide_command(&command, batch)
-                }
+                Work::DecideInTerm(term, command) => match self.terms.check(term) {
+                    Ok(()) => self.decide_command(&command, batch),
+                    Err(stale) => Err(stale),
+                },
+                Work::Decide(command) => self.decide_command(&command, batch),
             }
         };
         batch.answers.push((reply, result));
@@ -219,7 +231,7 @@ impl Writer {
     }
 
     /// Makes a batch durable, then public, then answers.
-    async fn commit(&mut self, batch: Batch) -> Result<(), RunError> {
+    async fn commit(&mut self, batch: Batch) -> Result<(), Ended> {
         let Batch { puts, changes, answers } = batch;
         if !puts.is_empty()
             && let Err(unwritten) = self.write(puts).await
@@ -247,23 +259,19 @@ impl Writer {
         // Whoever else wrote to the store has moved the revision or the term.
         let committed = self.records.read(Directory::revision);
         let revision = Change::RevisionPut(committed);
-        let mut txn = Txn::new()
+        let unchanged = Txn::new()
             .when(storage::key(&revision), expected(committed.0, revision.encode()))
             .when(storage::TERM_KEY, {
-                expected(self.durable_term, Some(storage::number(self.durable_term)))
+                let term = self.terms.durable();
+                expected(term, Some(storage::number(term)))
             });
-        for (key, value) in puts {
-            txn = match value {
-                Some(value) => txn.put(key, value),
-                None => txn.delete(key),
-            };
-        }
-        match self.storage.store.txn(txn).await? {
+        match commit::write(&self.storage.store, &self.tenure, unchanged, &puts).await? {
             TxnOutcome::Committed { .. } => {
-                self.durable_term = self.term;
+                self.terms.committed();
                 self.choices.committed();
                 Ok(())
             }
+            TxnOutcome::Conflict { key } if key == LEADER => Err(Unwritten::Deposed),
             TxnOutcome::Conflict { key } => {
                 Err(Unwritten::Conflict { key: String::from_utf8_lossy(&key).into_owned() })
             }
@@ -271,8 +279,9 @@ impl Writer {
     }
 
     /// Puts the directory back after a batch that was not written, if it is known to what.
-    fn recover(&mut self, unwritten: Unwritten) -> Result<(), RunError> {
+    fn recover(&mut self, unwritten: Unwritten) -> Result<(), Ended> {
         match unwritten {
+            Unwritten::Deposed => Err(Ended::Deposed),
             Unwritten::Conflict { key } => {
                 tracing::error!(reason = key, "store was written by somebody else");
                 self.in_doubt = true;
@@ -284,18 +293,18 @@ impl Writer {
                 self.mgids.start_over(&self.directory);
                 self.jobs.start_over();
                 self.choices.roll_back();
-                self.term = self.durable_term;
+                self.terms.roll_back();
                 Ok(())
             }
-            Unwritten::Failed(error) => Err(RunError::Store(error)),
+            Unwritten::Failed(error) => Err(Ended::Store(error)),
         }
     }
 
     /// Puts this directory and the published one back to what the store holds; if the store is
     /// busy, later.
-    async fn settle_doubt(&mut self) -> Result<(), RunError> {
+    async fn settle_doubt(&mut self) -> Result<(), Ended> {
         match self.storage.load().await {
-            Ok(Loaded { directory, term, failed: _, choices }) => {
+            Ok(Loaded { directory, term, failed: _, choices, redo: _ }) => {
                 if directory.revision() != self.records.read(Directory::revision) {
                     self.records.replace(directory.clone());
                     self.liveness.hosts_changed();
@@ -303,7 +312,8 @@ impl Writer {
                 self.mgids.start_over(&directory);
                 self.jobs.start_over();
                 self.choices.start_over(choices);
-                (self.directory, self.term, self.durable_term) = (directory, term, term);
+                self.terms.start_over(term);
+                self.directory = directory;
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");
                 Ok(())
@@ -312,55 +322,7 @@ impl Writer {
                 tracing::warn!(error = chain(&error), "records cannot be read yet");
                 Ok(())
             }
-            Err(error) => Err(RunError::Records(error)),
-        }
-    }
-}
-
-/// Why a batch was not written.
-enum Unwritten {
-    /// Somebody else has changed the store.
-    Conflict {
-        /// What they changed.
-        key: String,
-    },
-    /// The store did not take it; the store is as it was.
-    Refused(StoreError),
-    /// The store failed; the batch may have been written.
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Unwritten {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Storage { .. } | StoreError::Unavailable { .. } | StoreError::Closed => {
-                Self::Failed(error)
-            }
-            StoreError::Overloaded { .. }
-            | StoreError::NoSpace
-            | StoreError::TooLarge { .. }
-            | StoreError::Compacted { .. }
-            | StoreError::FutureRevision { .. }
-            | StoreError::LeaseNotFound { .. }
-            | StoreError::LeaseTooShort
-            | StoreError::OverlappingOps { .. } => Self::Refused(error),
-        }
-    }
-}
-
-impl Unwritten {
-    /// What those who waited for the batch are told.
-    fn status(&self) -> Status {
-        match self {
-            Self::Conflict { .. } => {
-                Reason::StoreFailed.status("the store was written by somebody else", &[])
-            }
-            Self::Refused(
-                error @ (StoreError::Overloaded { .. } | StoreError::TooLarge { .. }),
-            ) => Reason::LimitReached.status(error.to_string(), &[]),
-            Self::Refused(error) | Self::Failed(error) => {
-                Reason::StoreFailed.status(format!("the change was not stored: {error}"), &[])
-            }
+            Err(error) => Err(Ended::Records(error)),
         }
     }
 }
@@ -372,11 +334,6 @@ fn expected(counter: u64, value: Option<Vec<u8>>) -> Expected {
 
 fn no_store() -> Status {
     Reason::StoreFailed.status("the store does not answer", &[])
-}
-
-fn stale_term(given: u64, known: u64) -> Status {
-    let message = format!("term {given} is not the newest, {known}");
-    Reason::StaleTerm.status(message, &[("term", &known.to_string())])
 }
 
 /// Nanoseconds since 1970.

@@ -27,7 +27,8 @@ async fn a_group_lives_from_its_first_join_to_its_last_leave() {
     let whole = tic.group("rows/1").await.unwrap();
     assert_eq!(whole.members, vec![member, second]);
     assert!(whole.records_revision >= whole.members_revision);
-    let by_gn = v1::GetGroupRequest { gn: whole.gn, group: "ignored".to_owned() };
+    let by_gn =
+        v1::GetGroupRequest { gn: whole.gn, group: "ignored".to_owned(), allow_stale: false };
     let by_gn = client.get_group(by_gn).await.unwrap().into_inner();
     assert_eq!((by_gn.group.unwrap(), by_gn.revision), (whole.clone(), tic.revision().await));
 
@@ -110,7 +111,12 @@ async fn pages_together_are_the_whole_list() {
     }
     let (mut names, mut token) = (Vec::new(), String::new());
     loop {
-        let request = v1::ListGroupsRequest { page_size: 2, page_token: token, with_members: true };
+        let request = v1::ListGroupsRequest {
+            page_size: 2,
+            page_token: token,
+            with_members: true,
+            allow_stale: false,
+        };
         let page = client.list_groups(request).await.unwrap().into_inner();
         assert!(page.groups.len() <= 2 && page.groups.iter().all(|g| g.members.len() == 1));
         names.extend(page.groups.into_iter().map(|group| group.name));
@@ -121,7 +127,7 @@ async fn pages_together_are_the_whole_list() {
     }
     assert_eq!(names, ["g0", "g1", "g2", "g3", "g4"]);
     loop {
-        let request = v1::ListNodesRequest { page_size: 3, page_token: token };
+        let request = v1::ListNodesRequest { page_size: 3, page_token: token, allow_stale: false };
         let page = client.list_nodes(request).await.unwrap().into_inner();
         names.extend(page.nodes.into_iter().map(|node| node.name));
         token = page.next_page_token;

@@ -75,7 +75,7 @@ impl Tic {
         Self::run(App::bind_with_store(options(StoreLocation::Memory), store).await.unwrap())
     }
 
-    fn run(app: App) -> Self {
+    pub(crate) fn run(app: App) -> Self {
         let address = app.address().to_string();
         let stop = CancellationToken::new();
         let task = Some(tokio::spawn(app.run(stop.clone())));
@@ -122,7 +122,7 @@ impl Tic {
     }
 
     pub(crate) async fn group(&self, name: &str) -> Result<v1::Group, Status> {
-        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0 };
+        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, allow_stale: false };
         let answer = self.client.clone().get_group(request).await?;
         Ok(answer.into_inner().group.unwrap())
     }

@@ -3,6 +3,7 @@
 
 mod choices;
 mod choices_crash;
+mod cluster;
 mod contract;
 mod durability;
 mod groups;

@@ -18,7 +18,7 @@ async fn ready() -> Tic {
     tic.register(0).await;
     tic.register(1).await;
     tic.join("g", 0, "p").await;
-    let request = v1::AcquireRouteTermRequest { router: "router".to_owned() };
+    let request = v1::AcquireRouteTermRequest { router: "router".to_owned(), take_over: true };
     tic.client.clone().acquire_route_term(request).await.unwrap();
     tic
 }
@@ -84,7 +84,7 @@ async fn bad_names_in_changes(tic: &Tic, name: &str) {
     check(client.delete_group(delete).await, "request_id", why);
     let delete = v1::DeleteGroupRequest { request_id: "d".to_owned(), group: name() };
     check(client.delete_group(delete).await, "group", why);
-    let get = v1::GetGroupRequest { group: name(), gn: 0 };
+    let get = v1::GetGroupRequest { group: name(), gn: 0, allow_stale: false };
     check(client.get_group(get).await, "group", why);
 }
 
@@ -102,7 +102,7 @@ async fn bad_names_in_reports(tic: &Tic, name: &str) {
     check(client.report_group_agents(report).await, "statuses.node", why);
     let report = v1::ReportFailedElementsRequest { reporter: name(), elements: vec![] };
     check(client.report_failed_elements(report).await, "reporter", why);
-    let term = v1::AcquireRouteTermRequest { router: name() };
+    let term = v1::AcquireRouteTermRequest { router: name(), take_over: true };
     check(client.acquire_route_term(term).await, "router", why);
     let mut routes = routes();
     routes.routes[0].route.as_mut().unwrap().cut_off_endpoints = vec![name()];
@@ -193,7 +193,7 @@ async fn what_does_not_exist_or_fit_is_refused() {
     check(client.leave_group(leave("g", 1, "p")).await, "g", "NOT_A_MEMBER");
     let delete = v1::DeleteGroupRequest { request_id: "d".to_owned(), group: "none".to_owned() };
     check(client.delete_group(delete).await, "none", "UNKNOWN_GROUP");
-    let get = v1::GetGroupRequest { group: String::new(), gn: 99 };
+    let get = v1::GetGroupRequest { group: String::new(), gn: 99, allow_stale: false };
     check(client.get_group(get).await, "99", "UNKNOWN_GROUP");
     let page = |page_token: &str| page_token.to_owned();
     let list = v1::ListGroupsRequest { page_token: page("x"), ..Default::default() };

@@ -1,0 +1,310 @@
+//! Terms of office: how one begins, what runs in it, and how it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::Gn;
+use fabricast_groups::directory::Directory;
+use fabricast_proto::v1::job_service_server::JobServiceServer;
+use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
+use fabricast_proto::v1::tic_service_server::TicServiceServer;
+use fabricast_routing::LayoutError;
+use fabricast_rpc::Reason;
+use fabricast_store::Store;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{Options, RunError};
+use crate::choice_service::RouteChoices;
+use crate::choices::report::Yardstick;
+use crate::election::{Candidate, Tenure};
+use crate::elements::FailedElements;
+use crate::hints::Hints;
+use crate::job_service::Jobs;
+use crate::jobs::JobDesk;
+use crate::liveness::{Inbox, Liveness};
+use crate::mgids::MgidChoice;
+use crate::office::{Office, RecordsCopy, Seat};
+use crate::orders::{OrderQueue, Orders};
+use crate::peers::Peers;
+use crate::records::Records;
+use crate::service::Tic;
+use crate::storage::{Loaded, Storage};
+use crate::unwritten::Ended;
+use crate::watchers::Watchers;
+use crate::writer::{Writer, chain};
+
+/// What was written before this time is forgotten by a store that several share.
+const HISTORY: Duration = Duration::from_secs(120);
+
+/// What every office of a TIC is made from.
+#[derive(Debug)]
+pub(crate) struct Blueprint {
+    pub(crate) options: Options,
+    pub(crate) storage: Storage,
+    pub(crate) seat: Arc<Seat>,
+    pub(crate) peers: Arc<Peers>,
+}
+
+/// What runs during one term of office.
+#[derive(Debug)]
+pub(crate) struct Term {
+    tenure: Tenure,
+    orders: OrderQueue,
+    writer: Writer,
+    liveness: Liveness,
+    records: Arc<Records>,
+    hints: Arc<Hints>,
+    peers: Arc<Peers>,
+    hint_pause: Duration,
+}
+
+impl Blueprint {
+    /// Makes an office from what the store holds.
+    pub(crate) fn open(
+        &self,
+        tenure: &Tenure,
+        loaded: Loaded,
+    ) -> Result<(Office, Term), LayoutError> {
+        let options = &self.options;
+        let graph = Arc::clone(&options.graph);
+        let mgids =
+            MgidChoice::new(Arc::clone(&graph), options.engine_options(), &loaded.directory)?;
+        let revision = loaded.directory.revision().0;
+        let groups = loaded.directory.groups_from(Gn(0)).count();
+        tracing::info!(revision, groups, "records read");
+        let records = self.records(loaded.directory.clone(), loaded.failed.clone());
+        let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
+        let (orders, queue) = Orders::open(options.order_queue);
+        let digest = Sha256::digest(options.topology.as_bytes());
+        let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256: (*digest).into() };
+        let parts = (orders.clone(), Arc::clone(&records), Arc::clone(&inbox));
+        let office = Office {
+            tenure: tenure.clone(),
+            tic: TicServiceServer::new(self.tic(parts, &mgids, None)),
+            jobs: JobServiceServer::new(Jobs {
+                orders: orders.clone(),
+                records: Arc::clone(&records),
+            }),
+            choices: RouteChoiceServiceServer::new(RouteChoices {
+                orders: orders.clone(),
+                yardstick,
+            }),
+        };
+        let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
+        let writer = Writer::new(
+            (self.storage.clone(), tenure.clone()),
+            (loaded, options.route_lease),
+            Arc::clone(&records),
+            to_others,
+            (mgids, JobDesk::new(graph)),
+        );
+        let (peers, detector) = (Arc::clone(&self.peers), options.detector);
+        let watching = (Arc::clone(&records), orders);
+        let liveness = Liveness::new(inbox, watching.0, watching.1, Arc::clone(&peers), detector);
+        let (tenure, hint_pause) = (tenure.clone(), options.hint_pause);
+        let orders = queue;
+        Ok((office, Term { tenure, orders, writer, liveness, records, hints, peers, hint_pause }))
+    }
+
+    /// What answers while another TIC leads.
+    pub(crate) fn copy(&self) -> Result<TicServiceServer<Tic>, LayoutError> {
+        let graph = Arc::clone(&self.options.graph);
+        let empty = Directory::new(self.options.limits.clone());
+        let mgids = MgidChoice::new(graph, self.options.engine_options(), &empty)?;
+        let records = self.records(empty, Vec::new());
+        let copy = RecordsCopy {
+            seat: Arc::clone(&self.seat),
+            storage: self.storage.clone(),
+            records: Arc::clone(&records),
+            read: Mutex::default(),
+        };
+        // Nobody reads what is put into this queue: calls that would do so do not get here.
+        let (orders, _) = Orders::open(1);
+        let tic = self.tic((orders, records, Arc::default()), &mgids, Some(Arc::new(copy)));
+        Ok(TicServiceServer::new(tic))
+    }
+
+    fn records(&self, directory: Directory, failed: Vec<(String, String)>) -> Arc<Records> {
+        let graph = Arc::clone(&self.options.graph);
+        let watchers = Watchers::new(self.options.watch_queue, self.options.watches);
+        let failed = FailedElements::load(&graph, failed);
+        Arc::new(Records::new(graph, directory, failed, watchers))
+    }
+
+    fn tic(
+        &self,
+        (orders, records, liveness): (Orders, Arc<Records>, Arc<Inbox>),
+        mgids: &MgidChoice,
+        copy: Option<Arc<RecordsCopy>>,
+    ) -> Tic {
+        Tic {
+            orders,
+            records,
+            liveness,
+            graph: Arc::clone(&self.options.graph),
+            topology: Arc::clone(&self.options.topology),
+            colors: self.options.colors,
+            space: *mgids.space(),
+            copy,
+        }
+    }
+}
+
+impl Term {
+    /// Works until `drained`, after `stop`: then calls in flight have been answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended`] if it cannot go on.
+    async fn run(self, stop: CancellationToken, drained: CancellationToken) -> Result<(), Ended> {
+        let Self { tenure, orders, writer, liveness, records, hints, peers, hint_pause } = self;
+        // The tasks end with the term, also when it is cut short.
+        let ends = stop.child_token();
+        let _ends = ends.clone().drop_guard();
+        let _closes = Closing(Arc::clone(&records));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(writer.run(orders, drained));
+        let watching = liveness.run(ends.clone());
+        tasks.spawn(async move {
+            watching.await;
+            Ok(())
+        });
+        let hinting = ends.clone();
+        tasks.spawn(async move {
+            hints.run((peers, tenure), hint_pause, hinting).await;
+            Ok(())
+        });
+        let mut closing = Some(stop);
+        loop {
+            let stopped = async {
+                match &closing {
+                    Some(stop) => stop.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = tasks.join_next() => match ended {
+                    Some(Ok(Ok(()))) => {}
+                    Some(Ok(Err(ended))) => return Err(ended),
+                    Some(Err(panic)) => return Err(Ended::Task(panic)),
+                    None => return Ok(()),
+                },
+                () = stopped => {
+                    records.close(Reason::ShuttingDown); // a watch never ends by itself
+                    closing = None;
+                }
+            }
+        }
+    }
+}
+
+/// Ends the watches with the term of office.
+struct Closing(Arc<Records>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close(Reason::NotLeader);
+    }
+}
+
+/// How a TIC comes to lead.
+#[derive(Debug)]
+pub(crate) enum Ruling {
+    /// It has its store to itself.
+    Alone(Box<Term>),
+    /// It is one of several.
+    Among(Box<Blueprint>, Candidate),
+}
+
+impl Ruling {
+    /// Leads, or waits to, until `drained`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if it ends by itself.
+    pub(crate) async fn run(
+        self,
+        stop: CancellationToken,
+        drained: CancellationToken,
+    ) -> Result<(), RunError> {
+        match self {
+            Self::Alone(term) => term.run(stop, drained).await.map_err(|ended| match ended {
+                Ended::Store(error) => RunError::Store(error),
+                Ended::Records(error) => RunError::Records(error),
+                Ended::Layout(error) => RunError::Layout(error),
+                Ended::Task(panic) => RunError::Task(panic),
+                Ended::Deposed => unreachable!("a term that cannot be lost"),
+            }),
+            Self::Among(blueprint, candidate) => rule(*blueprint, candidate, stop, drained).await,
+        }
+    }
+}
+
+/// One term of office after the other.
+async fn rule(
+    blueprint: Blueprint,
+    candidate: Candidate,
+    stop: CancellationToken,
+    drained: CancellationToken,
+) -> Result<(), RunError> {
+    let seat = Arc::clone(&blueprint.seat);
+    loop {
+        let tenure = tokio::select! {
+            tenure = candidate.campaign(|incumbent| seat.follow(incumbent)) => tenure,
+            () = stop.cancelled() => return Ok(()),
+        };
+        tracing::info!(epoch = tenure.term(), "this TIC leads");
+        let ended = tokio::select! {
+            ended = lead(&blueprint, &candidate, &tenure, (stop.clone(), drained.clone())) => ended,
+            () = candidate.keep(&tenure) => Err(Ended::Deposed),
+        };
+        seat.leave();
+        candidate.resign(&tenure).await;
+        match ended {
+            Ok(()) => return Ok(()),
+            Err(Ended::Deposed) => {
+                tracing::warn!(epoch = tenure.term(), "this TIC does not lead any more");
+            }
+            Err(Ended::Store(error)) => {
+                tracing::warn!(error = chain(&error), "store failed, this TIC gives up the lead");
+            }
+            Err(Ended::Records(error)) => return Err(RunError::Records(error)),
+            Err(Ended::Layout(error)) => return Err(RunError::Layout(error)),
+            Err(Ended::Task(panic)) => return Err(RunError::Task(panic)),
+        }
+    }
+}
+
+async fn lead(
+    blueprint: &Blueprint,
+    candidate: &Candidate,
+    tenure: &Tenure,
+    (stop, drained): (CancellationToken, CancellationToken),
+) -> Result<(), Ended> {
+    let Some(loaded) = blueprint.storage.adopt(tenure).await? else { return Err(Ended::Deposed) };
+    let (office, term) = blueprint.open(tenure, loaded)?;
+    blueprint.seat.take(office, &candidate.address);
+    tokio::select! {
+        ended = term.run(stop, drained) => ended,
+        () = forget_history(&blueprint.storage.store) => Ok(()),
+    }
+}
+
+/// Forgets what nobody reads any more, again and again: a store that several share keeps its history
+/// until it is told not to, and then is full.
+async fn forget_history(store: &Arc<dyn Store>) {
+    let mut old = None;
+    loop {
+        let now = store.revision().await;
+        if let Some(revision) = old
+            && let Err(error) = store.compact(revision).await
+        {
+            tracing::warn!(error = chain(&error), "history not forgotten");
+        }
+        old = now.ok();
+        tokio::time::sleep(HISTORY).await;
+    }
+}
