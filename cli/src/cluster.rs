@@ -238,7 +238,7 @@ fn switch_app(
     let options = fabricast_switch::Options {
         listen: any_port(),
         name: format!("switch-agent-{index}"),
-        tic: tic.to_string(),
+        tic: vec![tic.to_string()],
         driver: Arc::new(driver),
         switches: switches.into_iter().collect(),
         report_interval: Duration::from_secs(1),
@@ -255,7 +255,7 @@ fn router_app(
     let options = fabricast_router::Options {
         listen: any_port(),
         name: "router".to_owned(),
-        tic: tic.to_string(),
+        tic: vec![tic.to_string()],
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
         engine,
         engine_options,
@@ -272,7 +272,7 @@ fn operating_app(
 ) -> Result<fabricast_operating::App, Failure> {
     let options = fabricast_operating::Options {
         listen: any_port(),
-        tic: tic.to_string(),
+        tic: vec![tic.to_string()],
         fabric: fabric.to_string(),
         nodes,
         report_interval: REPORT_INTERVAL,

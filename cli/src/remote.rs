@@ -11,7 +11,7 @@ use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceCl
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::Peer;
+use fabricast_rpc::{Leader, LeaderChannel, Peer};
 use fabricast_topology::{Graph, ibnetdiscover};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -25,7 +25,10 @@ const PAGE: u32 = 1000;
 /// A running control plane.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
+    /// The server named first.
     peer: Peer,
+    /// All servers named, of which one leads.
+    leader: Leader,
 }
 
 /// Runs one command's calls to their end.
@@ -51,29 +54,31 @@ impl Remote {
         Self::at(&server.server)
     }
 
-    /// Prepares calls to the server at `host:port`.
+    /// Prepares calls to the server at `host:port`, or to several with commas in between.
     ///
     /// # Errors
     ///
     /// An address that cannot be parsed.
-    pub(crate) fn at(address: &str) -> Result<Self, Failure> {
-        if !is_address(address) {
+    pub(crate) fn at(servers: &str) -> Result<Self, Failure> {
+        let addresses: Vec<String> = servers.split(',').map(|one| one.trim().to_owned()).collect();
+        if let Some(address) = addresses.iter().find(|address| !is_address(address)) {
             let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));
             return Err(failure.hint("give one such as 127.0.0.1:7400"));
         }
-        Ok(Self { peer: Peer::new(address).context("--server")? })
+        let leader = Leader::new(&addresses).context("--server")?;
+        Ok(Self { peer: Peer::new(&addresses[0]).context("--server")?, leader })
     }
 
     /// Calls of the topology information center.
     #[must_use]
-    pub(crate) fn tic(&self) -> TicServiceClient<Channel> {
-        TicServiceClient::new(self.peer.channel())
+    pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {
+        TicServiceClient::new(self.leader.channel())
     }
 
     /// Calls about jobs, which the topology information center answers.
     #[must_use]
-    pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
-        JobServiceClient::new(self.peer.channel())
+    pub(crate) fn jobs(&self) -> JobServiceClient<LeaderChannel> {
+        JobServiceClient::new(self.leader.channel())
     }
 
     /// Calls of the operating agents.
@@ -96,8 +101,8 @@ impl Remote {
 
     /// Calls of the route service.
     #[must_use]
-    pub(crate) fn router(&self) -> RouteServiceClient<Channel> {
-        RouteServiceClient::new(self.peer.channel())
+    pub(crate) fn router(&self) -> RouteServiceClient<LeaderChannel> {
+        RouteServiceClient::new(self.leader.channel())
     }
 
     /// Turns a status into a failure that says which server it came from, and what to do next.
@@ -157,7 +162,12 @@ impl Remote {
         let mut groups = Vec::new();
         let mut page_token = String::new();
         loop {
-            let request = v1::ListGroupsRequest { page_size: PAGE, page_token, with_members };
+            let request = v1::ListGroupsRequest {
+                page_size: PAGE,
+                page_token,
+                with_members,
+                allow_stale: false,
+            };
             let page =
                 self.tic().list_groups(request).await.map_err(|status| self.failed(status))?;
             let page = page.into_inner();
@@ -178,7 +188,7 @@ impl Remote {
         let mut nodes = Vec::new();
         let mut page_token = String::new();
         loop {
-            let request = v1::ListNodesRequest { page_size: PAGE, page_token };
+            let request = v1::ListNodesRequest { page_size: PAGE, page_token, allow_stale: false };
             let page =
                 self.tic().list_nodes(request).await.map_err(|status| self.failed(status))?;
             let page = page.into_inner();

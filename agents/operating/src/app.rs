@@ -19,7 +19,7 @@ use fabricast_groups::operating::{Identity, OaConfig};
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentServiceServer;
-use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, ServeError, Services};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,8 @@ const CALLS_PER_NODE: usize = 1024;
 pub struct Options {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The TIC, as host:port.
-    pub tic: String,
+    /// The TICs, each as host:port; one of them leads.
+    pub tic: Vec<String>,
     /// The fabric, as host:port.
     pub fabric: String,
     /// The nodes to host.
@@ -105,7 +105,7 @@ impl App {
     ///
     /// [`StartError`] names what is wrong with which setting.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let tic = Peer::new(&options.tic)?;
+        let tic = Leader::new(&options.tic)?;
         let fabric = Peer::new(&options.fabric)?;
         let server = BoundServer::bind(options.listen)?;
         let address = server.address().to_string();
@@ -130,11 +130,13 @@ impl App {
         let operating =
             OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() });
         let group = GroupAgentServiceServer::new(GroupAgentServer::new(host.clone()));
-        let services = Services::new("operating-agent")
+        let mut services = Services::new("operating-agent")
             .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
             .with(group.max_decoding_message_size(MESSAGE_LIMIT))
-            .with_peer("tic", options.tic)
             .with_peer("fabric", options.fabric);
+        for tic in options.tic {
+            services = services.with_peer("tic", tic);
+        }
         let report_interval = options.report_interval;
         Ok(Self { server, services, host, fabric, to_fabric, report_interval })
     }

@@ -20,7 +20,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Peer, Reason, reason_of};
+use fabricast_rpc::{LeaderChannel, Peer, Reason, reason_of};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tracing::debug;
@@ -65,7 +65,7 @@ impl Host {
     }
 
     /// A client of the TIC.
-    pub(crate) fn tic(&self) -> TicServiceClient<Channel> {
+    pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {
         TicServiceClient::new(self.0.tic.channel()).max_decoding_message_size(MESSAGE_LIMIT)
     }
 
@@ -188,7 +188,7 @@ impl Host {
 
     /// The group as the TIC records it; `Ok(None)` if there is none.
     async fn fetch(&self, gn: Gn) -> Result<Option<GroupSnapshot>, Status> {
-        let request = v1::GetGroupRequest { group: String::new(), gn: gn.0 };
+        let request = v1::GetGroupRequest { group: String::new(), gn: gn.0, allow_stale: false };
         match self.tic().get_group(request).await {
             Ok(answer) => wire::snapshot(answer.get_ref()).map(Some),
             Err(status) if status.code() == Code::NotFound => Ok(None),

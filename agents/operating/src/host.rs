@@ -16,7 +16,7 @@ use fabricast_groups::operating::{
     CallAnswer, CallError, CallId, Identity, Oa, OaConfig, OaOutput, Phase,
 };
 use fabricast_proto::v1;
-use fabricast_rpc::{Peer, PeerError};
+use fabricast_rpc::{Leader, Peer, PeerError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -76,7 +76,7 @@ pub(crate) struct Shared {
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
     /// Whether the stream to the fabric is up.
     pub(crate) attached: AtomicBool,
-    pub(crate) tic: Peer,
+    pub(crate) tic: Leader,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     group_config: GaConfig,
@@ -94,7 +94,7 @@ pub(crate) struct Parts {
     pub(crate) nodes: Vec<Identity>,
     pub(crate) operating_config: OaConfig,
     pub(crate) group_config: GaConfig,
-    pub(crate) tic: Peer,
+    pub(crate) tic: Leader,
     pub(crate) address: String,
     pub(crate) start_id: u64,
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
@@ -367,7 +367,7 @@ pub(crate) mod tests {
                 calls: 1,
             },
             group_config: GaConfig { detector, resend: second, retry: second },
-            tic: Peer::new("127.0.0.1:1").unwrap(),
+            tic: Leader::new(&["127.0.0.1:1".to_owned()]).unwrap(),
             address: "127.0.0.1:1".to_owned(),
             start_id: 1,
             to_fabric,

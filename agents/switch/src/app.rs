@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1::switch_agent_service_server::SwitchAgentServiceServer;
-use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Leader, PeerError, ServeError, Services};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +32,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Name of the agent; its reports to the TIC carry it.
     pub name: String,
-    /// Address of the TIC, `host:port`.
-    pub tic: String,
+    /// Addresses of the TICs, each `host:port`; one of them leads.
+    pub tic: Vec<String>,
     /// The hardware.
     pub driver: Arc<dyn Driver>,
     /// Node ids of the switches to serve; empty means all the driver finds.
@@ -51,7 +51,7 @@ pub enum StartError {
     /// The report interval is zero.
     #[error("the report interval must be longer than 0")]
     ReportIntervalZero,
-    /// The TIC's address is wrong.
+    /// The address of a TIC is wrong, or there is none.
     #[error("the address of the tic is wrong")]
     Tic(#[source] PeerError),
     /// The listener could not be had.
@@ -73,7 +73,7 @@ pub struct App {
     server: BoundServer,
     inventory: Arc<Inventory>,
     name: String,
-    tic: Peer,
+    tic: Leader,
     report_interval: Duration,
 }
 
@@ -91,7 +91,7 @@ impl App {
         if report_interval.is_zero() {
             return Err(StartError::ReportIntervalZero);
         }
-        let tic = Peer::new(&tic).map_err(StartError::Tic)?;
+        let tic = Leader::new(&tic).map_err(StartError::Tic)?;
         let server = BoundServer::bind(listen).map_err(StartError::Bind)?;
         let inventory = Arc::new(Inventory::new(driver, switches));
         Ok(Self { server, inventory, name, tic, report_interval })
@@ -110,7 +110,9 @@ impl App {
         let server = SwitchAgentServiceServer::new(agent)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        Services::new("switch-agent").with(server).with_peer("tic", self.tic.address())
+        let services = Services::new("switch-agent").with(server);
+        let tics = self.tic.addresses().iter();
+        tics.fold(services, |services, tic| services.with_peer("tic", tic.as_str()))
     }
 
     /// Serves and reports until `stop` is cancelled.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Backoff, Peer};
+use fabricast_rpc::{Backoff, Leader};
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 
@@ -77,7 +77,7 @@ async fn follow_once(
 /// Sends the list to the TIC for ever.
 pub(crate) async fn report(
     reporter: String,
-    tic: Peer,
+    tic: Leader,
     interval: Duration,
     mut failed: watch::Receiver<FailedElements>,
 ) {

@@ -7,12 +7,13 @@ use clap::{ArgGroup, Args, Subcommand};
 /// Where a running control plane answers.
 #[derive(Debug, Args)]
 pub struct ServerArgs {
-    /// Address of the running control plane.
+    /// Address of the running control plane; of several TICs or route services that stand in for each
+    /// other, all of them with commas in between.
     #[arg(
         long,
         env = "FABRICAST_SERVER",
         default_value = "127.0.0.1:7400",
-        value_name = "HOST:PORT"
+        value_name = "HOST:PORT,..."
     )]
     pub server: String,
 }

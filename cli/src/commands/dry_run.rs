@@ -121,7 +121,7 @@ pub(super) async fn node(
 ///
 /// An unknown group, or a server that does not answer.
 pub(super) async fn group(remote: &Remote, name: String, format: Format) -> Result<(), Failure> {
-    let request = v1::GetGroupRequest { group: name.clone(), gn: 0 };
+    let request = v1::GetGroupRequest { group: name.clone(), gn: 0, allow_stale: false };
     let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
     let group = answer.into_inner().group.unwrap_or_default();
     let nodes: BTreeSet<&str> = group.members.iter().map(|member| member.node.as_str()).collect();

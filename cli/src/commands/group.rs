@@ -67,7 +67,7 @@ pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> 
 
 async fn create(member: MemberArgs, options: NewGroupArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&member.server)?;
-    let request = v1::GetGroupRequest { group: member.group.clone(), gn: 0 };
+    let request = v1::GetGroupRequest { group: member.group.clone(), gn: 0, allow_stale: false };
     match remote.tic().get_group(request).await {
         Ok(_) => return Err(Failure::No(format!("group '{}' exists already", member.group))),
         Err(status) if status.code() == tonic::Code::NotFound => {}
@@ -129,7 +129,7 @@ async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(),
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
-    let request = v1::GetGroupRequest { group, gn: 0 };
+    let request = v1::GetGroupRequest { group, gn: 0, allow_stale: false };
     let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
     Ok(answer.into_inner().group.unwrap_or_default())
 }

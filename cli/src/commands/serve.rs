@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use fabricast_config::{
-    FabricConfig, Hardware, OperatingAgentConfig, RouterConfig, Sources, StoreLocation,
+    FabricConfig, Hardware, OperatingAgentConfig, PeerAddress, RouterConfig, Sources,
     SwitchAgentConfig, TicConfig, load,
 };
 use fabricast_groups::detector::{DetectorConfig, Policy};
@@ -85,13 +85,12 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let _telemetry = telemetry("fabricast-tic", "info")?;
-    let store = match config.store {
-        StoreLocation::Memory => fabricast_tic::StoreLocation::Memory,
-        StoreLocation::File(file) => fabricast_tic::StoreLocation::File(file),
-    };
     let policy = Policy::Probe { timeout: config.probe_timeout, attempts: config.probe_attempts };
     let mut options =
-        fabricast_tic::Options::new(config.listen, store, topology.text, topology.graph);
+        fabricast_tic::Options::new(config.listen, config.store, topology.text, topology.graph);
+    options.advertise = config.advertise.map(|address| address.as_str().to_owned());
+    options.leader_lease = config.leader_lease;
+    options.route_lease = config.route_lease;
     options.colors = config.colors;
     options.fault_tolerant = config.fault_tolerant;
     options.tables = config.tables;
@@ -121,8 +120,8 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     let options = fabricast_router::Options {
         listen: config.listen,
         name: format!("router at {}", config.listen),
-        tic: config.tic.as_str().to_owned(),
-        switch_agents: config.switch_agents.iter().map(|peer| peer.as_str().to_owned()).collect(),
+        tic: addresses(&config.tic),
+        switch_agents: addresses(&config.switch_agents),
         engine: config.engine,
         engine_options,
         drain: config.drain,
@@ -173,7 +172,7 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     let nodes = config.nodes.into_iter();
     let options = fabricast_operating::Options {
         listen: config.listen,
-        tic: config.tic.as_str().to_owned(),
+        tic: addresses(&config.tic),
         fabric: config.fabric.as_str().to_owned(),
         nodes: nodes.map(|node| NodeSpec { name: node.name, endpoints: node.endpoints }).collect(),
         report_interval: config.report_interval,
@@ -200,7 +199,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
         let options = fabricast_switch::Options {
             listen: config.listen,
             name: config.name,
-            tic: config.tic.as_str().to_owned(),
+            tic: addresses(&config.tic),
             driver: driver(config.hardware)?,
             switches: config.switches.unwrap_or_else(BTreeSet::new),
             report_interval: config.report_interval,
@@ -208,6 +207,10 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
         serve("switch-agent", app.address(), |stop| app.run(stop)).await
     })
+}
+
+fn addresses(peers: &[PeerAddress]) -> Vec<String> {
+    peers.iter().map(|peer| peer.as_str().to_owned()).collect()
 }
 
 /// Opens the hardware that a switch agent programs.

@@ -19,6 +19,7 @@
 //! `FABRICAST_TIC__LISTEN`. A variable or flag for a field that is not a text holds TOML:
 //! `FABRICAST_ROUTER__SWITCH_AGENTS='["a:7405", "b:7405"]'`. Durations are written `"250ms"`.
 
+mod addresses;
 mod fabric;
 mod infiniband;
 mod load;
@@ -30,7 +31,9 @@ mod tic;
 mod tree;
 mod value;
 
+pub use addresses::Addresses;
 pub use fabric::{FabricConfig, RawFabricConfig};
+pub use fabricast_store::StoreLocation;
 pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 pub use load::{Flag, Role, SECTIONS, Sources, load};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
@@ -38,7 +41,7 @@ pub use problem::{ConfigErrors, Location, Problem, Problems};
 pub use router::{RawRouterConfig, RouterConfig, ScopeName};
 pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
 pub use tic::{RawTicConfig, TicConfig};
-pub use value::{PeerAddress, Secret, StoreLocation};
+pub use value::{PeerAddress, Secret};
 
 /// Ports that the parts listen on, unless told otherwise: all parts of a small installation fit
 /// on one machine without a word of configuration about addresses.

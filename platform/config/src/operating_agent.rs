@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::addresses::Addresses;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -16,8 +17,8 @@ use crate::value::{PeerAddress, check_listen, check_longer, check_positive};
 pub struct OperatingAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
-    /// The TIC.
-    pub tic: PeerAddress,
+    /// The TICs.
+    pub tic: Vec<PeerAddress>,
     /// The fabric that the endpoints are attached to.
     pub fabric: PeerAddress,
     /// Nodes it is the agent of, at least one; every endpoint belongs to one of them only.
@@ -49,8 +50,9 @@ pub struct RawOperatingAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
-    pub tic: String,
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
+    /// 127.0.0.1:7401, the TIC's own default.
+    pub tic: Addresses,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
     /// The nodes hosted here, as `[[operating_agent.nodes]]`. No default: a node has a name.
@@ -84,7 +86,7 @@ impl Default for RawOperatingAgentConfig {
         Self {
             listen: ports::loopback(ports::OPERATING_AGENT),
             allow_plaintext: false,
-            tic: ports::local_peer(ports::TIC),
+            tic: Addresses::one(ports::local_peer(ports::TIC)),
             fabric: ports::local_peer(ports::FABRIC),
             nodes: Vec::new(),
             report_interval: Duration::from_millis(500),
@@ -111,7 +113,7 @@ impl Role for OperatingAgentConfig {
             let what = "the TIC and other nodes are told this address: name that of one interface";
             problems.add("listen", what);
         }
-        let tic = PeerAddress::check(problems, "tic", &raw.tic);
+        let tic = raw.tic.check(problems, "tic");
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
         let nodes = check_nodes(problems, raw.nodes);
         Some(Self {

@@ -7,6 +7,7 @@ use fabricast_routing::{EngineKind, RootScope};
 use fabricast_topology::TableKind;
 use serde::{Deserialize, Deserializer};
 
+use crate::addresses::Addresses;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -17,8 +18,8 @@ use crate::value::{PeerAddress, check_colors, check_listen, check_positive};
 pub struct RouterConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
-    /// The TIC.
-    pub tic: PeerAddress,
+    /// The TICs.
+    pub tic: Vec<PeerAddress>,
     /// Switch agents, at least one; each says itself which switches it programs.
     pub switch_agents: Vec<PeerAddress>,
     /// How trees are computed.
@@ -49,8 +50,9 @@ pub struct RawRouterConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
-    pub tic: String,
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
+    /// 127.0.0.1:7401, the TIC's own default.
+    pub tic: Addresses,
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
     /// How trees are computed: one of the engines that `route plan --help` lists. Default
@@ -120,7 +122,7 @@ impl Default for RawRouterConfig {
         Self {
             listen: ports::loopback(ports::ROUTER),
             allow_plaintext: false,
-            tic: ports::local_peer(ports::TIC),
+            tic: Addresses::one(ports::local_peer(ports::TIC)),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: EngineKind::CMr4lmsFixed,
             root_scope: ScopeName::default(),
@@ -153,7 +155,7 @@ impl Role for RouterConfig {
         if raw.switch_agents.is_empty() {
             problems.add("switch_agents", "empty; without an agent no switch can be programmed");
         }
-        let tic = PeerAddress::check(problems, "tic", &raw.tic);
+        let tic = raw.tic.check(problems, "tic");
         let mut switch_agents = Vec::new();
         for (index, agent) in raw.switch_agents.iter().enumerate() {
             let field = format!("switch_agents[{index}]");

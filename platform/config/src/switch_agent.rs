@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::addresses::Addresses;
 use crate::infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 use crate::load::Role;
 use crate::ports;
@@ -19,8 +20,8 @@ pub struct SwitchAgentConfig {
     pub listen: SocketAddr,
     /// Its name, unique among switch agents.
     pub name: String,
-    /// The TIC, which is told of failed parts of the fabric.
-    pub tic: PeerAddress,
+    /// The TICs, of which the one that leads is told of failed parts of the fabric.
+    pub tic: Vec<PeerAddress>,
     /// The hardware it programs.
     pub hardware: Hardware,
     /// Node ids of the switches it programs; `None` for all.
@@ -54,8 +55,9 @@ pub struct RawSwitchAgentConfig {
     pub allow_plaintext: bool,
     /// Its name. No default: two agents of one name would overwrite each other's reports.
     pub name: Option<String>,
-    /// The TIC, `host:port`. Default 127.0.0.1:7401, the TIC's own default.
-    pub tic: String,
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
+    /// 127.0.0.1:7401, the TIC's own default.
+    pub tic: Addresses,
     /// Kind of hardware: `emulated` or `infiniband`. Default `emulated`: it needs nothing.
     pub driver: DriverName,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
@@ -78,7 +80,7 @@ impl Default for RawSwitchAgentConfig {
             listen: ports::loopback(ports::SWITCH_AGENT),
             allow_plaintext: false,
             name: None,
-            tic: ports::local_peer(ports::TIC),
+            tic: Addresses::one(ports::local_peer(ports::TIC)),
             driver: DriverName::default(),
             fabric: ports::local_peer(ports::FABRIC),
             management_key: None,
@@ -97,7 +99,7 @@ impl Role for SwitchAgentConfig {
         check_listen(problems, raw.listen, raw.allow_plaintext);
         check_positive(problems, "report_interval", raw.report_interval);
         let name = check_name(problems, "name", raw.name);
-        let tic = PeerAddress::check(problems, "tic", &raw.tic);
+        let tic = raw.tic.check(problems, "tic");
         let hardware = match raw.driver {
             DriverName::Emulated => {
                 let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);

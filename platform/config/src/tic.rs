@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_store::StoreLocation;
 use fabricast_topology::TableKind;
 use serde::Deserialize;
 
@@ -11,7 +12,8 @@ use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
 use crate::value::{
-    StoreLocation, check_attempts, check_colors, check_listen, check_path, check_positive,
+    PeerAddress, check_attempts, check_colors, check_listen, check_path, check_positive,
+    check_store,
 };
 
 /// Checked settings of the TIC.
@@ -19,8 +21,14 @@ use crate::value::{
 pub struct TicConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// What others are told to call when this TIC leads; `None` for the address it listens at.
+    pub advertise: Option<PeerAddress>,
     /// Where groups, members and nodes are kept.
     pub store: StoreLocation,
+    /// A leader that the store has not heard of for this time is replaced, where several TICs share it.
+    pub leader_lease: Duration,
+    /// A route service that has not been heard of for this time is replaced, where another one waits.
+    pub route_lease: Duration,
     /// Topology file; the route service downloads it from the TIC.
     pub topology: PathBuf,
     /// Table entries that groups may use, at least 1; MGIDs are chosen by it.
@@ -46,9 +54,21 @@ pub struct RawTicConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// `memory`, or the path of the store's file. No default: records that vanish with the
-    /// process must be a choice.
+    /// What others are told to call when this TIC leads, `host:port`. Default: the address it listens
+    /// at, which will not do if that is of all interfaces.
+    pub advertise: Option<String>,
+    /// `memory`, the path of the store's file, or `etcd://host:port,.../prefix`, which several TICs may
+    /// share: then one of them leads. No default: records that vanish with the process must be a choice.
     pub store: Option<String>,
+    /// A leader that the store has not heard of for this time is replaced; whole seconds, at least 2s, as
+    /// etcd grants nothing shorter. Default 5s: an etcd that elects a leader of its own, which takes it a
+    /// second or two, deposes nobody.
+    #[serde(with = "humantime_serde")]
+    pub leader_lease: Duration,
+    /// A route service that has not been heard of for this time is replaced, where another one waits. It
+    /// says that it is there three times as often. Default 2s: switches go on forwarding meanwhile.
+    #[serde(with = "humantime_serde")]
+    pub route_lease: Duration,
     /// Topology file, as `ibnetdiscover` prints it. No default: there is no usual network.
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
@@ -73,7 +93,10 @@ impl Default for RawTicConfig {
         Self {
             listen: ports::loopback(ports::TIC),
             allow_plaintext: false,
+            advertise: None,
             store: None,
+            leader_lease: Duration::from_secs(5),
+            route_lease: Duration::from_secs(2),
             topology: None,
             colors: 32,
             fault_tolerant: false,
@@ -95,11 +118,25 @@ impl Role for TicConfig {
         check_positive(problems, "report_timeout", raw.report_timeout);
         check_positive(problems, "probe_timeout", raw.probe_timeout);
         check_attempts(problems, raw.probe_attempts);
-        let store = StoreLocation::check(problems, "store", raw.store);
+        check_positive(problems, "route_lease", raw.route_lease);
+        if raw.leader_lease < Duration::from_secs(2) || raw.leader_lease.subsec_nanos() > 0 {
+            let given = raw.leader_lease;
+            problems.add("leader_lease", format!("{given:?} is not whole seconds, at least 2s"));
+        }
+        let store = check_store(problems, "store", raw.store);
+        let advertise = raw.advertise.map(|text| PeerAddress::check(problems, "advertise", &text));
+        let is_shared = store.as_ref().is_some_and(StoreLocation::is_shared);
+        if raw.listen.ip().is_unspecified() && is_shared && advertise.is_none() {
+            let why = "missing; nobody can call a TIC at an address of all interfaces";
+            problems.add("advertise", why);
+        }
         let topology = check_path(problems, "topology", raw.topology);
         Some(Self {
             listen: raw.listen,
+            advertise: advertise.flatten(),
             store: store?,
+            leader_lease: raw.leader_lease,
+            route_lease: raw.route_lease,
             topology: topology?,
             colors: raw.colors,
             fault_tolerant: raw.fault_tolerant,

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_store::{LocationError, StoreLocation};
+
 use crate::problem::Problems;
 
 /// Where another part listens: `host:port`. The host may be a name, so it is resolved when used.
@@ -71,29 +73,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where durable records are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreLocation {
-    /// Nowhere: they are gone with the process.
-    Memory,
-    /// In this file of the embedded store.
-    File(PathBuf),
-}
-
-impl StoreLocation {
-    /// Reads `memory` or a path.
-    pub(crate) fn check(
-        problems: &mut Problems,
-        field: &str,
-        text: Option<String>,
-    ) -> Option<Self> {
-        match problems.required(field, text)?.as_str() {
-            "" => {
-                problems.add(field, "empty; expected 'memory' or the path of a file");
-                None
-            }
-            "memory" => Some(Self::Memory),
-            path => Some(Self::File(path.into())),
+/// Reads where durable records are kept: `memory`, a path, or the URL of an etcd.
+pub(crate) fn check_store(
+    problems: &mut Problems,
+    field: &str,
+    text: Option<String>,
+) -> Option<StoreLocation> {
+    match problems.required(field, text)?.parse() {
+        Ok(location) => Some(location),
+        Err(error) => {
+            problems.add(field, LocationError::to_string(&error));
+            None
         }
     }
 }

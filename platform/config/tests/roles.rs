@@ -75,9 +75,9 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     let switch_agent: SwitchAgentConfig = load_text(file, &[]).unwrap();
     let operating_agent: OperatingAgentConfig = load_text(file, &[]).unwrap();
     assert_eq!(tic.store, StoreLocation::Memory);
-    assert_eq!(router.tic.as_str(), tic.listen.to_string());
+    assert_eq!(router.tic[0].as_str(), tic.listen.to_string());
     assert_eq!(router.switch_agents[0].as_str(), switch_agent.listen.to_string());
-    assert_eq!(switch_agent.tic.as_str(), tic.listen.to_string());
+    assert_eq!(switch_agent.tic[0].as_str(), tic.listen.to_string());
     assert_eq!(tic.topology, fabric.topology);
     assert_eq!((tic.colors, tic.tables), (fabric.colors, fabric.tables));
     let Hardware::Emulated { fabric: emulated, management_key } = switch_agent.hardware else {
@@ -122,7 +122,7 @@ fn flag_beats_variable_beats_file_beats_default() {
     let router: RouterConfig =
         load(&sources.flag("colors", "24", "--colors").flag("tic", "flag:1", "--tic")).unwrap();
     assert_eq!(router.colors, 24);
-    assert_eq!(router.tic.as_str(), "flag:1");
+    assert_eq!(router.tic[0].as_str(), "flag:1");
     assert_eq!(router.switch_agents.len(), 2);
     assert_eq!(router.switch_agents[1].as_str(), "b:2");
     assert_eq!(router.read_back, Duration::from_secs(3));
@@ -188,7 +188,7 @@ allow_plaintext = 'yes'
             "F:9: router.drain: invalid value: string \"50\", expected a duration such as 250ms",
             &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
-            "F:3: router.tic: invalid type: integer `7`, expected a string",
+            "F:3: router.tic: invalid type: integer `7`, expected an address of the form host:port, or a list of them",
             "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `colors`, `tables`, `drain`, `read_back`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
@@ -224,7 +224,8 @@ fn mistakes_in_variables_and_flags_name_them() {
     assert_eq!(
         load::<TicConfig>(&flags).unwrap_err().to_string(),
         "--listen: tic.listen: invalid type: integer `8080`, expected socket address such as 127.0.0.1:7401\n\
-         --store: tic.store: empty; expected 'memory' or the path of a file"
+         --store: tic.store: empty; expected 'memory', the path of a file, \
+         or etcd://host:port,.../prefix"
     );
 }
 
@@ -336,4 +337,52 @@ fn an_agent_listens_where_others_can_be_told_to_reach_it() {
     );
     let file = file.replace("0.0.0.0", "10.0.0.7");
     assert_eq!(load_text::<OperatingAgentConfig>(&file, &[]).unwrap().listen.port(), 7404);
+}
+
+#[test]
+fn the_tics_are_one_address_or_a_list_in_a_file_or_a_variable() {
+    let tics = |config: &RouterConfig| {
+        let addresses = config.tic.iter().map(ToString::to_string);
+        addresses.collect::<Vec<_>>().join(" ")
+    };
+    for (text, variables) in [
+        ("[router]\ntic = ['a:1', 'b:2']", [].as_slice()),
+        ("[router]\ntic = 'a:1, b:2'", &[]),
+        ("", &[("FABRICAST_ROUTER__TIC", "a:1,b:2")]),
+    ] {
+        let config: RouterConfig = load_text(text, variables).unwrap();
+        assert_eq!(tics(&config), "a:1 b:2", "{text}");
+    }
+    assert_eq!(
+        complaints::<RouterConfig>("[router]\ntic = ['a:1', 'b', 'a:1']", &[]),
+        [
+            "F:2: router.tic[1]: 'b' is not of the form host:port",
+            "F:2: router.tic[2]: listed twice"
+        ]
+    );
+    assert_eq!(
+        complaints::<RouterConfig>("[router]\ntic = []", &[]),
+        ["F:2: router.tic: empty; expected at least one address of the form host:port"]
+    );
+}
+
+#[test]
+fn a_store_that_is_shared_asks_for_an_address_that_can_be_called_and_a_lease_that_etcd_grants() {
+    let shared = "[tic]\ntopology = 'net'\nstore = 'etcd://a:1,b:2/x'\n";
+    let config: TicConfig = load_text(shared, &[]).unwrap();
+    assert_eq!(config.store.to_string(), "etcd://a:1,b:2/x");
+    let everywhere = format!("{shared}listen = '0.0.0.0:7401'\nallow_plaintext = true\n");
+    assert_eq!(
+        complaints::<TicConfig>(&everywhere, &[]),
+        ["tic.advertise: missing; nobody can call a TIC at an address of all interfaces"]
+    );
+    let named: TicConfig =
+        load_text(&format!("{everywhere}advertise = 'tic-1:7401'"), &[]).unwrap();
+    assert_eq!(named.advertise.unwrap().as_str(), "tic-1:7401");
+    for lease in ["1s", "2500ms"] {
+        let found = complaints::<TicConfig>(&format!("{shared}leader_lease = '{lease}'"), &[]);
+        assert!(found[0].contains("is not whole seconds, at least 2s"), "{found:?}");
+    }
+    let found = complaints::<TicConfig>("[tic]\ntopology = 'net'\nstore = 'etcd://a'", &[]);
+    assert!(found[0].starts_with("F:3: tic.store: 'a' is not a member"), "{found:?}");
 }

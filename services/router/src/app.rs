@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
 use fabricast_routing::{EngineKind, EngineOptions};
-use fabricast_rpc::{BindError, BoundServer, Peer, PeerError, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, ServeError, Services};
 use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -35,8 +35,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Name of this route service, for logs.
     pub name: String,
-    /// The TIC, as host:port.
-    pub tic: String,
+    /// The TICs, each as host:port; one of them leads.
+    pub tic: Vec<String>,
     /// The switch agents, as host:port.
     pub switch_agents: Vec<String>,
     /// What computes the trees.
@@ -92,7 +92,7 @@ pub struct App {
     server: BoundServer,
     services: Services,
     options: Options,
-    tic: Peer,
+    tic: Leader,
     agents: Vec<Peer>,
     questions: mpsc::Receiver<Question>,
 }
@@ -104,14 +104,16 @@ impl App {
     ///
     /// [`StartError`] if the address is taken or a peer's cannot be parsed.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let tic = Peer::new(&options.tic)?;
+        let tic = Leader::new(&options.tic)?;
         let agents =
             options.switch_agents.iter().map(|agent| Peer::new(agent)).collect::<Result<_, _>>()?;
         let server = BoundServer::bind(options.listen)?;
         let (asking, questions) = mpsc::channel(QUEUE);
         let mut services = Services::new("router")
-            .with(RouteServiceServer::new(RouteServer { questions: asking }))
-            .with_peer("tic", options.tic.clone());
+            .with(RouteServiceServer::new(RouteServer { questions: asking }));
+        for tic in &options.tic {
+            services = services.with_peer("tic", tic.clone());
+        }
         for agent in &options.switch_agents {
             services = services.with_peer("switch-agent", agent.clone());
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
-use fabricast_rpc::{Backoff, Peer, Reason, reason_of};
+use fabricast_rpc::{Backoff, Leader, Reason, reason_of};
 use fabricast_topology::{Graph, PortId};
 use tonic::Status;
 use tracing::warn;
@@ -62,7 +62,7 @@ pub(crate) enum Unrecorded {
 /// What the TIC is known to have recorded.
 #[derive(Debug)]
 pub(crate) struct ChoiceLog {
-    tic: Peer,
+    tic: Leader,
     graph: Arc<Graph>,
     scheme: v1::RouteChoiceScheme,
     fence: v1::Fence,
@@ -92,7 +92,7 @@ impl ChoiceLog {
     /// Reads what an earlier route service recorded, however long the TIC takes to answer. The term
     /// must have been acquired before: then nobody else changes it any more.
     pub(crate) async fn load(
-        tic: Peer,
+        tic: Leader,
         graph: Arc<Graph>,
         scheme: v1::RouteChoiceScheme,
         term: u64,
@@ -212,7 +212,7 @@ impl ChoiceLog {
 
 type Read = (Option<v1::RouteChoiceScheme>, Vec<v1::Element>, Vec<v1::RouteChoice>);
 
-async fn read(tic: &Peer) -> Result<Read, Status> {
+async fn read(tic: &Leader) -> Result<Read, Status> {
     let mut client = RouteChoiceServiceClient::new(tic.channel());
     let mut choices = Vec::new();
     let mut page_token = String::new();

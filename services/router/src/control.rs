@@ -10,7 +10,7 @@ use std::time::Duration;
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::EngineKind;
-use fabricast_rpc::{Backoff, Peer, Reason, reason_of};
+use fabricast_rpc::{Backoff, Leader, Peer, Reason, reason_of};
 use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -51,7 +51,7 @@ pub(crate) enum News {
 /// State of the loop.
 #[derive(Debug)]
 pub(crate) struct Control {
-    tic: Peer,
+    tic: Leader,
     options: Options,
     term: u64,
     generation: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) async fn start(
-        tic: Peer,
+        tic: Leader,
         agents: Vec<Peer>,
         options: Options,
         Map { graph, sha256 }: Map,
@@ -374,10 +374,10 @@ fn micros(duration: Duration) -> u64 {
 }
 
 /// Asks for a term until the TIC gives one.
-async fn acquire_term(tic: &Peer, name: &str) -> u64 {
+async fn acquire_term(tic: &Leader, name: &str) -> u64 {
     let mut backoff = Backoff::default();
     loop {
-        let request = v1::AcquireRouteTermRequest { router: name.to_owned() };
+        let request = v1::AcquireRouteTermRequest { router: name.to_owned(), take_over: true };
         match TicServiceClient::new(tic.channel()).acquire_route_term(request).await {
             Ok(answer) => return answer.into_inner().term,
             Err(status) => warn!(peer = tic.address(), error = %status.message(), "no term yet"),

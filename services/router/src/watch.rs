@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Backoff, Peer};
+use fabricast_rpc::{Backoff, Leader, Reason};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ pub(crate) struct Map {
 }
 
 /// Streams records into `news`, starting again with a snapshot whenever the stream breaks.
-pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
+pub(crate) async fn follow(tic: Leader, news: mpsc::Sender<News>) {
     let mut backoff = Backoff::default();
     loop {
         match follow_once(&tic, &news, &mut backoff).await {
@@ -42,14 +42,23 @@ pub(crate) async fn follow(tic: Peer, news: mpsc::Sender<News>) {
 }
 
 async fn follow_once(
-    tic: &Peer,
+    tic: &Leader,
     news: &mpsc::Sender<News>,
     backoff: &mut Backoff,
 ) -> Result<(), Status> {
+    let leader = tic.address();
     let mut client = TicServiceClient::new(tic.channel());
     let mut stream = client.watch_directory(v1::WatchDirectoryRequest {}).await?.into_inner();
     let mut snapshot = Some(Box::new(Mirror::default()));
-    while let Some(message) = stream.message().await? {
+    // What waits in the stream of a leader that is frozen is not all of it.
+    let left = tic.left(&leader);
+    tokio::pin!(left);
+    loop {
+        let message = tokio::select! {
+            message = stream.message() => message?,
+            () = &mut left => return Err(Reason::NotLeader.status("another TIC leads", &[])),
+        };
+        let Some(message) = message else { return Ok(()) };
         let ends = message.snapshot_end;
         let next = match snapshot.take() {
             None => News::Delta(message),
@@ -67,7 +76,6 @@ async fn follow_once(
             return Ok(());
         }
     }
-    Ok(())
 }
 
 /// Loads the topology from the TIC, however long it takes to answer.
@@ -75,7 +83,7 @@ async fn follow_once(
 /// # Errors
 ///
 /// [`RunError::Topology`] if what it serves is no topology.
-pub(crate) async fn topology(tic: &Peer) -> Result<Map, RunError> {
+pub(crate) async fn topology(tic: &Leader) -> Result<Map, RunError> {
     let mut backoff = Backoff::default();
     loop {
         match download(tic).await {
@@ -92,7 +100,7 @@ pub(crate) async fn topology(tic: &Peer) -> Result<Map, RunError> {
     }
 }
 
-async fn download(tic: &Peer) -> Result<Vec<u8>, Status> {
+async fn download(tic: &Leader) -> Result<Vec<u8>, Status> {
     let mut client = TicServiceClient::new(tic.channel());
     let mut stream = client.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();
     let mut bytes = Vec::new();

@@ -299,7 +299,7 @@ impl Client {
     ///
     /// If there is no such group.
     pub async fn group(&self, name: &str) -> v1::Group {
-        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0 };
+        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, allow_stale: false };
         let answer = self.tic().get_group(request).await.expect("the group is there");
         answer.into_inner().group.expect("the answer has the group")
     }

@@ -237,7 +237,7 @@ pub async fn start_switch_agent(
             let options = fabricast_switch::Options {
                 listen,
                 name,
-                tic: tic.to_string(),
+                tic: vec![tic.to_string()],
                 driver: Arc::new(driver),
                 switches,
                 report_interval: Duration::from_secs(1),

@@ -22,7 +22,7 @@ pub(crate) async fn router(layout: &Layout, tic: SocketAddr, switch_agents: Vec<
         let options = fabricast_router::Options {
             listen,
             name: "router".to_owned(),
-            tic: tic.to_string(),
+            tic: vec![tic.to_string()],
             switch_agents: switch_agents.clone(),
             engine: layout.engine,
             engine_options: layout.engine_options(),
@@ -46,7 +46,7 @@ pub(crate) async fn operating_agent(
     Part::start(&name, move |listen| {
         let options = fabricast_operating::Options {
             listen,
-            tic: tic.to_string(),
+            tic: vec![tic.to_string()],
             fabric: fabric.to_string(),
             nodes: nodes.clone(),
             report_interval: REPORT_INTERVAL,

@@ -27,7 +27,7 @@ fn element(kind: Kind) -> v1::Element {
 }
 
 fn reporting(hardware: &Hardware, tic: &FakeTic, report_interval: Duration) -> Options {
-    Options { tic: tic.address.to_string(), report_interval, ..options(hardware) }
+    Options { tic: vec![tic.address.to_string()], report_interval, ..options(hardware) }
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ fn options(hardware: &Hardware) -> Options {
     Options {
         listen: LOOPBACK,
         name: "agent".into(),
-        tic: "127.0.0.1:1".into(),
+        tic: vec!["127.0.0.1:1".into()],
         driver: Arc::new(hardware.clone()),
         switches: BTreeSet::new(),
         report_interval: HOUR,
@@ -79,7 +79,7 @@ async fn bad_options_are_refused_by_name() {
     assert!(matches!(App::bind(nameless), Err(StartError::NameEmpty)));
     let restless = Options { report_interval: Duration::ZERO, ..options(&hardware) };
     assert!(matches!(App::bind(restless), Err(StartError::ReportIntervalZero)));
-    let homeless = Options { tic: "no address".into(), ..options(&hardware) };
+    let homeless = Options { tic: vec!["no address".into()], ..options(&hardware) };
     assert!(matches!(App::bind(homeless), Err(StartError::Tic(_))));
     let first = App::bind(options(&hardware)).unwrap();
     let second = Options { listen: first.address(), ..options(&hardware) };

@@ -94,7 +94,7 @@ async fn runs_where_it_is_told_to() {
     let app = App::bind(Options {
         listen: listen.parse().unwrap(),
         name: "infiniband".to_owned(),
-        tic: tic.to_owned(),
+        tic: vec![tic.to_owned()],
         driver: Arc::new(driver.unwrap()),
         switches: BTreeSet::new(),
         report_interval: Duration::from_secs(1),
