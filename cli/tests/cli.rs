@@ -2,6 +2,8 @@
 
 #[path = "cli/collectives.rs"]
 mod collectives;
+#[path = "cli/etcd.rs"]
+mod etcd;
 #[path = "cli/fault_tolerance.rs"]
 mod fault_tolerance;
 #[path = "cli/files.rs"]
