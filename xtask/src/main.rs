@@ -7,6 +7,7 @@
 mod bench;
 mod proto;
 mod python;
+mod soak;
 mod steps;
 mod tidy;
 
@@ -18,7 +19,9 @@ use anyhow::{Context, Result};
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
-  test              run every test: with nextest if it is installed, else with cargo test
+  test              run every test: with nextest if it is installed, else with cargo test; the cases
+                    of random tests are the same each time
+  soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions, lower the length ratchet
@@ -34,6 +37,12 @@ fn main() -> Result<ExitCode> {
     let root = repository_root()?;
     let passed = match words.as_slice() {
         ["test"] => steps::test(&root)?,
+        ["soak"] => soak::run(&root, 10)?,
+        ["soak", minutes] => {
+            let minutes =
+                minutes.parse().with_context(|| format!("soak {minutes}: not minutes"))?;
+            soak::run(&root, minutes)?
+        }
         ["python"] => match python::set_up(&root) {
             Ok(()) => true,
             Err(why) => {

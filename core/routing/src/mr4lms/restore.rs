@@ -10,7 +10,9 @@ use fabricast_topology::{PortId, SwitchId};
 
 use crate::engines::{RecordedChoice, RestoreError, RestoreProblem};
 use crate::mgid::Mgid;
+use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::forest::{Forest, Tree};
+use crate::mr4lms::walk::Walk;
 use crate::mr4lms::{Mr4lms, Turn};
 use crate::plan::BrokenLink;
 
@@ -59,11 +61,14 @@ impl Mr4lms {
         Ok(())
     }
 
-    /// Lets every tree reach just the members of its groups, parts groups that nothing holds together
-    /// any more, and gives the other groups trees. Nothing happens to a tree whose groups are all as they were.
+    /// Lets every tree reach just the members of its groups and gives the other groups trees. Nothing happens
+    /// to a tree whose groups are all as they were, even if its groups need not be together.
     fn bring_up_to_date(&mut self) {
-        let trees = self.forest.trees().map(|(number, _)| number).collect();
-        self.tidy(trees);
+        let Self { fabric, forest, tools, .. } = self;
+        let spare =
+            forest.trees().filter(|(_, tree)| !is_needed(fabric, forest, tree, &mut tools.walk));
+        let spare = spare.map(|(number, _)| number).collect();
+        self.tidy(spare);
         let mgids: Vec<Mgid> = self.forest.groups.keys().copied().collect();
         for mgid in mgids {
             self.settle(mgid);
@@ -145,4 +150,20 @@ impl Mr4lms {
         let is_free = fabric.domains(ports).all(|domain| forest.ledger.is_free(domain, color));
         if is_free { Ok(()) } else { Err(RestoreProblem::Conflict) }
     }
+}
+
+/// Tells whether all groups of a tree have members to connect in it, and these need all of it.
+fn is_needed(fabric: &Fabric, forest: &Forest, tree: &Tree, walk: &mut Walk) -> bool {
+    let mut all = Vec::new();
+    for mgid in &tree.groups {
+        let before = all.len();
+        all.extend(forest.group(*mgid).seats.iter().filter(|seat| tree.has(**seat)));
+        if all.len() - before < 2 {
+            return false;
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    walk.along(fabric, &tree.ports, tree.root);
+    walk.cut(fabric, &all).ports == tree.ports
 }

@@ -68,6 +68,28 @@ fn one_color_goes_to_the_same_group_again() {
     same_again(&fabric, options, &past, &[Step::Put(0, vec![])]).unwrap();
 }
 
+/// A group in the way of another one is led aside when they are merged: the two have one tree then, and
+/// meet nowhere in it but at a switch.
+#[test]
+fn groups_that_need_not_be_together_stay_together() {
+    let fabric = wire((5, vec![(0, 2), (0, 3), (0, 4), (0, 1), (1, 3)], vec![1, 2, 3, 4]));
+    let options = Mr4lmsOptions {
+        merge_policy: MergePolicy::Rebuild,
+        ..Mr4lmsOptions::new(1, TableKind::PerPort)
+    };
+    let [detour, healed] = [Step::Faults(vec![(2, 3)]), Step::Faults(vec![])];
+    let past = [detour, Step::Put(0, vec![0, 1]), healed, Step::Put(1, vec![2, 3])];
+    let mut old = engine(&fabric, options);
+    for step in &past {
+        act(&old, step).expect("it makes sense").make(&mut old);
+    }
+    assert_eq!(old.plan().virtual_groups().count(), 1);
+    for mgid in [0, 1] {
+        assert_eq!(old.group_trees(Mgid(mgid))[0].links.len(), 2);
+    }
+    same_again(&fabric, options, &past, &[Step::Put(0, vec![])]).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
