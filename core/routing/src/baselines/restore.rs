@@ -1,6 +1,6 @@
 //! Records which color and which tree every group has, and takes them over again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_topology::{Peer, PortId, SwitchId};
 
@@ -82,29 +82,60 @@ impl Baseline {
         }
         let mut left = Vec::new();
         for color in 0..self.colors.len() {
-            let found = self.seat(color).into_iter().map(|(groups, seats)| {
-                let (_, choice) = recorded.get(&groups[0])?;
-                let root = SwitchId(choice.root);
-                self.is_tree(root, &choice.ports, &seats).then(|| Tree {
-                    root,
-                    ports: choice.ports.clone(),
-                    groups,
-                })
-            });
-            match found.collect::<Option<Vec<Tree>>>() {
-                Some(trees) => {
-                    for tree in &trees {
-                        self.loads.count_in(&self.fabric, &tree.ports, tree.groups.len());
-                    }
-                    self.trees[usize::from(color)] = trees;
-                    self.write_part(color);
-                }
-                None => left.push(color),
+            let Some(trees) = self.recorded_trees(color, recorded) else {
+                left.push(color);
+                continue;
+            };
+            for tree in &trees {
+                self.loads.count_in(&self.fabric, &tree.ports, tree.groups.len());
             }
+            self.trees[usize::from(color)] = trees;
+            self.write_part(color);
         }
         for color in left {
             self.replant(color);
         }
+    }
+
+    /// Puts the trees of a color together again: each begins with a group that has ports, and the others of the
+    /// color are in the one that has their root and members. None if they do not serve all groups as they are now.
+    ///
+    /// Groups that could be connected may well have a tree each: what parted them has been mended since.
+    fn recorded_trees(
+        &mut self,
+        color: u16,
+        recorded: &BTreeMap<Mgid, (u16, &RecordedChoice)>,
+    ) -> Option<Vec<Tree>> {
+        let mut groups: Vec<Mgid> =
+            self.seat(color).into_iter().flat_map(|(groups, _)| groups).collect();
+        groups.sort_unstable();
+        let mut trees: Vec<(Tree, Vec<PortId>)> = Vec::new();
+        for mgid in groups {
+            let (_, choice) = recorded.get(&mgid)?;
+            let root = SwitchId(choice.root);
+            if !choice.ports.is_empty() {
+                let tree = Tree { root, ports: choice.ports.clone(), groups: Vec::new() };
+                trees.push((tree, Vec::new()));
+            }
+            let wanted = &self.groups[&mgid].service.seats;
+            let has_all =
+                |tree: &Tree| wanted.iter().all(|seat| tree.ports.binary_search(seat).is_ok());
+            let (tree, seats) =
+                trees.iter_mut().find(|(tree, _)| tree.root == root && has_all(tree))?;
+            tree.groups.push(mgid);
+            seats.extend(wanted);
+        }
+        let mut domains = BTreeSet::new();
+        let mut is_sound = |(tree, seats): &mut (Tree, Vec<PortId>)| {
+            seats.sort_unstable();
+            seats.dedup();
+            self.is_tree(tree.root, &tree.ports, seats)
+                && self.fabric.domains(&tree.ports).all(|domain| domains.insert(domain))
+        };
+        trees
+            .iter_mut()
+            .all(&mut is_sound)
+            .then(|| trees.into_iter().map(|(tree, _)| tree).collect())
     }
 
     /// Tells whether ports are those of a live tree, rising, from a root that has just these members.

@@ -13,7 +13,7 @@ use fabricast_routing::{
     table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, Peer, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
 
 use fabrics::{Made, fabric, make, options, rule, steps};
@@ -178,6 +178,37 @@ proptest! {
         new.restore(&choices).unwrap();
         prop_assert_eq!(new.plan(), old.plan());
         prop_assert_eq!(new.choices(), choices);
+    }
+}
+
+/// Two groups of one color get a tree each while the fabric is in two, and keep them when it is mended.
+#[test]
+fn trees_that_were_made_apart_are_made_again_apart() {
+    let graph = generate("kind = 'torus'\nx = 4\ny = 1\nz = 1\nendpoints_per_switch = 2");
+    for (rule, tables) in [
+        (Rule::MinHop, TableKind::PerPort),
+        (Rule::LightestPath, TableKind::PerSwitch),
+        (Rule::MinHop, TableKind::PerSwitch),
+    ] {
+        let options = EngineOptions::new(1, tables);
+        let mut old = engine(&graph, rule, options);
+        let mut faults = Faults::new();
+        for switch in [0, 2] {
+            // Between switches 1 and 2, and between 3 and 0.
+            let cable = |port: &PortId| match graph.peer(*port) {
+                Peer::Switch(peer) => graph.switch_of(peer).0 == (switch + 3) % 4,
+                Peer::Endpoint(_) | Peer::None => false,
+            };
+            faults.fail_link(&graph, graph.ports(SwitchId(switch)).find(cable).unwrap());
+        }
+        old.set_faults(faults);
+        old.apply(&[put(0, &[0, 2]), put(1, &[4, 6])]).unwrap();
+        old.set_faults(Faults::new());
+        assert_eq!(old.plan().virtual_groups().count(), 2);
+        let mut new = again(&old, options);
+        new.restore(&old.choices()).unwrap();
+        assert_eq!(new.plan(), old.plan(), "{rule:?}");
+        assert!(check(&new).is_clean());
     }
 }
 
