@@ -110,7 +110,13 @@ impl GaHost {
         if self.asked.answered(now, gn) {
             self.output.push_back(GaOutput::Refresh { gn });
         }
-        if snapshot.group.agent.as_ref() != Some(&self.node) {
+        // An agent's node is a member. What was asked for in an earlier life appoints nobody in this one.
+        let is_ours = |view: &MemberView| {
+            (&view.member.node, view.incarnation) == (&self.node, self.incarnation)
+        };
+        if snapshot.group.agent.as_ref() != Some(&self.node)
+            || !snapshot.members.iter().any(is_ours)
+        {
             self.drop_group(gn);
             return;
         }
