@@ -46,6 +46,7 @@ pub struct GaHost {
     asked: Asked,                       // snapshots on their way
     dirty: BTreeSet<(Gn, Pn)>,          // positions to send
     resend: BTreeSet<(Moment, Gn, Pn)>, // positions sent and not confirmed
+    last_version: Version, // of all groups: an office that is dropped and taken again in one epoch goes on
     output: VecDeque<GaOutput>,
 }
 
@@ -55,7 +56,6 @@ struct Agent {
     known: Revision, // of the snapshot
     seats: BTreeMap<Pn, Seat>,
     live: BTreeSet<Pn>, // the keys of `seats`, as the tree wants them
-    last_version: Version,
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +87,7 @@ impl GaHost {
             asked: Asked::new(config.retry),
             dirty: BTreeSet::new(),
             resend: BTreeSet::new(),
+            last_version: Version(0),
             output: VecDeque::new(),
         }
     }
@@ -121,14 +122,13 @@ impl GaHost {
             return;
         }
         if self.groups.get(&gn).is_some_and(|a| a.record.epoch != snapshot.group.epoch) {
-            self.drop_group(gn); // versions start anew with the epoch
+            self.drop_group(gn); // another office; its members are met anew
         }
         let agent = self.groups.entry(gn).or_insert_with(|| Agent {
             record: snapshot.group.clone(),
             known: snapshot.revision,
             seats: BTreeMap::new(),
             live: BTreeSet::new(),
-            last_version: Version(0),
         });
         agent.record = snapshot.group.clone();
         agent.known = snapshot.revision;

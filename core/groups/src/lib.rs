@@ -13,7 +13,7 @@
 //!
 //! Everything is level-triggered: a message that tells somebody something is a hint that saves
 //! time; the periodic reports find out who is behind, and whoever is fetches the truth.
-//! `tests/simulation` runs all roles together through storms of loss, death and return.
+//! The crate `fabricast-simulation` runs all roles together through storms of loss, death and return.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod agent;

@@ -56,8 +56,8 @@ impl GaHost {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         for pn in touched {
             if let Some(seat) = agent.seats.get_mut(&pn) {
-                agent.last_version = agent.last_version.next();
-                seat.version = agent.last_version;
+                self.last_version = self.last_version.next();
+                seat.version = self.last_version;
                 self.dirty.insert((gn, pn));
             }
         }

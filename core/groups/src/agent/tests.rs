@@ -1,4 +1,4 @@
-//! The group agent's inputs one by one; the whole protocol is in `tests/simulation`.
+//! The group agent's inputs one by one; the whole protocol is in `fabricast-simulation`.
 
 use std::time::Duration;
 
@@ -257,4 +257,37 @@ fn a_hint_that_comes_while_a_snapshot_is_on_its_way_is_asked_about_once_it_is_he
     drain(&mut host, at(2));
     host.gone(GN);
     assert_eq!(drain(&mut host, at(2)), [], "a group that is gone stays so");
+}
+
+/// What was asked for in an earlier life of the node reaches the host of the next one.
+#[test]
+fn an_office_of_an_earlier_life_is_not_taken() {
+    let members = [view(0, 0, 1), view(1, 1, 2)];
+    let mut host = GaHost::new(name(0), Incarnation(2), CONFIG);
+    host.snapshot(at(0), &snapshot(10, 2, &members));
+    assert_eq!(host.status(), []);
+    let mut now = members;
+    now[0].incarnation = Incarnation(2);
+    host.snapshot(at(0), &snapshot(20, 4, &now));
+    assert_eq!(host.status().len(), 1);
+}
+
+/// A verdict from before the appointment arrives after it: the office is dropped, and taken again in the
+/// same epoch. Members have seen versions of it.
+#[test]
+fn places_given_in_an_office_taken_again_are_newer() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    let newest = |outputs: Vec<GaOutput>| {
+        let version = |output: &GaOutput| match output {
+            GaOutput::Position { update, .. } => Some(update.version),
+            GaOutput::Probe { .. } | GaOutput::NodeFailed { .. } | GaOutput::Refresh { .. } => None,
+        };
+        let versions: Vec<Version> = outputs.iter().filter_map(version).collect();
+        (versions.iter().min().copied().unwrap(), versions.iter().max().copied().unwrap())
+    };
+    let (_, before) = newest(drain(&mut host, at(0)));
+    host.verdict(at(1), &Verdict { drop: vec![GN], ..Verdict::default() });
+    host.snapshot(at(1), &snapshot(11, 2, &[view(0, 0, 1), view(1, 1, 2)]));
+    let (after, _) = newest(drain(&mut host, at(1)));
+    assert!(after > before, "{after:?} {before:?}");
 }

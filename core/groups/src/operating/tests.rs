@@ -1,4 +1,4 @@
-//! The operating agent's inputs one by one; the whole protocol is in `tests/simulation`.
+//! The operating agent's inputs one by one; the whole protocol is in `fabricast-simulation`.
 
 use std::time::Duration;
 
