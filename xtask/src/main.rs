@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a chore's findings are its output")]
 
 mod bench;
+mod mutants;
 mod proto;
 mod python;
 mod soak;
@@ -22,6 +23,8 @@ usage: cargo xtask <verb>
   test              run every test: with nextest if it is installed, else with cargo test; the cases
                     of random tests are the same each time
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
+  sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
+  mutants           plant bugs in the protocol and demand that the simulation finds each
   python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions, lower the length ratchet
@@ -43,6 +46,8 @@ fn main() -> Result<ExitCode> {
                 minutes.parse().with_context(|| format!("soak {minutes}: not minutes"))?;
             soak::run(&root, minutes)?
         }
+        ["sim", options @ ..] => steps::simulate(&root, options)?,
+        ["mutants"] => mutants::run(&root)?,
         ["python"] => match python::set_up(&root) {
             Ok(()) => true,
             Err(why) => {

@@ -54,6 +54,21 @@ pub(crate) fn check(root: &Path) -> Result<bool> {
     Ok(steps.end())
 }
 
+/// Runs the simulation of group management. `false` if a rule was broken.
+///
+/// # Errors
+///
+/// A command that cannot be started.
+pub(crate) fn simulate(root: &Path, options: &[&str]) -> Result<bool> {
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--release", "--package", "fabricast-simulation", "--"])
+        .args(options)
+        .current_dir(root)
+        .status()
+        .context("start cargo")?;
+    Ok(status.success())
+}
+
 /// Mends what can be mended by machine, then says what is left.
 ///
 /// # Errors

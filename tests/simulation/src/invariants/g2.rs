@@ -1,22 +1,26 @@
-//! What must hold once nothing is in flight.
+//! G2: when nothing is in flight, all tables agree and every tree is one tree over exactly its live members.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use fabricast_groups::operating::{CallAnswer, Phase};
+use fabricast_groups::directory::Directory;
+use fabricast_groups::operating::Phase;
 use fabricast_groups::record::{MemberRecord, NodeState};
 use fabricast_groups::tree;
 use fabricast_groups::{Gn, Pn};
 
-use crate::node::{DETECTOR, REPORT_INTERVAL};
-use crate::world::{World, name};
+use crate::node::{index_of, name};
+use crate::tic::Tic;
+use crate::world::World;
 
 /// G2 (tables and trees), G4 (one agent), and the nodes' own views.
 pub(crate) fn agrees(world: &World) {
-    let directory = world.tic.directory();
+    let directory = &world.directory();
+    let mut leaders = world.tics.iter().flatten().filter_map(Tic::directory);
+    assert_eq!(leaders.next(), Some(directory), "G2: the leader publishes what is durable");
+    assert!(leaders.next().is_none(), "G4: two TICs lead");
     let mut at_oas: BTreeMap<(Gn, Pn), &MemberRecord> = BTreeMap::new();
     for (index, node) in world.nodes.iter().enumerate() {
-        let record = directory.node(&name(index)).unwrap();
+        let record = directory.node(&name(index)).expect("G2: every node has registered");
         match node.oa.phase() {
             Phase::Stopped => assert_eq!(directory.memberships(&name(index)).count(), 0, "G5"),
             Phase::Registering => panic!("n{index} has not come back"),
@@ -42,7 +46,7 @@ pub(crate) fn agrees(world: &World) {
         assert_eq!(at_oas.get(seat), Some(member), "G2: a node does not hold its seat");
     }
     for group in directory.groups_from(Gn(0)) {
-        group_agrees(world, group.gn);
+        group_agrees(world, directory, group.gn);
     }
     for node in &world.nodes {
         for hosted in node.ga.iter().flat_map(|ga| ga.status()) {
@@ -52,15 +56,14 @@ pub(crate) fn agrees(world: &World) {
     }
 }
 
-fn group_agrees(world: &World, gn: Gn) {
-    let directory = world.tic.directory();
-    let group = directory.group(gn).unwrap();
+fn group_agrees(world: &World, directory: &Directory, gn: Gn) {
+    let group = directory.group(gn).expect("it was listed");
     let members: Vec<&MemberRecord> = directory.members(gn).collect();
     let Some(agent) = &group.agent else {
         assert!(members.is_empty());
         return;
     };
-    let at = world.nodes.iter().find(|node| name(node.index) == *agent).unwrap();
+    let at = &world.nodes[index_of(agent)];
     let host = at.ga.as_ref().expect("an agent's node is up");
     let (record, seats) = host.query(gn).expect("the agent knows its office");
     assert_eq!(record, group, "{gn:?} at {agent:?}");
@@ -68,11 +71,12 @@ fn group_agrees(world: &World, gn: Gn) {
     assert_eq!(at_agent, members, "G2: the agent's table is the TIC's");
     let live: BTreeSet<Pn> = members.iter().map(|member| member.pn).collect();
     for (view, position) in &seats {
-        let place = tree::position(position.pn, &live).unwrap();
+        let place = tree::position(position.pn, &live).expect("it is live");
         assert_eq!(position.parent.as_ref().map(|at| at.pn), place.parent);
         assert_eq!(position.children.iter().map(|at| at.pn).collect::<Vec<_>>(), place.children);
-        let node = world.nodes.iter().find(|node| name(node.index) == view.member.node).unwrap();
-        let held = node.oa.memberships().find(|held| held.member == view.member).unwrap();
+        let node = &world.nodes[index_of(&view.member.node)];
+        let held = node.oa.memberships().find(|held| held.member == view.member);
+        let held = held.expect("seen above");
         let mut known = held.position.clone().expect("every member has its place");
         known.route.clone_from(&position.route); // told only where it changes the color
         assert_eq!(known, *position, "G2: the members know their places");
@@ -80,40 +84,4 @@ fn group_agrees(world: &World, gn: Gn) {
         assert_eq!(held.colors(), colors, "{gn:?} {:?}", position.pn);
         assert_eq!((held.epoch, &held.agent), (group.epoch, agent));
     }
-}
-
-pub(crate) fn a_fresh_join_succeeds_on_every_node(world: &mut World) {
-    let up: Vec<usize> = (0..world.nodes.len()).filter(|at| world.is_up(*at)).collect();
-    for at in &up {
-        let node = &mut world.nodes[*at];
-        node.answers.clear();
-        world.join(*at, "fresh", "p9");
-    }
-    world.run(Duration::from_secs(2), false);
-    for at in &up {
-        let answers: Vec<&CallAnswer> = world.nodes[*at].answers.values().collect();
-        let [CallAnswer::Joined(membership)] = answers[..] else {
-            panic!("n{at} could not join: {answers:?}");
-        };
-        assert_eq!(membership.group.as_str(), "fresh");
-    }
-    world.run(REPORT_INTERVAL * 4, false);
-    agrees(world);
-}
-
-/// G5: detection, decision and the news of it, each within its time.
-pub(crate) fn a_dead_node_is_out_in_time(world: &mut World) {
-    let busy = |at: &usize| world.tic.directory().memberships(&name(*at)).count();
-    let Some(victim) = (0..world.nodes.len()).max_by_key(busy) else { return };
-    if busy(&victim) == 0 {
-        return;
-    }
-    world.nodes[victim].oa.stop(world.now);
-    world.nodes[victim].drain(world.now);
-    world.run(DETECTOR.worst_case() + Duration::from_millis(100), false);
-    assert_eq!(busy_now(world, victim), 0, "G5: n{victim} is still a member");
-}
-
-fn busy_now(world: &World, at: usize) -> usize {
-    world.tic.directory().memberships(&name(at)).count()
 }

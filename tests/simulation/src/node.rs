@@ -4,17 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fabricast_groups::Moment;
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
-use fabricast_groups::command::{Command, Joined};
+use fabricast_groups::command::Command;
 use fabricast_groups::detector::{DetectorConfig, Policy};
-use fabricast_groups::directory::{GroupSnapshot, HostedGroup, Verdict};
-use fabricast_groups::message::{
-    AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register,
-};
 use fabricast_groups::names::{Address, EndpointName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, OaOutput};
-use fabricast_groups::record::NodeRecord;
-use fabricast_groups::{Epoch, Gn, Incarnation, Moment, Pn, Refusal, Revision};
+
+use crate::invariants::g4::Obedience;
+use crate::message::{Asker, Message};
+use crate::scenario::Party;
 
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -36,83 +35,54 @@ const OA: OaConfig = OaConfig {
     calls: 64,
 };
 
-/// Who is asked or answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Party {
-    Tic,
-    Node(usize),
-}
+/// A TIC that owes an answer for so long is given up for another one.
+const TIC_PATIENCE: Duration = Duration::from_millis(900);
 
-#[derive(Clone, Debug)]
-pub(crate) enum Message {
-    // to the TIC
-    Decide(Asker, Command),
-    Fetch(Gn, bool),
-    Status(Incarnation, Vec<HostedGroup>),
-    // from the TIC
-    Registered(Result<NodeRecord, Refusal>),
-    Joined(CallId, Result<Joined, Refusal>),
-    Left(CallId, Result<(Gn, Pn, Revision), Refusal>),
-    Group(Gn, bool, Option<GroupSnapshot>),
-    Verdict(Incarnation, Verdict),
-    Notify(Gn),
-    // between nodes
-    Register(Register),
-    MemberRegistered(Gn, Pn, Result<PositionUpdate, AgentRefusal>),
-    Deregister(Deregister),
-    Report(OaReport),
-    ReportReply(OaReportReply),
-    Position(PositionUpdate),
-    // from anyone to a node and back
-    Probe(u64),
-    ProbeAnswer(Incarnation, u64),
-}
-
-/// Whom a decision's answer is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Asker {
-    Registration,
-    Join(CallId),
-    Leave(CallId),
-    Nobody,
-}
-
+#[derive(Debug)]
 pub(crate) struct SimNode {
     pub(crate) index: usize,
     pub(crate) oa: Oa,
     pub(crate) ga: Option<GaHost>,
-    /// Neither reports to anybody; everything else works.
+    /// Reports to nobody; everything else works.
     pub(crate) mute: bool,
-    /// No message reaches it or leaves it.
-    pub(crate) cut_off: bool,
-    pub(crate) next_report: Moment,
     pub(crate) answers: BTreeMap<CallId, CallAnswer>,
-    /// The highest epoch taken over, by membership and life (G4).
-    pub(crate) obeyed: BTreeMap<(Incarnation, Gn, Revision), Epoch>,
+    pub(crate) obedience: Obedience,
+    next_report: Moment,
+    /// The TIC that is asked, of how many, and since when it owes an answer.
+    tic: usize,
+    tics: usize,
+    unanswered: Option<Moment>,
 }
 
 impl SimNode {
-    pub(crate) fn new(index: usize, now: Moment) -> Self {
-        let endpoint = |port| EndpointName::new(&format!("h{index}/{port}")).unwrap();
+    pub(crate) fn new(index: usize, now: Moment, tics: usize) -> Self {
+        let endpoint = |port| EndpointName::new(&format!("h{index}/{port}")).expect("a good name");
         let identity = Identity {
             node: name(index),
-            address: Address::new(&index.to_string()).unwrap(),
+            address: Address::new(&index.to_string()).expect("a good address"),
             endpoints: vec![endpoint(0), endpoint(1)],
         };
+        // By the clock, as the real ones choose it.
+        let start_id = now.0 / 1_000 + 1;
         Self {
             index,
-            oa: Oa::new(now, identity, 1, OA),
+            oa: Oa::new(now, identity, start_id, OA),
             ga: None,
             mute: false,
-            cut_off: false,
-            next_report: now,
             answers: BTreeMap::new(),
-            obeyed: BTreeMap::new(),
+            obedience: Obedience::default(),
+            next_report: now,
+            tic: 0,
+            tics,
+            unanswered: None,
         }
     }
 
     pub(crate) fn tick(&mut self, now: Moment) -> Vec<(Party, Message)> {
         self.oa.tick(now);
+        if self.unanswered.is_some_and(|since| since.after(TIC_PATIENCE) <= now) {
+            self.ask_another();
+        }
         if let Some(ga) = &mut self.ga {
             ga.tick(now);
         }
@@ -129,7 +99,9 @@ impl SimNode {
 
     pub(crate) fn next_deadline(&self) -> Moment {
         let ga = self.ga.as_ref().and_then(GaHost::next_deadline);
-        self.oa.next_deadline().into_iter().chain(ga).chain([self.next_report]).min().unwrap()
+        let patience = self.unanswered.map(|since| since.after(TIC_PATIENCE));
+        let all = self.oa.next_deadline().into_iter().chain(ga).chain(patience);
+        all.fold(self.next_report, Moment::min)
     }
 
     fn report(&mut self, now: Moment, out: &mut Vec<(Party, Message)>) {
@@ -137,7 +109,7 @@ impl SimNode {
             out.push((party(&address), Message::Report(report)));
         }
         if let Some(ga) = &self.ga {
-            out.push((Party::Tic, Message::Status(ga.incarnation(), ga.status())));
+            out.push((Party::Tic(self.tic), Message::Status(ga.incarnation(), ga.status())));
         }
     }
 
@@ -148,14 +120,21 @@ impl SimNode {
         message: Message,
     ) -> Vec<(Party, Message)> {
         let mut out = Vec::new();
+        if from == Party::Tic(self.tic) {
+            self.unanswered = None;
+        }
         match message {
+            Message::NotLeader if from == Party::Tic(self.tic) => self.ask_another(),
+            Message::NotLeader => {}
             Message::Registered(answer) => self.oa.registered(now, answer),
-            Message::Joined(id, answer) => self.oa.join_answered(now, id, answer),
+            Message::Joined(id, answer) => {
+                self.oa.join_answered(now, id, answer.map(|joined| *joined));
+            }
             Message::Left(id, answer) => self.oa.leave_answered(id, answer),
             Message::Group(_, false, Some(snapshot)) => self.oa.group(now, &snapshot),
             Message::Group(gn, false, None) => self.oa.no_group(gn),
             Message::MemberRegistered(gn, pn, answer) => {
-                self.oa.member_registered(now, gn, pn, answer);
+                self.oa.member_registered(now, gn, pn, answer.map(|update| *update));
             }
             Message::ReportReply(reply) => {
                 if let Party::Node(host) = from {
@@ -180,7 +159,7 @@ impl SimNode {
             }
             other => self.handle_as_host(now, from, other, &mut out),
         }
-        self.note_obedience();
+        self.obedience.note(&self.oa);
         out.extend(self.drain(now));
         out
     }
@@ -198,7 +177,7 @@ impl SimNode {
             Message::Group(gn, true, None) => ga.gone(gn),
             Message::Notify(gn) => ga.refresh(now, gn),
             Message::Register(register) => {
-                let answer = ga.register(now, &register);
+                let answer = ga.register(now, &register).map(Box::new);
                 let pn = register.member.member.pn;
                 out.push((from, Message::MemberRegistered(register.gn, pn, answer)));
             }
@@ -217,15 +196,6 @@ impl SimNode {
         }
     }
 
-    fn note_obedience(&mut self) {
-        for held in self.oa.memberships() {
-            let Some(position) = &held.position else { continue };
-            let key = (self.oa.incarnation(), held.member.gn, held.member.joined);
-            let before = self.obeyed.insert(key, position.epoch);
-            assert!(before <= Some(position.epoch), "G4: an agent of the past was obeyed");
-        }
-    }
-
     pub(crate) fn drain(&mut self, now: Moment) -> Vec<(Party, Message)> {
         let mut out = Vec::new();
         while let Some(output) = self.oa.poll_output() {
@@ -234,30 +204,42 @@ impl SimNode {
         while let Some(output) = self.ga.as_mut().and_then(|ga| ga.poll_output(now)) {
             out.push(match output {
                 GaOutput::Position { address, update } => {
-                    (party(&address), Message::Position(update))
+                    (party(&address), Message::Position(Box::new(update)))
                 }
                 GaOutput::Probe { address, probe, .. } => (party(&address), Message::Probe(probe)),
                 GaOutput::NodeFailed { node, incarnation } => {
                     let failed = Command::NodeFailed { node, incarnation: Some(incarnation) };
-                    (Party::Tic, Message::Decide(Asker::Nobody, failed))
+                    (Party::Tic(self.tic), Message::Decide(Asker::Nobody, Box::new(failed)))
                 }
-                GaOutput::Refresh { gn } => (Party::Tic, Message::Fetch(gn, true)),
+                GaOutput::Refresh { gn } => (Party::Tic(self.tic), Message::Fetch(gn, true)),
             });
+        }
+        let asks = |(to, message): &(Party, Message)| {
+            matches!(to, Party::Tic(_)) && !matches!(message, Message::Decide(Asker::Nobody, _))
+        };
+        if out.iter().any(asks) {
+            self.unanswered.get_or_insert(now);
         }
         out
     }
 
+    fn ask_another(&mut self) {
+        self.tic = (self.tic + 1) % self.tics;
+        self.unanswered = None;
+    }
+
     fn perform(&mut self, output: OaOutput, out: &mut Vec<(Party, Message)>) {
-        let decide = |asker, command| (Party::Tic, Message::Decide(asker, command));
+        let tic = Party::Tic(self.tic);
+        let decide = |asker, command| (tic, Message::Decide(asker, Box::new(command)));
         match output {
             OaOutput::RegisterNode(node) => {
                 out.push(decide(Asker::Registration, Command::RegisterNode(node)));
             }
             OaOutput::Join(id, join) => out.push(decide(Asker::Join(id), Command::Join(join))),
             OaOutput::Leave(id, leave) => out.push(decide(Asker::Leave(id), Command::Leave(leave))),
-            OaOutput::FetchGroup(gn) => out.push((Party::Tic, Message::Fetch(gn, false))),
+            OaOutput::FetchGroup(gn) => out.push((tic, Message::Fetch(gn, false))),
             OaOutput::RegisterMember { address, register, .. } => {
-                out.push((party(&address), Message::Register(register)));
+                out.push((party(&address), Message::Register(Box::new(register))));
             }
             OaOutput::DeregisterMember { address, deregister, .. } => {
                 out.push((party(&address), Message::Deregister(deregister)));
@@ -276,9 +258,13 @@ impl SimNode {
 }
 
 pub(crate) fn name(index: usize) -> NodeName {
-    NodeName::new(&format!("n{index}")).unwrap()
+    NodeName::new(&format!("n{index}")).expect("a good name")
 }
 
-pub(crate) fn party(address: &Address) -> Party {
-    Party::Node(address.as_str().parse().unwrap())
+pub(crate) fn index_of(node: &NodeName) -> usize {
+    node.as_str()[1..].parse().expect("names are made of numbers")
+}
+
+fn party(address: &Address) -> Party {
+    Party::Node(address.as_str().parse().expect("addresses are numbers"))
 }

@@ -1,0 +1,38 @@
+//! G1: a GN is never used for two groups, a PN never for two live processes of a group. At every write.
+
+use std::collections::BTreeSet;
+
+use fabricast_groups::record::Change;
+use fabricast_groups::{Gn, Pn, Revision};
+
+/// What was ever durable.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    gns: BTreeSet<Gn>,
+    /// Every membership by group, rank and the revision of its join.
+    pub(crate) members: BTreeSet<(Gn, Pn, Revision)>,
+    pub(crate) revision: Revision,
+}
+
+impl Ranks {
+    /// Looks at a change before it is done.
+    ///
+    /// - `is_there`: whether there is a record under its key.
+    pub(crate) fn written(&mut self, change: &Change, is_there: bool) {
+        match change {
+            Change::RevisionPut(revision) => {
+                assert!(*revision > self.revision, "G3: a write of the past, {revision:?}");
+                self.revision = *revision;
+            }
+            Change::GroupPut(group) if !is_there => {
+                assert!(self.gns.insert(group.gn), "G1: {:?} was used before", group.gn);
+            }
+            Change::MemberPut(member) => {
+                let seat = (member.gn, member.pn);
+                assert!(!is_there, "G1: {seat:?} is taken");
+                self.members.insert((member.gn, member.pn, member.joined));
+            }
+            _ => {}
+        }
+    }
+}

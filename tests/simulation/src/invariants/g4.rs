@@ -1,0 +1,40 @@
+//! G4: at most one agent per group acts, and nobody obeys an agent of the past. At every step.
+
+use std::collections::BTreeMap;
+
+use fabricast_groups::operating::Oa;
+use fabricast_groups::{Epoch, Gn, Incarnation, Revision};
+
+use crate::node::SimNode;
+
+/// The highest epoch that a node has obeyed, by its life, group and membership.
+#[derive(Debug, Default)]
+pub(crate) struct Obedience(BTreeMap<(Incarnation, Gn, Revision), Epoch>);
+
+impl Obedience {
+    /// Looks at a node after it has heard something.
+    pub(crate) fn note(&mut self, oa: &Oa) {
+        for held in oa.memberships() {
+            let Some(position) = &held.position else { continue };
+            let key = (oa.incarnation(), held.member.gn, held.member.joined);
+            let before = self.0.insert(key, position.epoch);
+            assert!(before <= Some(position.epoch), "G4: an agent of the past was obeyed");
+        }
+    }
+}
+
+/// Who held office in each epoch of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Offices(BTreeMap<(Gn, Epoch), (usize, Incarnation)>);
+
+impl Offices {
+    /// Looks at a node that may host agents.
+    pub(crate) fn note(&mut self, node: &SimNode) {
+        let Some(ga) = &node.ga else { return };
+        let life = (node.index, ga.incarnation());
+        for office in ga.status() {
+            let first = *self.0.entry((office.gn, office.epoch)).or_insert(life);
+            assert_eq!(first, life, "G4: two agents of {:?} in {:?}", office.gn, office.epoch);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What people and fate do in the world.
+
+use std::time::Duration;
+
+use fabricast_groups::Gn;
+use fabricast_groups::command::{Command, FormGroup, GroupSpec, Joiner};
+use fabricast_groups::hints::MgidHints;
+use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
+use fabricast_groups::operating::{JoinCall, LeaveCall};
+use fabricast_groups::record::{Route, RouteState};
+use fabricast_topology::SplitMix;
+
+use super::World;
+use crate::node::{SimNode, name};
+use crate::scenario::{Deed, Network, Party};
+
+/// A killed TIC is started again after this.
+const RESTART: Duration = Duration::from_millis(1_500);
+
+impl World {
+    pub(crate) fn do_deed(&mut self, deed: Deed) {
+        match deed {
+            Deed::Join { at, group, process } => {
+                self.join(at, &format!("g{group}"), &format!("p{process}"));
+            }
+            Deed::Leave { at, group, process } => self.leave(at, group, process),
+            Deed::Form { group, nodes } => self.form(&format!("f{group}"), &nodes),
+            Deed::Delete { group } => self.delete(group),
+            Deed::Route { draw } => self.route(draw),
+            Deed::ProcessFails { at, process } => self.fail_process(at, process),
+            Deed::Power { at, on: false } => self.nodes[at].oa.stop(self.now),
+            Deed::Power { at, on: true } => self.nodes[at].oa.start(self.now),
+            Deed::Respawn { at } => {
+                self.nodes[at] = SimNode::new(at, self.now, self.tics.len());
+                self.thaw(Party::Node(at), false);
+            }
+            Deed::Mute { at, silent } => self.nodes[at].mute = silent,
+            Deed::Freeze { who, stop: true } => drop(self.frozen.entry(who).or_default()),
+            Deed::Freeze { who, stop: false } => self.thaw(who, true),
+            Deed::Cut { from, to, cut: true } => drop(self.cut.insert((from, to))),
+            Deed::Cut { from, to, cut: false } => drop(self.cut.remove(&(from, to))),
+            Deed::KillTic { at } => {
+                self.tics[at] = Err(self.now.after(RESTART));
+                self.thaw(Party::Tic(at), false);
+            }
+            Deed::SlowStore { delay } => self.store.delay = delay,
+            Deed::FailWrites { count, done } => self.store.failing = (count, done),
+        }
+        for at in 0..self.nodes.len() {
+            let sent = self.nodes[at].drain(self.now);
+            self.send(Party::Node(at), sent);
+        }
+    }
+
+    /// Lets a party go on, with what has come for it meanwhile or without.
+    fn thaw(&mut self, who: Party, with_messages: bool) {
+        let waiting = self.frozen.remove(&who).unwrap_or_default();
+        for (from, message) in waiting.into_iter().filter(|_| with_messages) {
+            self.deliver(from, who, message);
+        }
+    }
+
+    /// Heals everything; nodes without power stay so.
+    pub(crate) fn heal(&mut self) {
+        self.network = Network::CALM;
+        self.cut.clear();
+        self.store.delay = Duration::ZERO;
+        self.store.failing = (0, false);
+        for who in self.frozen.keys().copied().collect::<Vec<_>>() {
+            self.thaw(who, true);
+        }
+        for node in &mut self.nodes {
+            node.mute = false;
+        }
+    }
+
+    fn request_id(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId::new(&format!("r{}", self.requests)).expect("a good name")
+    }
+
+    pub(crate) fn join(&mut self, at: usize, group: &str, process: &str) {
+        let wish = JoinCall {
+            request_id: self.request_id(),
+            group: spec(group),
+            process: ProcessName::new(process).expect("a good name"),
+            endpoint: None,
+        };
+        // A node without power refuses.
+        let _ = self.nodes[at].oa.join(self.now, wish);
+    }
+
+    fn leave(&mut self, at: usize, group: u32, process: u32) {
+        let wish = LeaveCall {
+            request_id: self.request_id(),
+            group: GroupName::new(&format!("g{group}")).expect("a good name"),
+            process: ProcessName::new(&format!("p{process}")).expect("a good name"),
+        };
+        let _ = self.nodes[at].oa.leave(self.now, wish);
+    }
+
+    fn delete(&mut self, group: u32) {
+        let request_id = self.request_id();
+        let group = GroupName::new(&format!("g{group}")).expect("a good name");
+        self.order(&Command::DeleteGroup { request_id, group });
+    }
+
+    /// Asks all TICs from beside; who does not lead does nothing.
+    fn order(&mut self, command: &Command) {
+        for at in 0..self.tics.len() {
+            if self.frozen.contains_key(&Party::Tic(at)) {
+                continue;
+            }
+            if let Ok(tic) = &mut self.tics[at] {
+                let sent = tic.order(self.now, command.clone());
+                self.send(Party::Tic(at), sent);
+            }
+        }
+    }
+
+    /// The route service has programmed the present groups, some with one endpoint left out.
+    fn route(&mut self, draw: u64) {
+        let mut chance = SplitMix::new(draw);
+        let directory = self.directory();
+        let revision = directory.revision();
+        let mut routes = Vec::new();
+        for group in directory.groups_from(Gn(0)) {
+            let color = u16::try_from(chance.below(3)).expect("below 3");
+            let endpoint = format!("h{}/0", chance.below(20));
+            let route = Route {
+                revision,
+                state: RouteState::Routed { colors: color.into(), virtual_group: 0 },
+                reason: String::new(),
+                cut_off: vec![EndpointName::new(&endpoint).expect("a good name")],
+            };
+            routes.push((group.gn, route));
+        }
+        self.order(&Command::Routed { routes, clean: Some(revision) });
+    }
+
+    fn fail_process(&mut self, at: usize, process: u32) {
+        self.order(&Command::ProcessFailed {
+            node: name(at),
+            incarnation: self.nodes[at].oa.incarnation(),
+            process: ProcessName::new(&format!("p{process}")).expect("a good name"),
+        });
+    }
+
+    pub(crate) fn form(&mut self, group: &str, nodes: &[usize]) {
+        let joiner = |at: &usize| Joiner {
+            node: name(*at),
+            incarnation: self.nodes[*at].oa.incarnation(),
+            endpoint: EndpointName::new(&format!("h{at}/1")).expect("a good name"),
+            process: ProcessName::new("launched").expect("a good name"),
+        };
+        let members = nodes.iter().map(joiner).collect();
+        self.order(&Command::FormGroups(vec![FormGroup { group: spec(group), members }]));
+    }
+}
+
+fn spec(group: &str) -> GroupSpec {
+    GroupSpec {
+        name: GroupName::new(group).expect("a good name"),
+        mgid: None,
+        persistent: group == "g0",
+        exclusive: false,
+        hints: MgidHints::default(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Plants bugs in the protocol, one at a time, and looks whether the simulation finds them.
+//!
+//! A check that finds nothing proves nothing before it has found what is known to be there. The bugs are listed in
+//! `tests/simulation/mutations.toml` as replacements of text; they are made in a copy of the tree.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+const LIST: &str = "tests/simulation/mutations.toml";
+
+/// Seeds within which a bug must be found.
+const SEEDS: &str = "60";
+
+struct Mutation {
+    name: String,
+    file: String,
+    old: String,
+    new: String,
+}
+
+/// Tries every mutation. `false` if one was not found.
+///
+/// # Errors
+///
+/// A list that does not fit the sources, or a command that cannot be started.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    let mutations = read(root)?;
+    let tree = root.join("target/mutants/tree");
+    copy(root, &tree)?;
+    println!("unchanged: {}", simulate(&tree)?.unwrap_or_else(|| "no violation".to_owned()));
+    let mut missed = 0;
+    for mutation in &mutations {
+        let file = tree.join(&mutation.file);
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        fs::write(&file, text.replacen(&mutation.old, &mutation.new, 1))?;
+        let found = simulate(&tree).with_context(|| format!("with '{}'", mutation.name))?;
+        fs::write(&file, text)?;
+        missed += usize::from(found.is_none());
+        let found =
+            found.map_or_else(|| "NOT FOUND".to_owned(), |with| format!("found with {with}"));
+        println!("{}: {found}", mutation.name);
+    }
+    println!("{} of {} found", mutations.len() - missed, mutations.len());
+    Ok(missed == 0)
+}
+
+/// Reads the list; every text to be replaced must be there, once.
+fn read(root: &Path) -> Result<Vec<Mutation>> {
+    let text = fs::read_to_string(root.join(LIST)).with_context(|| format!("read {LIST}"))?;
+    let list: toml::Table = toml::from_str(&text).with_context(|| format!("read {LIST}"))?;
+    let Some(list) = list.get("mutation").and_then(toml::Value::as_array) else {
+        bail!("{LIST} has no mutations");
+    };
+    let mut mutations = Vec::new();
+    for entry in list {
+        let word = |key: &str| {
+            let word = entry.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+            word.with_context(|| format!("{LIST}: a mutation lacks '{key}'"))
+        };
+        let mutation = Mutation {
+            name: word("name")?,
+            file: word("file")?,
+            old: word("old")?,
+            new: word("new")?,
+        };
+        let source = fs::read_to_string(root.join(&mutation.file))
+            .with_context(|| format!("{LIST}: read {}", mutation.file))?;
+        let times = source.matches(&mutation.old).count();
+        ensure!(times == 1, "{LIST}: '{}' fits {} {times} times", mutation.name, mutation.file);
+        mutations.push(mutation);
+    }
+    Ok(mutations)
+}
+
+fn copy(root: &Path, tree: &Path) -> Result<()> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("start git")?;
+    ensure!(listed.status.success(), "git ls-files failed");
+    for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
+        let (from, to) = (root.join(name), tree.join(name));
+        let Ok(text) = fs::read(&from) else { continue }; // deleted and not committed yet
+        if fs::read(&to).is_ok_and(|there| there == text) {
+            continue; // as it was: nothing to build again
+        }
+        fs::create_dir_all(to.parent().context("files are in folders")?)?;
+        fs::write(&to, text)?;
+    }
+    Ok(())
+}
+
+/// Runs the simulation on a tree; what it says of a violation.
+fn simulate(tree: &Path) -> Result<Option<String>> {
+    let ran = Command::new("cargo")
+        .args(["run", "--quiet", "--package", "fabricast-simulation", "--", "--brief"])
+        .args(["--seeds", SEEDS])
+        .current_dir(tree)
+        .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
+        .output()
+        .context("start cargo")?;
+    let text = String::from_utf8_lossy(&ran.stdout);
+    let found = text.lines().find_map(|line| line.strip_prefix("VIOLATION with "));
+    ensure!(
+        found.is_some() || ran.status.success(),
+        "the simulation did not run:\n{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    Ok(found.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutation_fits_the_sources() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        assert!(read(root).unwrap().len() >= 10);
+    }
+}
