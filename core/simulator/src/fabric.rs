@@ -9,6 +9,8 @@
 //! - SIM-2: packets leave a buffer in the order in which they came.
 //! - SIM-3: every copy is in one buffer or on its way to one endpoint; none is lost or there twice.
 //! - SIM-4: an output sends one packet at a time.
+//! - SIM-7: when nothing is under way, all credit is back, no output is held or asked for, and no packet is
+//!   remembered.
 
 mod acquire;
 mod arbitrate;
@@ -276,6 +278,22 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     /// Counts the most copies that were ever under way.
     pub(crate) const fn peak_in_flight(&self) -> usize {
         self.transits.peak()
+    }
+
+    /// Checks in debug builds that a fabric without anything under way is as it was at the start.
+    pub(crate) fn check_at_rest(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        assert_eq!(self.parcels.len(), 0, "SIM-7");
+        assert!(self.more_requests.iter().all(|word| *word == 0), "SIM-7");
+        for port in &self.ports {
+            assert!(port.is_idle() && port.reading == 0 && port.requests == 0, "SIM-7");
+        }
+        for lane in &self.lanes {
+            assert!(lane.head == NONE && lane.stage == Stage::Idle, "SIM-7");
+            assert_eq!(lane.room(u64::MAX), self.model.buffer_bytes, "SIM-7");
+        }
     }
 
     fn touch_output(&mut self, port: u32) {

@@ -196,6 +196,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
             return Err(deadlock.into());
         }
         debug_assert_eq!(self.fabric.in_flight(), 0, "SIM-3");
+        self.fabric.check_at_rest();
         Ok(false)
     }
 
