@@ -53,7 +53,9 @@ fn notes(plan: &Plan) -> Vec<String> {
          with every policy."
             .to_owned(),
         format!(
-            "Load: the time packets waited for each port, read every {0} us and known {0} us later.",
+            "Load: the time packets waited for each port, read every {0} us and known {0} us later: fitted to the 1.9x \
+             by which load-balanced policies are better than cyclic over hot-region unicast; the table of readings has \
+             others.",
             READING_PS / 1_000_000
         ),
         format!(
