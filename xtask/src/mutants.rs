@@ -11,14 +11,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 const LIST: &str = "tests/simulation/mutations.toml";
 
-/// Seeds within which a bug must be found.
-const SEEDS: &str = "60";
+/// How the simulation is run unless a mutation says otherwise.
+const OPTIONS: &str = "--seeds 60";
 
 struct Mutation {
     name: String,
     file: String,
     old: String,
     new: String,
+    options: String,
 }
 
 /// Tries every mutation. `false` if one was not found.
@@ -30,13 +31,17 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let mutations = read(root)?;
     let tree = root.join("target/mutants/tree");
     copy(root, &tree)?;
-    println!("unchanged: {}", simulate(&tree)?.unwrap_or_else(|| "no violation".to_owned()));
+    println!(
+        "unchanged: {}",
+        simulate(&tree, OPTIONS)?.unwrap_or_else(|| "no violation".to_owned())
+    );
     let mut missed = 0;
     for mutation in &mutations {
         let file = tree.join(&mutation.file);
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         fs::write(&file, text.replacen(&mutation.old, &mutation.new, 1))?;
-        let found = simulate(&tree).with_context(|| format!("with '{}'", mutation.name))?;
+        let found = simulate(&tree, &mutation.options)
+            .with_context(|| format!("with '{}'", mutation.name))?;
         fs::write(&file, text)?;
         missed += usize::from(found.is_none());
         let found =
@@ -65,6 +70,7 @@ fn read(root: &Path) -> Result<Vec<Mutation>> {
             file: word("file")?,
             old: word("old")?,
             new: word("new")?,
+            options: entry.get("options").map_or(Ok(OPTIONS.to_owned()), |_| word("options"))?,
         };
         let source = fs::read_to_string(root.join(&mutation.file))
             .with_context(|| format!("{LIST}: read {}", mutation.file))?;
@@ -95,10 +101,10 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
 }
 
 /// Runs the simulation on a tree; what it says of a violation.
-fn simulate(tree: &Path) -> Result<Option<String>> {
+fn simulate(tree: &Path, options: &str) -> Result<Option<String>> {
     let ran = Command::new("cargo")
         .args(["run", "--quiet", "--package", "fabricast-simulation", "--", "--brief"])
-        .args(["--seeds", SEEDS])
+        .args(options.split(' '))
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
         .output()

@@ -39,7 +39,7 @@ pub(crate) fn registered(
         address: asked.address.clone(),
         endpoints: asked.endpoints.clone(),
         incarnation: Incarnation(node.incarnation),
-        start_id: asked.start_id,
+        start_id: answer.start_id,
         state,
     })
 }

@@ -72,7 +72,8 @@ pub struct RegisterNode {
     pub address: Address,
     /// The adapter ports it owns.
     pub endpoints: Vec<EndpointName>,
-    /// Chosen by the operating agent at each start; a repeated call changes nothing.
+    /// Chosen by the operating agent at each start, higher than before; a call with one that is not higher than the
+    /// recorded one changes nothing.
     pub start_id: u64,
 }
 
@@ -162,7 +163,8 @@ pub struct Decision {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To `RegisterNode`: the node as recorded. It is not up if its start was expelled meanwhile.
+    /// To `RegisterNode`: the node as recorded. It is not up if its start was expelled meanwhile, and another
+    /// start than was asked with if that is higher.
     Node(NodeRecord),
     /// To `Join`.
     Joined(Joined),

@@ -83,7 +83,8 @@ enum Wish {
 impl Oa {
     /// Creates the agent of a node and announces the node.
     ///
-    /// - `start_id`: differs from those of all earlier starts of the node; counted on from there.
+    /// - `start_id`: higher than those of all earlier starts of the node, or it is made so when the TIC says which it
+    ///   has seen; counted on from there.
     pub fn new(now: Moment, identity: Identity, start_id: u64, config: OaConfig) -> Self {
         let mut oa = Self {
             identity,

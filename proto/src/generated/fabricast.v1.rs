@@ -6743,7 +6743,8 @@ pub struct RegisterNodeRequest {
     /// Required. The node; output only fields are ignored.
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
-    /// Required. Chosen by the operating agent at each start of the node; a repeated call with the same one changes nothing.
+    /// Required. Chosen by the operating agent at each start of the node, higher than before; a call with one that is
+    /// not higher than the recorded one changes nothing.
     #[prost(uint64, tag = "2")]
     pub start_id: u64,
 }
@@ -6753,6 +6754,10 @@ pub struct RegisterNodeResponse {
     /// The node as recorded, with its incarnation.
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
+    /// The start that the record belongs to. If it is higher than the one asked with, the node has not been admitted: ask
+    /// with a higher one.
+    #[prost(uint64, tag = "2")]
+    pub start_id: u64,
 }
 /// Request of JoinGroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -81,7 +81,8 @@ impl v1::tic_service_server::TicService for Tic {
             start_id: fields::not_zero("start_id", start_id)?,
         });
         let (Answer::Node(node), _) = self.decide(command).await? else { return Err(mismatch()) };
-        Ok(Response::new(v1::RegisterNodeResponse { node: Some(wire::node(&node)) }))
+        let start_id = node.start_id;
+        Ok(Response::new(v1::RegisterNodeResponse { node: Some(wire::node(&node)), start_id }))
     }
 
     async fn join_group(

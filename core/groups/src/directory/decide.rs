@@ -43,8 +43,9 @@ pub(super) fn decide(
 fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refusal> {
     let directory = draft.base;
     let before = directory.nodes.get(&asked.name);
+    // An announcement of an earlier start may arrive late.
     if let Some(node) = before
-        && node.start_id == asked.start_id
+        && asked.start_id <= node.start_id
     {
         return Ok(Answer::Node(node.clone()));
     }

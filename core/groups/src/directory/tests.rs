@@ -231,6 +231,8 @@ fn a_restarted_node_loses_what_its_former_life_had_and_stale_news_of_it_is_ignor
     assert_eq!((node.incarnation, node.state), (Incarnation(2), NodeState::Up));
     assert_eq!(tic.directory.memberships(&node_name(0)).count(), 0);
     assert_eq!(tic.group("g").agent, Some(node_name(1)));
+    let Ok(Answer::Node(late)) = tic.run(&register(0, 1)) else { panic!("it is answered") };
+    assert_eq!(late, node, "a late announcement of the first start is no new one");
     let late = Command::NodeFailed { node: node_name(0), incarnation: Some(Incarnation(1)) };
     assert_eq!(tic.run(&late), Ok(Answer::Expelled { memberships: 0 }));
     assert_eq!(tic.directory.node(&node_name(0)).unwrap().state, NodeState::Up);

@@ -13,6 +13,11 @@ impl Oa {
         let ours = |node: &NodeRecord| node.start_id == self.start_id;
         match answer {
             _ if self.phase == Phase::Stopped => {}
+            // The clock that starts are numbered by was set back.
+            Ok(node) if self.phase == Phase::Registering && node.start_id > self.start_id => {
+                self.start_id = node.start_id + 1;
+                self.announce(now);
+            }
             Ok(node) if !ours(&node) => {} // to an earlier announcement
             Ok(node) if node.state == NodeState::Failed => self.restart(now),
             Ok(node) if self.phase == Phase::Up && self.incarnation == node.incarnation => {}

@@ -281,6 +281,22 @@ fn a_refusal_that_speaks_of_the_life_is_looked_into_and_the_call_survives() {
     assert_eq!(drain(&mut oa), [OaOutput::Answered(id, failed)]);
 }
 
+/// The machine was started anew with its clock set back: the TIC knows a higher start than it can think of.
+#[test]
+fn a_start_that_counts_too_low_is_counted_on_from_the_recorded_one() {
+    let identity =
+        Identity { node: node_name(1), address: address(1), endpoints: vec![endpoint("h1")] };
+    let mut oa = Oa::new(at(0), identity, 2, CONFIG);
+    drain(&mut oa);
+    oa.registered(at(0), Ok(record(7, 3, NodeState::Up)));
+    let [OaOutput::RegisterNode(again)] = &drain(&mut oa)[..] else { panic!("it asks again") };
+    assert_eq!((again.start_id, oa.phase()), (8, Phase::Registering));
+    oa.registered(at(0), Ok(record(8, 4, NodeState::Up)));
+    assert_eq!(oa.probe(), Some(Incarnation(4)));
+    oa.registered(at(1), Ok(record(9, 5, NodeState::Up)));
+    assert_eq!((drain(&mut oa).len(), oa.probe()), (1, Some(Incarnation(4))), "somebody else's");
+}
+
 #[test]
 fn a_stopped_node_says_nothing_and_starts_anew() {
     let mut oa = member_of_g();
