@@ -9,7 +9,8 @@
 //!   tic/redo/commit         how many parts there are: written last, and with it everything is durable
 //! ```
 //!
-//! Then the changes are carried out one part after the other, and the log is deleted. Whoever reads the
+//! Then those who wait are answered, the changes are carried out in parts, and the log is deleted, before
+//! anything else is written. Whoever reads the
 //! records meanwhile adds what a committed log says; whoever takes office finishes it. Every single
 //! transaction demands that its writer still leads.
 
@@ -31,6 +32,29 @@ const AT_ONCE: usize = 8;
 const SPARE_OPS: usize = 4;
 const SPARE_BYTES: usize = 4_096;
 
+/// What came of changes that were to be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// They are there.
+    Whole,
+    /// They are durable, and to be carried out with [`finish`].
+    Logged,
+    /// A condition did not hold; nothing was written that counts.
+    Conflict {
+        /// The key of the first one that did not.
+        key: Vec<u8>,
+    },
+}
+
+impl Written {
+    fn of(outcome: TxnOutcome, done: Self) -> Self {
+        match outcome {
+            TxnOutcome::Committed { .. } => done,
+            TxnOutcome::Conflict { key } => Self::Conflict { key },
+        }
+    }
+}
+
 /// Makes changes durable, all or none.
 ///
 /// - `conditions`: what must hold beside the term of office.
@@ -43,11 +67,11 @@ pub(crate) async fn write(
     tenure: &Tenure,
     conditions: Txn,
     puts: &Puts,
-) -> Result<TxnOutcome, StoreError> {
+) -> Result<Written, StoreError> {
     let txn = tenure.fence(conditions);
     let whole = carry_out(txn.clone(), puts.iter());
     if store.limits().check(&whole).is_ok() {
-        return store.txn(whole).await;
+        return Ok(Written::of(store.txn(whole).await?, Written::Whole));
     }
     let size = store.limits().txn_bytes.saturating_sub(SPARE_BYTES);
     let log = encode(puts);
@@ -56,18 +80,11 @@ pub(crate) async fn write(
     for (index, part) in first.iter().enumerate() {
         let written = store.txn(tenure.fence(Txn::new()).put(part_key(index), *part)).await?;
         if matches!(written, TxnOutcome::Conflict { .. }) {
-            return Ok(written);
+            return Ok(Written::of(written, Written::Whole));
         }
     }
     let commit = txn.put(part_key(first.len()), *last).put(COMMIT, number(parts.len() as u64));
-    let committed = store.txn(commit).await?;
-    if matches!(committed, TxnOutcome::Conflict { .. }) {
-        return Ok(committed);
-    }
-    match finish(store, tenure, puts).await? {
-        TxnOutcome::Committed { .. } => Ok(committed),
-        conflict @ TxnOutcome::Conflict { .. } => Ok(conflict),
-    }
+    Ok(Written::of(store.txn(commit).await?, Written::Logged))
 }
 
 /// Carries a committed log out and deletes it.
@@ -216,7 +233,12 @@ mod tests {
             let store = small();
             let puts = puts(count, bytes);
             let done = write(&store, &Tenure::alone(), Txn::new(), &puts).await.unwrap();
-            assert!(matches!(done, TxnOutcome::Committed { .. }));
+            assert_eq!(done, if count > 6 { Written::Logged } else { Written::Whole });
+            if done == Written::Logged {
+                let read = read(&keys(&store).await).unwrap();
+                assert_eq!(read.as_ref(), Some(&puts), "durable before it is carried out");
+                finish(&store, &Tenure::alone(), &puts).await.unwrap();
+            }
             let found = keys(&store).await;
             let found: Puts =
                 found.into_iter().map(|entry| (entry.key, Some(entry.value))).collect();
@@ -230,7 +252,7 @@ mod tests {
         let store = small();
         let never = Txn::new().when("absent", Expected::Value(b"1".to_vec()));
         let done = write(&store, &Tenure::alone(), never, &puts(40, 600)).await.unwrap();
-        assert_eq!(done, TxnOutcome::Conflict { key: b"absent".to_vec() });
+        assert_eq!(done, Written::Conflict { key: b"absent".to_vec() });
         let found = keys(&store).await;
         assert!(found.iter().all(|entry| entry.key.starts_with(REDO.as_bytes())));
         assert_eq!(read(&found).unwrap(), None);

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::choices::{ChoiceDesk, Puts};
-use crate::commit;
+use crate::commit::{self, Written};
 use crate::election::{LEADER, Tenure};
 use crate::hints::Hints;
 use crate::jobs::JobDesk;
@@ -233,15 +233,16 @@ impl Writer {
     /// Makes a batch durable, then public, then answers.
     async fn commit(&mut self, batch: Batch) -> Result<(), Ended> {
         let Batch { puts, changes, answers } = batch;
-        if !puts.is_empty()
-            && let Err(unwritten) = self.write(puts).await
-        {
-            let status = unwritten.status();
-            for (reply, _undone) in answers {
-                let _ = reply.send(Err(status.clone()));
+        let is_logged = match self.write(&puts).await {
+            Ok(is_logged) => is_logged,
+            Err(unwritten) => {
+                let status = unwritten.status();
+                for (reply, _undone) in answers {
+                    let _ = reply.send(Err(status.clone()));
+                }
+                return self.recover(unwritten);
             }
-            return self.recover(unwritten);
-        }
+        };
         if !changes.is_empty() {
             let concerned = self.records.publish(&changes);
             self.hints.leave(concerned.hints);
@@ -252,10 +253,21 @@ impl Writer {
         for (reply, result) in answers {
             let _ = reply.send(result);
         }
-        Ok(())
+        if !is_logged {
+            return Ok(());
+        }
+        match commit::finish(&self.storage.store, &self.tenure, &puts).await {
+            Ok(TxnOutcome::Committed { .. }) => Ok(()),
+            Ok(TxnOutcome::Conflict { .. }) => Err(Ended::Deposed),
+            Err(error) => Err(Ended::Store(error)),
+        }
     }
 
-    async fn write(&mut self, puts: Puts) -> Result<(), Unwritten> {
+    /// Makes changes durable; answers whether they are still to be carried out.
+    async fn write(&mut self, puts: &Puts) -> Result<bool, Unwritten> {
+        if puts.is_empty() {
+            return Ok(false);
+        }
         // Whoever else wrote to the store has moved the revision or the term.
         let committed = self.records.read(Directory::revision);
         let revision = Change::RevisionPut(committed);
@@ -265,14 +277,14 @@ impl Writer {
                 let term = self.terms.durable();
                 expected(term, Some(storage::number(term)))
             });
-        match commit::write(&self.storage.store, &self.tenure, unchanged, &puts).await? {
-            TxnOutcome::Committed { .. } => {
+        match commit::write(&self.storage.store, &self.tenure, unchanged, puts).await? {
+            written @ (Written::Whole | Written::Logged) => {
                 self.terms.committed();
                 self.choices.committed();
-                Ok(())
+                Ok(written == Written::Logged)
             }
-            TxnOutcome::Conflict { key } if key == LEADER => Err(Unwritten::Deposed),
-            TxnOutcome::Conflict { key } => {
+            Written::Conflict { key } if key == LEADER => Err(Unwritten::Deposed),
+            Written::Conflict { key } => {
                 Err(Unwritten::Conflict { key: String::from_utf8_lossy(&key).into_owned() })
             }
         }
