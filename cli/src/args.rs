@@ -5,12 +5,14 @@ mod jobs;
 mod offline;
 mod planning;
 mod running;
+mod store;
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::{EngineKind, MAX_COLORS};
+use fabricast_tic::StoreLocation;
 
 pub use collectives::{
     CollectiveCommand, CollectivePlanArgs, CostArgs, FitArgs, ModelArgs, TreeArgs, TreeChoice,
@@ -25,6 +27,7 @@ pub use running::{
     ElementArgs, FabricCommand, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs, NodeCommand,
     NodeEndArgs, ServerArgs, SwitchArgs, SwitchCommand,
 };
+pub use store::StoreCommand;
 
 /// Control plane for hardware multicast on fat-tree fabrics.
 #[derive(Debug, Parser)]
@@ -116,6 +119,9 @@ pub enum Command {
     /// Show switches, their tables and ports through the switch agent.
     #[command(subcommand)]
     Switch(SwitchCommand),
+    /// Write the records of a store to a file, check it, and read it into another store.
+    #[command(subcommand)]
+    Store(StoreCommand),
 }
 
 /// Options of `demo`.
@@ -160,9 +166,9 @@ pub struct UpArgs {
     /// whichever link or switch there dies (`c-mr4lms-fixed`).
     #[arg(long)]
     pub fault_tolerant: bool,
-    /// File for the records, or `memory`.
-    #[arg(long, value_name = "FILE|memory", default_value = "memory")]
-    pub store: String,
+    /// File for the records, `memory`, or etcd://host:port,.../prefix.
+    #[arg(long, value_name = "FILE|memory|URL", default_value = "memory")]
+    pub store: StoreLocation,
     /// Address at which all services answer; port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7400")]
     pub listen: std::net::SocketAddr,

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_operating::NodeSpec;
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, Services};
+use fabricast_tic::StoreLocation;
 use fabricast_topology::{FatTree, Graph, TableKind};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +43,8 @@ pub struct Layout {
     pub engine: EngineKind,
     /// How it is to do that.
     pub options: EngineOptions,
-    /// File for the records; `None` keeps them in memory.
-    pub store: Option<PathBuf>,
+    /// Where the records are kept.
+    pub store: StoreLocation,
     /// Operating-agent servers that share the nodes between them.
     pub agent_hosts: usize,
     /// Switch agents that share the switches between them.
@@ -209,12 +209,8 @@ fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, 
 async fn tic_app(
     topology: &Topology,
     engine_options: EngineOptions,
-    store: Option<PathBuf>,
+    store: StoreLocation,
 ) -> Result<fabricast_tic::App, Failure> {
-    let store = match store {
-        Some(file) => fabricast_tic::StoreLocation::File(file),
-        None => fabricast_tic::StoreLocation::Memory,
-    };
     let mut options = fabricast_tic::Options::new(
         any_port(),
         store,

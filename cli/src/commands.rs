@@ -10,5 +10,6 @@ pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod route;
 pub(crate) mod serve;
+pub(crate) mod store;
 pub(crate) mod switch;
 pub(crate) mod topology;

@@ -12,6 +12,7 @@ mod text;
 mod traffic;
 
 use anyhow::Context;
+use fabricast_tic::StoreLocation;
 
 use crate::args::{DemoArgs, Format};
 use crate::cluster::{Cluster, Layout, engine_options};
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         topology: topology.clone(),
         engine: args.engine,
         options,
-        store: Some(store),
+        store: StoreLocation::File(store),
         agent_hosts: AGENT_HOSTS,
         switch_agents: SWITCH_AGENTS,
     };

@@ -50,6 +50,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Group(command) => commands::group::run(command, format),
         Command::Node(command) => commands::node::run(command, format),
         Command::Switch(command) => commands::switch::run(command, format),
+        Command::Store(command) => commands::store::run(command, format),
     }
 }
 

@@ -36,12 +36,8 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
     let fat_tree = if args.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
     let options = engine_options(args.engine, args.colors, args.fault_tolerant, fat_tree.as_ref())?;
-    let store = match args.store.as_str() {
-        "memory" => None,
-        file => Some(PathBuf::from(file)),
-    };
-    let layout =
-        Layout { topology, engine: args.engine, options, store, agent_hosts: 1, switch_agents: 1 };
+    let (engine, store) = (args.engine, args.store.clone());
+    let layout = Layout { topology, engine, options, store, agent_hosts: 1, switch_agents: 1 };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
         let front = BoundServer::bind(args.listen).map_err(|error| {

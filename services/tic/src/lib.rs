@@ -12,6 +12,7 @@
 //! - S2: a refused request changes nothing, and its message names the field.
 
 mod app;
+pub mod backup;
 mod choice_service;
 mod choices;
 mod commit;

@@ -29,7 +29,7 @@ use crate::election::Tenure;
 /// Version of the layout that this program reads and writes.
 const SCHEMA: u64 = 1;
 const PREFIX: &str = "tic/";
-const SCHEMA_KEY: &[u8] = b"tic/schema";
+pub(crate) const SCHEMA_KEY: &[u8] = b"tic/schema";
 /// Where the newest term lies.
 pub(crate) const TERM_KEY: &[u8] = b"tic/route_term";
 const FAILED: &str = "tic/failed/";
@@ -109,6 +109,14 @@ impl Storage {
 
     /// Reads everything.
     pub(crate) async fn load(&self) -> Result<Loaded, RecordsError> {
+        let (keys, redo) = self.keys().await?;
+        self.read(keys, redo)
+    }
+
+    /// Reads all keys, with what is durable and not carried out yet; answers that, too.
+    pub(crate) async fn keys(
+        &self,
+    ) -> Result<(BTreeMap<Vec<u8>, Vec<u8>>, Option<Puts>), RecordsError> {
         let snapshot = self.store.range(PREFIX.as_bytes()).await?;
         let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) =
             snapshot.entries.into_iter().partition(|entry| entry.key.starts_with(REDO.as_bytes()));
@@ -121,10 +129,11 @@ impl Storage {
                 None => drop(keys.remove(key)),
             }
         }
-        self.read(keys, redo)
+        Ok((keys, redo))
     }
 
-    fn read(
+    /// Makes sense of keys.
+    pub(crate) fn read(
         &self,
         keys: BTreeMap<Vec<u8>, Vec<u8>>,
         redo: Option<Puts>,

@@ -1,6 +1,7 @@
 //! The TIC over real gRPC on a port of its own, in memory or on a file.
 #![expect(clippy::unwrap_used, reason = "what fails in a test's harness fails the test")]
 
+mod backup;
 mod choices;
 mod choices_crash;
 mod cluster;

@@ -1,0 +1,259 @@
+//! Records on their way out of a store and into another: a file that people can read.
+//!
+//! ```text
+//!   {"fabricast_records":1,"revision":812}                 the first line
+//!   {"key":"tic/records/group/...","value":"{...}"}        one line per key, in order
+//!   {"keys":5123,"sha256":"..."}                           the last line: how many, and of all lines before
+//! ```
+//!
+//! What is written out is whole and of one revision, also while TICs are at work on an etcd. A file that
+//! was cut off or changed is refused, and so is one whose records contradict each other; nothing is
+//! written over records that are there.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use fabricast_groups::directory::Limits;
+use fabricast_store::{Expected, Store, StoreError, StoreLocation, Txn, TxnOutcome};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::election::LEADER;
+use crate::storage::{RecordsError, SCHEMA_KEY, Storage, store_options};
+
+/// Version of the file's form.
+const FORM: u64 = 1;
+/// There while a file is being read in: a key that is no record, which every TIC refuses.
+const UNFINISHED: &[u8] = b"tic/unfinished_import";
+
+/// What a store or a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Revision of the records.
+    pub revision: u64,
+    /// Keys in the store.
+    pub keys: usize,
+    /// Live groups.
+    pub groups: usize,
+    /// Memberships.
+    pub members: usize,
+    /// Nodes, failed ones included.
+    pub nodes: usize,
+}
+
+/// Why records could not be written out, read in or checked. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum BackupError {
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Open(#[from] fabricast_store::OpenError),
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The records cannot be used.
+    #[error("the records cannot be used")]
+    Records(#[from] RecordsError),
+    /// The file cannot be read or written.
+    #[error("the file cannot be used")]
+    File(#[from] io::Error),
+    /// A line of the file is not what it should be.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// The store holds records, or a TIC is at work on it.
+    #[error("the store is not empty: it holds {key:?}")]
+    NotEmpty {
+        /// One of its keys.
+        key: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    fabricast_records: u64,
+    revision: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    value: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tail {
+    keys: usize,
+    sha256: String,
+}
+
+type Keys = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Opens a store for [`export`], [`import`] or [`check`].
+///
+/// # Errors
+///
+/// [`BackupError::Open`]; an embedded store that a TIC has open cannot be opened a second time.
+pub async fn open(location: &StoreLocation) -> Result<Arc<dyn Store>, BackupError> {
+    Ok(location.open(store_options()).await?)
+}
+
+/// Writes all records of a store to a file.
+///
+/// # Errors
+///
+/// [`BackupError`]; records that contradict each other are not written out.
+pub async fn export(store: Arc<dyn Store>, file: &mut impl Write) -> Result<Summary, BackupError> {
+    let storage = Storage { store, limits: Limits::default() };
+    let keys = storage.keys().await?.0;
+    let summary = summarize(&storage, &keys)?;
+    let mut digest = Sha256::new();
+    let mut put = |line: String| -> io::Result<()> {
+        digest.update(&line);
+        file.write_all(line.as_bytes())
+    };
+    put(json(&Head { fabricast_records: FORM, revision: summary.revision }))?;
+    for (key, value) in keys {
+        // Everything that a TIC writes is text.
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        put(json(&Line { key: text(key), value: text(value) }))?;
+    }
+    let tail = Tail { keys: summary.keys, sha256: hex(&digest.finalize()) };
+    file.write_all(json(&tail).as_bytes())?;
+    file.flush()?;
+    Ok(summary)
+}
+
+/// Reads a file that [`export`] wrote, and says what is in it.
+///
+/// # Errors
+///
+/// [`BackupError`] naming the line, or what the records contradict.
+pub fn check(file: &mut impl BufRead) -> Result<Summary, BackupError> {
+    let keys = read(file)?;
+    let store = Arc::new(fabricast_store::EmbeddedStore::in_memory()?);
+    summarize(&Storage { store, limits: Limits::default() }, &keys)
+}
+
+/// Writes what a file holds into an empty store.
+///
+/// # Errors
+///
+/// [`BackupError`]; the store is as it was, except that after a [`BackupError::Store`] a part of a file that
+/// is larger than a transaction may be there, which no TIC takes for records: empty the store and begin
+/// again.
+pub async fn import(
+    store: Arc<dyn Store>,
+    file: &mut impl BufRead,
+) -> Result<Summary, BackupError> {
+    let mut keys = read(file)?;
+    let storage = Storage { store: Arc::clone(&store), limits: Limits::default() };
+    let summary = summarize(&storage, &keys)?;
+    let there = store.range(b"").await?;
+    if let Some(entry) = there.entries.first() {
+        let key = String::from_utf8_lossy(&entry.key).into_owned();
+        return Err(BackupError::NotEmpty { key });
+    }
+    let schema = keys.remove(SCHEMA_KEY).unwrap_or_default();
+    commit(&store, Txn::new().put(UNFINISHED, "")).await?;
+    let limits = store.limits();
+    let (mut txn, mut bytes) = (Txn::new(), 0);
+    for (key, value) in keys {
+        let more = key.len() + value.len();
+        if txn.ops.len() + 2 > limits.txn_ops || bytes + more + 4_096 > limits.txn_bytes {
+            commit(&store, std::mem::take(&mut txn)).await?;
+            bytes = 0;
+        }
+        bytes += more;
+        txn = txn.put(key, value);
+    }
+    commit(&store, txn).await?;
+    commit(&store, Txn::new().put(SCHEMA_KEY, schema).delete(UNFINISHED)).await?;
+    Ok(summary)
+}
+
+/// Writes a part, unless a TIC has come to work meanwhile.
+async fn commit(store: &Arc<dyn Store>, txn: Txn) -> Result<(), BackupError> {
+    let txn = txn.when(SCHEMA_KEY, Expected::Absent).when(LEADER, Expected::Absent);
+    match store.txn(txn).await? {
+        TxnOutcome::Committed { .. } => Ok(()),
+        TxnOutcome::Conflict { key } => {
+            Err(BackupError::NotEmpty { key: String::from_utf8_lossy(&key).into_owned() })
+        }
+    }
+}
+
+fn summarize(storage: &Storage, keys: &Keys) -> Result<Summary, BackupError> {
+    let loaded = storage.read(keys.clone(), None)?;
+    let groups: Vec<_> = loaded.directory.groups_from(fabricast_groups::Gn(0)).collect();
+    Ok(Summary {
+        revision: loaded.directory.revision().0,
+        keys: keys.len(),
+        groups: groups.len(),
+        members: groups.iter().map(|group| loaded.directory.member_count(group.gn)).sum(),
+        nodes: loaded.directory.nodes().count(),
+    })
+}
+
+/// Reads the lines of a file and checks that they are all there.
+fn read(file: &mut impl BufRead) -> Result<Keys, BackupError> {
+    let (mut keys, mut digest, mut line) = (Keys::new(), Sha256::new(), 0);
+    let mut text = String::new();
+    loop {
+        text.clear();
+        line += 1;
+        let wrong = |what: String| BackupError::Line { line, what };
+        if file.read_line(&mut text)? == 0 {
+            return Err(wrong("the file ends before its last line".to_owned()));
+        }
+        if line == 1 {
+            let head: Head = parse(&text, line, "records of Fabricast")?;
+            if head.fabricast_records != FORM {
+                let found = head.fabricast_records;
+                return Err(wrong(format!("form {found}, this program reads form {FORM}")));
+            }
+        } else if text.starts_with("{\"keys\"") {
+            let tail: Tail = parse(&text, line, "the last line of a file")?;
+            if tail.keys != keys.len() || tail.sha256 != hex(&digest.finalize()) {
+                return Err(wrong("lines before it are missing or were changed".to_owned()));
+            }
+            return Ok(keys);
+        } else {
+            let Line { key, value } = parse(&text, line, "a key and a value")?;
+            if keys.insert(key.clone().into_bytes(), value.into_bytes()).is_some() {
+                return Err(wrong(format!("key {key:?} is there twice")));
+            }
+        }
+        digest.update(&text);
+    }
+}
+
+fn parse<'de, T: Deserialize<'de>>(
+    text: &'de str,
+    line: usize,
+    what: &str,
+) -> Result<T, BackupError> {
+    serde_json::from_str(text)
+        .map_err(|error| BackupError::Line { line, what: format!("not {what}: {error}") })
+}
+
+fn json(line: &impl Serialize) -> String {
+    let text = serde_json::to_string(line).expect("texts and numbers have a form in JSON");
+    text + "\n"
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text grows");
+        text
+    })
+}

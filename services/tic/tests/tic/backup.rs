@@ -1,0 +1,87 @@
+//! Records go from one store into another, whole or not at all.
+
+use std::sync::Arc;
+
+use fabricast_store::{EmbeddedStore, Options, Store, SystemClock, Txn};
+use fabricast_tic::backup::{self, BackupError, Summary};
+
+use crate::harness::Tic;
+
+/// A store with some records, and its TIC, which is at work on it.
+async fn filled() -> (Arc<dyn Store>, Tic) {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+    let tic = Tic::on_store(Arc::clone(&store)).await;
+    for number in 0..4 {
+        tic.register(number).await;
+        tic.join("g", number, "p").await;
+        tic.join(&format!("ü \"{number}\""), number, "p").await;
+    }
+    (store, tic)
+}
+
+async fn exported(store: &Arc<dyn Store>) -> (Summary, Vec<u8>) {
+    let mut file = Vec::new();
+    let summary = backup::export(Arc::clone(store), &mut file).await.unwrap();
+    (summary, file)
+}
+
+fn empty() -> Arc<dyn Store> {
+    // As narrow as an etcd.
+    let options = Options { max_txn_ops: 8, ..Options::default() };
+    Arc::new(EmbeddedStore::in_memory_with(options, Arc::new(SystemClock::new())).unwrap())
+}
+
+#[tokio::test]
+async fn what_was_written_out_is_what_a_tic_finds_where_it_was_read_in() {
+    let (store, tic) = filled().await;
+    let (summary, file) = exported(&store).await;
+    assert_eq!((summary.groups, summary.members, summary.nodes), (5, 8, 4));
+    assert_eq!(summary.revision, tic.revision().await);
+    assert_eq!(backup::check(&mut file.as_slice()).unwrap(), summary);
+    let other = empty();
+    let read = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
+    assert_eq!(read, summary);
+    assert_eq!(exported(&other).await, (summary, file));
+    let copy = Tic::on_store(other).await;
+    assert_eq!(copy.groups().await, tic.groups().await);
+    assert_eq!(copy.nodes().await, tic.nodes().await);
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_off_or_changed_is_refused_with_its_line() {
+    let (store, _tic) = filled().await;
+    let (_, file) = exported(&store).await;
+    let text = String::from_utf8(file).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let last = lines.len();
+    let refused = async |text: String| {
+        let other = empty();
+        let error = backup::import(Arc::clone(&other), &mut text.as_bytes()).await.unwrap_err();
+        assert!(other.range(b"").await.unwrap().entries.is_empty(), "nothing was written");
+        error.to_string()
+    };
+    let cut = refused(lines[..last - 1].concat()).await;
+    assert_eq!(cut, format!("line {last}: the file ends before its last line"));
+    let missing = refused([&lines[..3], &lines[4..]].concat().concat()).await;
+    assert_eq!(missing, format!("line {}: lines before it are missing or were changed", last - 1));
+    let twice = refused([&lines[..3], &lines[2..]].concat().concat()).await;
+    assert!(twice.starts_with("line 4: key") && twice.ends_with("is there twice"), "{twice}");
+    let newer =
+        refused(text.replacen("\"fabricast_records\":1", "\"fabricast_records\":2", 1)).await;
+    assert_eq!(newer, "line 1: form 2, this program reads form 1");
+    let other = refused("{}\n".to_owned()).await;
+    assert!(other.starts_with("line 1: not records of Fabricast: missing field"), "{other}");
+    assert!(refused(String::new()).await.starts_with("line 1: the file ends"));
+}
+
+#[tokio::test]
+async fn nothing_is_written_over_what_is_there() {
+    let (store, _tic) = filled().await;
+    let (_, file) = exported(&store).await;
+    let other = empty();
+    other.txn(Txn::new().put("election/tic", "a:1")).await.unwrap();
+    let error = backup::import(other, &mut file.as_slice()).await.unwrap_err();
+    assert!(matches!(&error, BackupError::NotEmpty { key } if key == "election/tic"), "{error}");
+    let error = backup::import(store, &mut file.as_slice()).await.unwrap_err();
+    assert!(matches!(error, BackupError::NotEmpty { .. }), "{error}");
+}
