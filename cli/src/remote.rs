@@ -105,6 +105,26 @@ impl Remote {
         RouteServiceClient::new(self.leader.channel())
     }
 
+    /// State of the route service that is at work; of another one if none of them is.
+    ///
+    /// # Errors
+    ///
+    /// That of the last call, if no route service answers.
+    pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, Failure> {
+        let mut found = None;
+        for address in self.leader.addresses() {
+            let peer = Peer::new(address).context("--server")?;
+            let mut client = RouteServiceClient::new(peer.channel());
+            match client.get_route_status(v1::GetRouteStatusRequest {}).await {
+                Ok(answer) if answer.get_ref().active => return Ok(answer.into_inner()),
+                Ok(answer) => found = Some(Ok(answer.into_inner())),
+                Err(status) if found.is_none() => found = Some(Err(status)),
+                Err(_one_of_several) => {}
+            }
+        }
+        found.expect("there is an address").map_err(|status| self.failed(status))
+    }
+
     /// Turns a status into a failure that says which server it came from, and what to do next.
     pub(crate) fn failed(&self, status: Status) -> Failure {
         let address = self.peer.address();

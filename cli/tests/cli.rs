@@ -20,5 +20,7 @@ mod refusals;
 mod routes;
 #[path = "cli/running.rs"]
 mod running;
+#[path = "cli/standby.rs"]
+mod standby;
 #[path = "cli/support.rs"]
 mod support;

@@ -28,8 +28,7 @@ pub(crate) fn run(command: RouteCommand, format: Format) -> Result<(), Failure> 
         },
         RouteCommand::Status { server } => block_on(async {
             let remote = Remote::new(&server)?;
-            let answer = remote.router().get_route_status(v1::GetRouteStatusRequest {}).await;
-            let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+            let answer = remote.route_status().await?;
             output::message(format, &answer, status_text)
         }),
     }
@@ -80,6 +79,9 @@ fn explanation_text(explanation: &v1::RouteExplanation) -> String {
 }
 
 fn status_text(status: &v1::GetRouteStatusResponse) -> String {
+    if !status.active {
+        return "waits for the term of another route service".to_owned();
+    }
     let fence = status.fence.unwrap_or_default();
     let mut text = format!(
         "{}, term {}, generation {}: {}\n{} groups in {} virtual groups, {} on unicast only\n\

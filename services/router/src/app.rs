@@ -8,8 +8,16 @@
 //!
 //! The control loop owns all state; the other tasks only pass messages. Both channels are bounded:
 //! a slow loop slows the watch, and a watch that is too slow starts again with a snapshot.
+//!
+//! All of this runs while the route service holds the newest term, and is made anew with each
+//! (`standby.rs`):
+//!
+//! ```text
+//!  wait for a term ──► control loop, renewals ──► term refused somewhere ──► wait for a term ...
+//! ```
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
@@ -20,9 +28,10 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{Control, Question};
+use crate::control::{Control, Ended, Question};
 use crate::planner::PlanError;
 use crate::service::RouteServer;
+use crate::standby::{Held, Standby};
 use crate::watch;
 
 /// Messages of the watch, and questions, that may wait for the control loop.
@@ -66,12 +75,6 @@ pub enum RunError {
     /// The listener failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// A newer route service is at work; this one must not write any more.
-    #[error("a route service with a term newer than {term} has taken over")]
-    Deposed {
-        /// The term of this one.
-        term: u64,
-    },
     /// The TIC serves another topology than at the start; start anew.
     #[error("the TIC has another topology by now")]
     OtherTopology,
@@ -95,6 +98,7 @@ pub struct App {
     tic: Leader,
     agents: Vec<Peer>,
     questions: mpsc::Receiver<Question>,
+    held: Held,
 }
 
 impl App {
@@ -109,15 +113,18 @@ impl App {
             options.switch_agents.iter().map(|agent| Peer::new(agent)).collect::<Result<_, _>>()?;
         let server = BoundServer::bind(options.listen)?;
         let (asking, questions) = mpsc::channel(QUEUE);
+        let held = Held::default();
+        let (known, server_of) = (held.clone(), held.clone());
         let mut services = Services::new("router")
-            .with(RouteServiceServer::new(RouteServer { questions: asking }));
+            .with(RouteServiceServer::new(RouteServer { questions: asking, held: server_of }))
+            .with_leadership(Arc::new(move || known.leadership()));
         for tic in &options.tic {
             services = services.with_peer("tic", tic.clone());
         }
         for agent in &options.switch_agents {
             services = services.with_peer("switch-agent", agent.clone());
         }
-        Ok(Self { server, services, options, tic, agents, questions })
+        Ok(Self { server, services, options, tic, agents, questions, held })
     }
 
     /// The address that clients use.
@@ -138,27 +145,69 @@ impl App {
     ///
     /// [`RunError`] when it must not or cannot go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, options, tic, agents, questions } = self;
-        let (telling, news) = mpsc::channel(QUEUE);
-        let routing = async {
-            let map = watch::topology(&tic).await?;
-            let control = Control::start(tic.clone(), agents, options, map).await?;
-            tokio::select! {
-                ended = control.run(news, questions) => ended,
-                () = watch::follow(tic.clone(), telling) => Ok(()),
-            }
-        };
+        let Self { server, services, options, tic, agents, mut questions, held } = self;
+        let standby = Standby { tic, name: options.name.clone(), held };
+        let routing = route(&standby, &agents, &options, &mut questions);
         // Only this part ends when routing does; the caller's token is for all parts.
         let stop = stop.child_token();
         let serving = server.serve(services, stop.clone());
         tokio::pin!(serving);
-        tokio::select! {
+        let ended = tokio::select! {
             ended = routing => {
                 stop.cancel();
                 serving.await?;
                 ended
             }
-            ended = &mut serving => Ok(ended?),
+            ended = &mut serving => ended.map_err(RunError::from),
+        };
+        standby.release().await;
+        ended
+    }
+}
+
+/// Waits for a term and routes while it lasts, one after the other.
+async fn route(
+    standby: &Standby,
+    agents: &[Peer],
+    options: &Options,
+    questions: &mut mpsc::Receiver<Question>,
+) -> Result<(), RunError> {
+    let map = watch::topology(&standby.tic).await?;
+    loop {
+        let (term, lease) = tokio::select! {
+            term = standby.acquire() => term,
+            // Whoever asked when the last term ended.
+            () = refuse(questions) => return Ok(()),
+        };
+        let (telling, mut news) = mpsc::channel(QUEUE);
+        let work = async {
+            let control =
+                Control::start(standby.tic.clone(), agents.to_vec(), options.clone(), (&map, term))
+                    .await?;
+            tokio::select! {
+                ended = control.run(&mut news, questions) => ended,
+                () = watch::follow(standby.tic.clone(), telling) => Ok(()),
+            }
+        };
+        let ended = tokio::select! {
+            ended = work => ended,
+            () = standby.hold(term, lease) => Err(Ended::Deposed),
+        };
+        standby.step_back();
+        match ended {
+            Ok(()) => return Ok(()),
+            Err(Ended::Failed(error)) => return Err(error),
+            Err(Ended::Deposed) => {
+                tracing::warn!(epoch = term, "another route service has taken over");
+            }
         }
     }
+}
+
+/// Drops questions, so that whoever waits is told.
+async fn refuse(questions: &mut mpsc::Receiver<Question>) {
+    while let Some(question) = questions.recv().await {
+        drop(question);
+    }
+    std::future::pending().await
 }

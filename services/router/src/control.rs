@@ -15,7 +15,7 @@ use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tonic::Status;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::app::{Options, RunError};
 use crate::choices::{ChoiceLog, Unrecorded, wire};
@@ -48,6 +48,21 @@ pub(crate) enum News {
     Lost,
 }
 
+/// Why the loop ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// A newer route service is at work; this one must not write any more.
+    Deposed,
+    /// It cannot go on.
+    Failed(RunError),
+}
+
+impl From<RunError> for Ended {
+    fn from(error: RunError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// State of the loop.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -78,12 +93,12 @@ impl Control {
         tic: Leader,
         agents: Vec<Peer>,
         options: Options,
-        Map { graph, sha256 }: Map,
-    ) -> Result<Self, RunError> {
-        let planner = Planner::new(&graph, options.engine, options.engine_options)?;
-        let term = acquire_term(&tic, &options.name).await;
-        info!(epoch = term, "term acquired");
-        let scheme = wire::scheme(options.engine, options.engine_options, &sha256);
+        (Map { graph, sha256 }, term): (&Map, u64),
+    ) -> Result<Self, Ended> {
+        let graph = Arc::clone(graph);
+        let planner = Planner::new(&graph, options.engine, options.engine_options);
+        let planner = planner.map_err(RunError::from)?;
+        let scheme = wire::scheme(options.engine, options.engine_options, sha256);
         let choices = ChoiceLog::load(tic.clone(), Arc::clone(&graph), scheme, term).await;
         let read_back_at = Instant::now() + options.read_back;
         let programmer = Programmer::new(graph, agents);
@@ -111,9 +126,9 @@ impl Control {
     /// Runs until a newer route service shows up; the caller drops the future to stop it.
     pub(crate) async fn run(
         mut self,
-        mut news: mpsc::Receiver<News>,
-        mut questions: mpsc::Receiver<Question>,
-    ) -> Result<(), RunError> {
+        news: &mut mpsc::Receiver<News>,
+        questions: &mut mpsc::Receiver<Question>,
+    ) -> Result<(), Ended> {
         loop {
             let due = self.due();
             tokio::select! {
@@ -164,7 +179,7 @@ impl Control {
     }
 
     /// One turn: plan what changed, make durable what was chosen, write the difference, report.
-    async fn turn(&mut self) -> Result<(), RunError> {
+    async fn turn(&mut self) -> Result<(), Ended> {
         self.retry_at = None;
         if !self.has_snapshot {
             return Ok(());
@@ -174,15 +189,13 @@ impl Control {
         let computed = Instant::now();
         let outcome = match self.choices.record(&self.planner, &self.mirror).await {
             Ok(()) => self.program_and_report().await,
-            Err(Unrecorded::Deposed) => return Err(RunError::Deposed { term: self.term }),
-            Err(Unrecorded::OtherTopology) => return Err(RunError::OtherTopology),
+            Err(Unrecorded::Deposed) => return Err(Ended::Deposed),
+            Err(Unrecorded::OtherTopology) => return Err(RunError::OtherTopology.into()),
             Err(Unrecorded::Failed(reason)) => Err(reason),
         };
         let programmed = Instant::now();
         match outcome {
-            Err(reason) if reason == DEPOSED => {
-                return Err(RunError::Deposed { term: self.term });
-            }
+            Err(reason) if reason == DEPOSED => return Err(Ended::Deposed),
             Err(reason) => {
                 // Said once, not at every attempt.
                 if self.figures.last_error != reason {
@@ -223,7 +236,11 @@ impl Control {
 
     /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
     async fn program_and_report(&mut self) -> Result<(), String> {
-        let read_back = self.programmer.read_back().await;
+        let fence = Fence { term: self.term, generation: self.generation };
+        let read_back = self.programmer.read_back(fence).await;
+        if read_back.deposed {
+            return check(read_back);
+        }
         if self.options.engine != EngineKind::CMr4lmsFixed {
             let replanted =
                 self.programmer.held().replanted(self.planner.desired(), self.planner.graph());
@@ -341,6 +358,7 @@ impl Control {
 
     fn status(&self) -> v1::GetRouteStatusResponse {
         let mut status = v1::GetRouteStatusResponse {
+            active: true,
             fence: Some(Fence { term: self.term, generation: self.generation }),
             seen_revision: self.mirror.revision,
             settled: self.has_snapshot && self.programmer.held() == self.planner.desired(),
@@ -371,17 +389,4 @@ fn report_failed(status: &Status) -> String {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Asks for a term until the TIC gives one.
-async fn acquire_term(tic: &Leader, name: &str) -> u64 {
-    let mut backoff = Backoff::default();
-    loop {
-        let request = v1::AcquireRouteTermRequest { router: name.to_owned(), take_over: true };
-        match TicServiceClient::new(tic.channel()).acquire_route_term(request).await {
-            Ok(answer) => return answer.into_inner().term,
-            Err(status) => warn!(peer = tic.address(), error = %status.message(), "no term yet"),
-        }
-        tokio::time::sleep(backoff.next_delay()).await;
-    }
 }

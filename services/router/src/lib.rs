@@ -12,6 +12,7 @@ mod mirror;
 mod planner;
 mod programmer;
 mod service;
+mod standby;
 mod watch;
 
 pub use app::{App, Options, RunError, StartError};

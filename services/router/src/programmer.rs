@@ -43,11 +43,14 @@ struct Agent {
     peer: Peer,
     /// Whether `held` is what its switches hold.
     known: bool,
+    /// Whether its switches have seen our term.
+    fenced: bool,
 }
 
 impl Programmer {
     pub(crate) fn new(graph: Arc<Graph>, peers: Vec<Peer>) -> Self {
-        let agents = peers.into_iter().map(|peer| Agent { peer, known: false }).collect();
+        let agents =
+            peers.into_iter().map(|peer| Agent { peer, known: false, fenced: false }).collect();
         Self { graph, agents, owner: BTreeMap::new(), held: Image::default() }
     }
 
@@ -67,31 +70,50 @@ impl Programmer {
     pub(crate) fn doubt(&mut self, switch: SwitchId) {
         if let Some(&owner) = self.owner.get(&switch) {
             self.agents[owner].known = false;
+            self.agents[owner].fenced = false; // it has forgotten that
         }
     }
 
     /// Reads back the switches of every agent in doubt.
-    pub(crate) async fn read_back(&mut self) -> Outcome {
+    ///
+    /// - `fence`: is shown to every switch before its first reading, so that nobody with an older term can
+    ///   change what was read; none that we wrote with may be newer.
+    pub(crate) async fn read_back(&mut self, fence: Fence) -> Outcome {
         let mut outcome = Outcome::default();
         for index in 0..self.agents.len() {
             if self.agents[index].known {
                 continue;
             }
-            match self.read_agent(index).await {
+            match self.read_agent(index, fence, &mut outcome).await {
                 Ok(()) => self.agents[index].known = true,
-                Err(status) => outcome.incomplete = Some(self.complaint(index, &status)),
+                Err(status) => {
+                    outcome.incomplete = Some(self.complaint(index, &status));
+                    outcome.deposed |= is_stale(reason_of(&status).as_deref());
+                }
+            }
+            if outcome.deposed {
+                break;
             }
         }
         outcome
     }
 
-    async fn read_agent(&mut self, index: usize) -> Result<(), Status> {
+    async fn read_agent(
+        &mut self,
+        index: usize,
+        fence: Fence,
+        outcome: &mut Outcome,
+    ) -> Result<(), Status> {
         let mut client = SwitchAgentServiceClient::new(self.agents[index].peer.channel());
         let listed = client.list_switches(v1::ListSwitchesRequest {}).await?.into_inner();
         for switch in listed.switches {
             if let Some(switch) = self.graph.find_switch(&switch.name) {
                 self.owner.insert(switch, index);
             }
+        }
+        if !self.agents[index].fenced {
+            self.show_fence(index, fence, outcome).await?;
+            self.agents[index].fenced = true;
         }
         let all = v1::ReadTablesRequest { switch_names: Vec::new() };
         let mut tables = client.read_tables(all).await?.into_inner();
@@ -108,6 +130,30 @@ impl Programmer {
         for switch in silent {
             self.held.forget(switch);
         }
+        Ok(())
+    }
+
+    /// Writes nothing to every switch of an agent, which leaves the fence with it.
+    async fn show_fence(
+        &self,
+        index: usize,
+        fence: Fence,
+        outcome: &mut Outcome,
+    ) -> Result<(), Status> {
+        let ours = self.owner.iter().filter(|(_, owner)| **owner == index);
+        let name = |switch: &SwitchId| self.graph.switch_name(*switch).to_owned();
+        let writes: Vec<v1::SwitchWrite> = ours
+            .map(|(switch, _)| v1::SwitchWrite { switch_name: name(switch), entries: Vec::new() })
+            .collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut client = SwitchAgentServiceClient::new(self.agents[index].peer.channel());
+        let answer =
+            client.write_tables(v1::WriteTablesRequest { fence: Some(fence), writes }).await;
+        let answer = answer?.into_inner();
+        // One that is down has forgotten all fences, and its table, when it comes back.
+        outcome.deposed |= answer.refusals.iter().any(|one| is_stale(Some(&one.reason)));
         Ok(())
     }
 

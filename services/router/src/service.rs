@@ -7,11 +7,13 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
 use crate::control::Question;
+use crate::standby::Held;
 
 /// Hands questions to the control loop.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteServer {
     pub(crate) questions: mpsc::Sender<Question>,
+    pub(crate) held: Held,
 }
 
 impl RouteServer {
@@ -32,6 +34,9 @@ impl RouteService for RouteServer {
         &self,
         _request: Request<v1::GetRouteStatusRequest>,
     ) -> Result<Response<v1::GetRouteStatusResponse>, Status> {
+        if self.held.term() == 0 {
+            return Ok(Response::new(v1::GetRouteStatusResponse::default()));
+        }
         self.ask(Question::Status).await.map(Response::new)
     }
 
@@ -40,6 +45,10 @@ impl RouteService for RouteServer {
         request: Request<v1::ExplainRouteRequest>,
     ) -> Result<Response<v1::ExplainRouteResponse>, Status> {
         let name = request.into_inner().group;
+        if self.held.term() == 0 {
+            let text = "this route service waits for the term of another one";
+            return Err(Reason::NotLeader.status(text, &[]));
+        }
         let explanation = self.ask(|answer| Question::Explain(name.clone(), answer)).await?;
         if explanation.is_none() {
             let text = format!("group: no live group is named '{name}'");

@@ -13,7 +13,7 @@ use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Peer, request_id};
+use fabricast_rpc::{Leader, LeaderChannel, Peer, request_id};
 use tonic::Status;
 use tonic::transport::Channel;
 
@@ -23,8 +23,8 @@ use crate::patience::eventually;
 #[derive(Clone, Debug)]
 pub struct Client {
     fabric: Peer,
-    tic: Peer,
-    router: Peer,
+    tic: Leader,
+    router: Leader,
     switch_agents: Vec<Peer>,
     hosts: Vec<Peer>,
     homes: BTreeMap<String, usize>,
@@ -38,6 +38,11 @@ pub fn color_of(route: Option<&v1::Route>) -> Option<u32> {
 
 fn peer(address: SocketAddr) -> Peer {
     Peer::new(&address.to_string()).expect("an address")
+}
+
+fn leader(addresses: &[SocketAddr]) -> Leader {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    Leader::new(&addresses).expect("addresses")
 }
 
 /// A refusal in one line.
@@ -56,18 +61,24 @@ impl Client {
         switch_agents: &[SocketAddr],
         hosts: &[(Vec<NodeSpec>, SocketAddr)],
     ) -> Self {
-        let [fabric, tic, router] = parts.map(peer);
+        let [fabric, tic, router] = parts;
         let homes = hosts.iter().enumerate().flat_map(|(index, (nodes, _))| {
             nodes.iter().map(move |node| (node.name.clone(), index))
         });
         Self {
-            fabric,
-            tic,
-            router,
+            fabric: peer(fabric),
+            tic: leader(&[tic]),
+            router: leader(&[router]),
             switch_agents: switch_agents.iter().copied().map(peer).collect(),
             homes: homes.collect(),
             hosts: hosts.iter().map(|(_, address)| peer(*address)).collect(),
         }
+    }
+
+    /// The same with several TICs and route services, of which one each is at work.
+    #[must_use]
+    pub fn with_standbys(self, tics: &[SocketAddr], routers: &[SocketAddr]) -> Self {
+        Self { tic: leader(tics), router: leader(routers), ..self }
     }
 
     /// The emulated fabric.
@@ -78,19 +89,19 @@ impl Client {
 
     /// The TIC.
     #[must_use]
-    pub fn tic(&self) -> TicServiceClient<Channel> {
+    pub fn tic(&self) -> TicServiceClient<LeaderChannel> {
         TicServiceClient::new(self.tic.channel())
     }
 
     /// What the TIC keeps for the route service.
     #[must_use]
-    pub fn choices(&self) -> RouteChoiceServiceClient<Channel> {
+    pub fn choices(&self) -> RouteChoiceServiceClient<LeaderChannel> {
         RouteChoiceServiceClient::new(self.tic.channel())
     }
 
     /// The route service.
     #[must_use]
-    pub fn router(&self) -> RouteServiceClient<Channel> {
+    pub fn router(&self) -> RouteServiceClient<LeaderChannel> {
         RouteServiceClient::new(self.router.channel())
     }
 
@@ -335,14 +346,23 @@ impl Client {
         assert!(answer.into_inner().changed, "it was broken");
     }
 
-    /// State of the route service.
+    /// State of the route service that is at work; of another one if there is none.
     ///
     /// # Errors
     ///
     /// If it does not answer.
     pub async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, String> {
-        let answer = self.router().get_route_status(v1::GetRouteStatusRequest {}).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| named(&status))
+        let mut last = Err("no route service".to_owned());
+        for address in self.router.addresses() {
+            let peer = Peer::new(address).expect("an address");
+            let mut client = RouteServiceClient::new(peer.channel());
+            let answer = client.get_route_status(v1::GetRouteStatusRequest {}).await;
+            last = answer.map(tonic::Response::into_inner).map_err(|status| named(&status));
+            if last.as_ref().is_ok_and(|status| status.active) {
+                break;
+            }
+        }
+        last
     }
 
     /// How a group is routed, and why.
@@ -366,32 +386,5 @@ impl Client {
         let links = self.explain(group).await.expect("the group is known").links;
         let link = links.into_iter().find(|link| link.peer_port > 0).expect("over switches");
         Kind::Link(v1::PortName { switch_name: link.switch_name, port: link.port })
-    }
-
-    /// The tables of all live switches, read back through the switch agents.
-    ///
-    /// # Errors
-    ///
-    /// If an agent does not answer.
-    pub async fn read_tables(&self) -> Result<Vec<v1::SwitchTable>, String> {
-        let mut tables = Vec::new();
-        for mut agent in self.switch_agents() {
-            let answer = agent.read_tables(v1::ReadTablesRequest::default()).await;
-            let mut stream = answer.map_err(|status| named(&status))?.into_inner();
-            while let Some(part) = stream.message().await.map_err(|status| named(&status))? {
-                tables.extend(part.table);
-            }
-        }
-        tables.sort_by(|one, other| one.switch_name.cmp(&other.switch_name));
-        Ok(tables)
-    }
-
-    /// The tables of all live switches.
-    ///
-    /// # Panics
-    ///
-    /// If an agent does not answer.
-    pub async fn tables(&self) -> Vec<v1::SwitchTable> {
-        self.read_tables().await.expect("the switch agents answer")
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_routing::EngineKind;
+use fabricast_tic::StoreLocation;
 use fabricast_topology::{Faults, ibnetdiscover};
 
 use crate::audit::audit;
@@ -25,6 +26,8 @@ use crate::trees::member_tables_agree;
 
 /// What switch agents prove themselves with.
 pub const MANAGEMENT_KEY: &str = "integration";
+/// As short as etcd grants.
+const LEADER_LEASE: Duration = Duration::from_secs(2);
 
 /// A running cluster; everything ends when it is dropped.
 #[derive(Debug)]
@@ -33,12 +36,16 @@ pub struct Cluster {
     pub layout: Layout,
     /// The emulated fabric.
     pub fabric: Part,
-    /// The TIC.
+    /// The TIC, the first if there are several.
     pub tic: Part,
+    /// The other TICs.
+    pub other_tics: Vec<Part>,
     /// The switch agents.
     pub switches: Vec<Part>,
-    /// The route service.
+    /// The route service, the first if there are several.
     pub router: Part,
+    /// The other route services.
+    pub other_routers: Vec<Part>,
     /// The operating agent processes, in the order of the layout.
     pub operating: Vec<Part>,
     /// Calls to all of them.
@@ -55,7 +62,8 @@ impl Cluster {
     pub async fn start(layout: Layout) -> Self {
         let fabric = start_fabric(&layout).await;
         let store = tempfile::tempdir().expect("a folder");
-        let tic = tic(&layout, store.path().join("tic.redb")).await;
+        let tics = start_tics(&layout, store.path().join("tic.redb")).await;
+        let tic_addresses = addresses(&tics);
         let names: Vec<String> = layout
             .graph
             .switches()
@@ -67,10 +75,10 @@ impl Cluster {
             let share = if share.len() == names.len() { &[] } else { share };
             let name = format!("switch-agent-{}", switches.len());
             let key = (fabric.address(), MANAGEMENT_KEY);
-            switches.push(start_switch_agent(&name, share, key, tic.address()).await);
+            switches.push(start_switch_agent(&name, share, key, &tic_addresses).await);
         }
         let addresses = addresses(&switches);
-        Self::start_beside(layout, (fabric, tic, store), switches, addresses).await
+        Self::start_beside(layout, (fabric, tics, store), switches, addresses).await
     }
 
     /// Starts all parts but the switch agents, which program hardware that is not ours; packets of
@@ -87,32 +95,50 @@ impl Cluster {
     ) -> Self {
         let fabric = start_fabric(&layout).await;
         let store = tempfile::tempdir().expect("a folder");
-        let tic = tic(&layout, store.path().join("tic.redb")).await;
-        let addresses = agents(tic.address()).await;
-        Self::start_beside(layout, (fabric, tic, store), Vec::new(), addresses).await
+        let tics = start_tics(&layout, store.path().join("tic.redb")).await;
+        let addresses = agents(tics[0].address()).await;
+        Self::start_beside(layout, (fabric, tics, store), Vec::new(), addresses).await
     }
 
     async fn start_beside(
         layout: Layout,
-        (fabric, tic, store): (Part, Part, tempfile::TempDir),
+        (fabric, mut tics, store): (Part, Vec<Part>, tempfile::TempDir),
         switches: Vec<Part>,
         switch_agents: Vec<SocketAddr>,
     ) -> Self {
-        let agents = switch_agents.iter().map(ToString::to_string).collect();
-        let router = router(&layout, tic.address(), agents).await;
+        let agents: Vec<String> = switch_agents.iter().map(ToString::to_string).collect();
+        let tic_addresses = addresses(&tics);
+        let mut routers = Vec::new();
+        for number in 0..layout.routers {
+            routers.push(router(&layout, number, &tic_addresses, agents.clone()).await);
+        }
         let mut operating = Vec::new();
         for (index, nodes) in layout.hosts.iter().enumerate() {
             let name = format!("operating-{index}");
             operating
-                .push(operating_agent(name, nodes.clone(), tic.address(), fabric.address()).await);
+                .push(operating_agent(name, nodes.clone(), &tic_addresses, fabric.address()).await);
         }
         let client = Client::new(
-            [fabric.address(), tic.address(), router.address()],
+            [fabric.address(), tic_addresses[0], routers[0].address()],
             &switch_agents,
             &layout.hosts.iter().cloned().zip(addresses(&operating)).collect::<Vec<_>>(),
-        );
+        )
+        .with_standbys(&tic_addresses, &addresses(&routers));
         client.all_up(layout.hosts.iter().map(Vec::len).sum()).await;
-        Self { layout, fabric, tic, switches, router, operating, client, _store: store }
+        let (other_tics, other_routers) = (tics.split_off(1), routers.split_off(1));
+        let (tic, router) = (tics.remove(0), routers.remove(0));
+        Self {
+            layout,
+            fabric,
+            tic,
+            other_tics,
+            switches,
+            router,
+            other_routers,
+            operating,
+            client,
+            _store: store,
+        }
     }
 
     /// The same with another engine: a new route service at another address, in place of the old one.
@@ -125,7 +151,7 @@ impl Cluster {
         self.layout.engine = engine;
         let agents = addresses(&self.switches);
         let named = agents.iter().map(ToString::to_string).collect();
-        self.router = router(&self.layout, self.tic.address(), named).await;
+        self.router = router(&self.layout, 0, &[self.tic.address()], named).await;
         let parts = [self.fabric.address(), self.tic.address(), self.router.address()];
         let hosts: Vec<_> =
             self.layout.hosts.iter().cloned().zip(addresses(&self.operating)).collect();
@@ -190,19 +216,33 @@ pub async fn start_fabric(layout: &Layout) -> Part {
     .await
 }
 
-async fn tic(layout: &Layout, file: PathBuf) -> Part {
+async fn start_tics(layout: &Layout, file: PathBuf) -> Vec<Part> {
+    let (count, store) = match &layout.tics {
+        Some((count, url)) => (*count, url.parse().expect("the URL of a store")),
+        None => (1, StoreLocation::File(file)),
+    };
+    let mut tics = Vec::new();
+    for _ in 0..count {
+        tics.push(tic(layout, store.clone()).await);
+    }
+    tics
+}
+
+async fn tic(layout: &Layout, store: StoreLocation) -> Part {
     let layout = layout.clone();
     let topology: Arc<str> = ibnetdiscover::write(&layout.graph).into();
     Part::start("tic", move |listen| {
         let mut options = fabricast_tic::Options::new(
             listen,
-            fabricast_tic::StoreLocation::File(file.clone()),
+            store.clone(),
             Arc::clone(&topology),
             Arc::clone(&layout.graph),
         );
         options.colors = layout.colors;
         options.fault_tolerant = layout.fault_tolerant;
         options.tables = layout.tables;
+        options.route_lease = layout.route_lease;
+        options.leader_lease = LEADER_LEASE;
         let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 1 };
         options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
         async {
@@ -225,19 +265,20 @@ pub async fn start_switch_agent(
     name: &str,
     switches: &[String],
     (fabric, key): (SocketAddr, &'static str),
-    tic: SocketAddr,
+    tics: &[SocketAddr],
 ) -> Part {
+    let tics: Vec<String> = tics.iter().map(ToString::to_string).collect();
     let switches: BTreeSet<String> = switches.iter().cloned().collect();
     let name = name.to_owned();
     Part::start("switch-agent", move |listen| {
-        let (name, switches) = (name.clone(), switches.clone());
+        let (name, switches, tic) = (name.clone(), switches.clone(), tics.clone());
         async move {
             let driver =
                 fabricast_switch::EmulatedDriver::new(&fabric.to_string(), key).map_err(text)?;
             let options = fabricast_switch::Options {
                 listen,
                 name,
-                tic: vec![tic.to_string()],
+                tic,
                 driver: Arc::new(driver),
                 switches,
                 report_interval: Duration::from_secs(1),

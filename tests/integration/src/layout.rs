@@ -8,6 +8,8 @@ use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, mgid_space};
 use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
 
 const READ_BACK: Duration = Duration::from_millis(1_000);
+/// Short, so that the next one after a crash need not wait long.
+const ROUTE_LEASE: Duration = Duration::from_millis(600);
 
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
@@ -30,6 +32,13 @@ pub struct Layout {
     pub switch_agents: usize,
     /// Time between two readings of all tables by the route service.
     pub read_back: Duration,
+    /// Route services that stand in for each other.
+    pub routers: usize,
+    /// TICs that stand in for each other, and the URL of the store that they share; `None` for a single one
+    /// with a file.
+    pub tics: Option<(usize, String)>,
+    /// How long a route service holds its term without renewing it.
+    pub route_lease: Duration,
 }
 
 impl Layout {
@@ -57,6 +66,9 @@ impl Layout {
             hosts,
             switch_agents: 1,
             read_back: READ_BACK,
+            routers: 1,
+            tics: None,
+            route_lease: ROUTE_LEASE,
         }
     }
 

@@ -13,6 +13,7 @@ mod layout;
 mod part;
 mod patience;
 mod starters;
+mod tables;
 mod traffic;
 mod trees;
 

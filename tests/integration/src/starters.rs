@@ -16,13 +16,18 @@ pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// Long enough for a new color to reach every sender: some reports and the calls they lead to.
 pub(crate) const DRAIN: Duration = Duration::from_millis(400);
 
-pub(crate) async fn router(layout: &Layout, tic: SocketAddr, switch_agents: Vec<String>) -> Part {
-    let layout = layout.clone();
+pub(crate) async fn router(
+    layout: &Layout,
+    number: usize,
+    tics: &[SocketAddr],
+    switch_agents: Vec<String>,
+) -> Part {
+    let (layout, tics) = (layout.clone(), texts(tics));
     Part::start("router", move |listen| {
         let options = fabricast_router::Options {
             listen,
-            name: "router".to_owned(),
-            tic: vec![tic.to_string()],
+            name: format!("router-{number}"),
+            tic: tics.clone(),
             switch_agents: switch_agents.clone(),
             engine: layout.engine,
             engine_options: layout.engine_options(),
@@ -40,13 +45,14 @@ pub(crate) async fn router(layout: &Layout, tic: SocketAddr, switch_agents: Vec<
 pub(crate) async fn operating_agent(
     name: String,
     nodes: Vec<NodeSpec>,
-    tic: SocketAddr,
+    tics: &[SocketAddr],
     fabric: SocketAddr,
 ) -> Part {
+    let tics = texts(tics);
     Part::start(&name, move |listen| {
         let options = fabricast_operating::Options {
             listen,
-            tic: vec![tic.to_string()],
+            tic: tics.clone(),
             fabric: fabric.to_string(),
             nodes: nodes.clone(),
             report_interval: REPORT_INTERVAL,
@@ -59,4 +65,8 @@ pub(crate) async fn operating_agent(
         }
     })
     .await
+}
+
+fn texts(addresses: &[SocketAddr]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
 }

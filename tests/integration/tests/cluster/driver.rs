@@ -17,7 +17,7 @@ const NO_TIC: &str = "127.0.0.1:1";
 
 async fn agent(fabric: &Part, key: &'static str) -> Part {
     let tic = NO_TIC.parse().unwrap();
-    start_switch_agent("agent", &[], (fabric.address(), key), tic).await
+    start_switch_agent("agent", &[], (fabric.address(), key), &[tic]).await
 }
 
 fn client(agent: &Part) -> SwitchAgentServiceClient<Channel> {

@@ -26,7 +26,7 @@ async fn up() -> (Cluster, String) {
         topology,
         engine: EngineKind::CMr4lmsFixed,
         options: EngineOptions::new(32, TableKind::PerPort),
-        store: None,
+        store: fabricast_tic::StoreLocation::Memory,
         agent_hosts: 1,
         switch_agents: 1,
     };

@@ -82,8 +82,7 @@ async fn a_new_router_writes_nothing_if_nothing_changed_while_there_was_none() {
     let status = cluster.client.route_status().await.unwrap();
     let before = tables.iter().filter_map(|table| table.fence).next();
     assert!(term(status.fence) > term(before), "it is a new one");
-    // The fences too: no switch was written to.
-    assert_eq!(cluster.client.tables().await, tables);
+    assert_eq!(copied(&cluster.client.tables().await), copied(&tables));
     assert_eq!(cluster.client.revision().await, revision, "nothing was reported anew");
     flow.stop().await;
     traffic.all_arrived(&groups).await;

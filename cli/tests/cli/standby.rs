@@ -1,0 +1,143 @@
+//! `fabricast router` as two processes: one is at work, and when it is frozen the other takes over.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Bench, data};
+
+/// How long a state may take to come about; a test that waits longer fails.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// All parts as processes; killed when dropped.
+struct Parts {
+    bench: Bench,
+    children: Vec<(String, Child)>,
+    tic: String,
+    routers: [String; 2],
+    agents: String,
+}
+
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+impl Parts {
+    fn start() -> Self {
+        let bench = Bench::new();
+        let net = data("cluster-edr-96.ibnetdiscover");
+        let [fabric, tic, switches, agents, one, two] = std::array::from_fn(|_| free_address());
+        let text = format!(
+            "[fabric]\nlisten = '{fabric}'\ntopology = '{net}'\nmanagement_key = 'k'\n\
+             [tic]\nlisten = '{tic}'\ntopology = '{net}'\nstore = 'memory'\n\
+             [switch_agent]\nlisten = '{switches}'\nname = 'a'\nmanagement_key = 'k'\n\
+             tic = '{tic}'\nfabric = '{fabric}'\n\
+             [router]\ntic = '{tic}'\nswitch_agents = ['{switches}']\n\
+             [operating_agent]\nlisten = '{agents}'\ntic = '{tic}'\nfabric = '{fabric}'\n\
+             nodes = [{{ name = 'node001', endpoints = ['node001 HCA-1'] }},\n\
+             {{ name = 'gpu042', endpoints = ['gpu042 HCA-1'] }}]\n"
+        );
+        bench.write("f.toml", text);
+        let mut parts = Self { bench, children: Vec::new(), tic, routers: [one, two], agents };
+        for role in ["fabric", "tic", "switch-agent", "operating-agent"] {
+            parts.launch(role, role, &[]);
+        }
+        for number in 0..2 {
+            let listen = parts.routers[number].clone();
+            let name = format!("router-{number}");
+            parts.launch(&name, "router", &[("FABRICAST_ROUTER__LISTEN", &listen)]);
+        }
+        parts
+    }
+
+    fn launch(&mut self, name: &str, role: &str, variables: &[(&str, &str)]) {
+        let mut command = self.bench.command(&[role, "--config", "f.toml"]);
+        command.envs(variables.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.children.push((name.to_owned(), command.spawn().expect("the binary starts")));
+    }
+
+    fn signal(&self, name: &str, signal: &str) {
+        let child = self.children.iter().find(|(known, _)| known == name).expect("it was started");
+        let line = format!("kill -{signal} {}", child.1.id());
+        let sent = std::process::Command::new("sh").args(["-c", &line]).status();
+        assert!(sent.expect("a shell").success(), "{line}");
+    }
+
+    /// Asks until an answer is as wanted; one that fails is asked for again.
+    fn wait(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let run = self.bench.run(&[arguments, &["--format", "json"]].concat());
+            let answer = serde_json::from_str(&run.stdout).unwrap_or(Value::Null);
+            if run.code == 0 && wanted(&answer) {
+                return answer;
+            }
+            assert!(started.elapsed() < LIMIT, "{run:?}");
+        }
+    }
+
+    fn join(&self, group: &str, node: &str) {
+        let arguments = ["group", "join", group, "--node", node, "--server", &self.agents];
+        self.wait(&arguments, |_| true);
+    }
+
+    fn routed(&self, group: &str) {
+        self.wait(&["group", "show", group, "--server", &self.tic], |group| {
+            group["route"]["state"] == "ROUTE_STATE_ROUTED"
+        });
+    }
+
+    /// Number of the router that is at work.
+    fn active(&self) -> usize {
+        let started = Instant::now();
+        loop {
+            for (number, router) in self.routers.iter().enumerate() {
+                let run =
+                    self.bench.run(&["route", "status", "--server", router, "--format", "json"]);
+                let answer: Value = serde_json::from_str(&run.stdout).unwrap_or(Value::Null);
+                if answer["active"] == true {
+                    return number;
+                }
+            }
+            assert!(started.elapsed() < LIMIT, "no router is at work");
+        }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            // One that has ended already is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_router_that_is_frozen_is_replaced_and_waits_when_it_wakes_up() {
+    let parts = Parts::start();
+    for node in ["node001", "gpu042"] {
+        parts.join("before", node);
+    }
+    parts.routed("before");
+    let first = parts.active();
+    let (asleep, awake) = (format!("router-{first}"), 1 - first);
+    parts.signal(&asleep, "STOP");
+    for node in ["node001", "gpu042"] {
+        parts.join("after", node);
+    }
+    parts.routed("after");
+    parts.signal(&asleep, "CONT");
+    let waits = ["route", "status", "--server", parts.routers[first].as_str()];
+    parts.wait(&waits, |status| status["active"] != true);
+    let text = parts.bench.ok(&waits);
+    assert_eq!(text.trim_end(), "waits for the term of another route service");
+    let both = parts.routers.join(",");
+    let status =
+        parts.wait(&["route", "status", "--server", &both], |status| status["settled"] == true);
+    assert_eq!(status["active"], true);
+    assert_eq!(parts.active(), awake);
+}
