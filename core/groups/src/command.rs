@@ -1,6 +1,9 @@
 //! What the TIC can be asked to do with its records, and what it answers.
 
+use std::num::NonZeroU32;
+
 use fabricast_routing::Mgid;
+use serde::{Deserialize, Serialize};
 
 use crate::hints::MgidHints;
 use crate::ids::{Gn, Incarnation, Pn, Revision};
@@ -16,8 +19,8 @@ pub enum Command {
     RegisterNode(RegisterNode),
     /// A process joins a group.
     Join(Join),
-    /// Whole groups are formed at once, each all or nothing. Safe to repeat, as each join is.
-    FormGroups(Vec<FormGroup>),
+    /// Whole groups are formed at once, each all or nothing.
+    FormGroups(FormGroups),
     /// An empty group that outlives its members is created.
     CreateGroup(CreateGroup),
     /// A process leaves a group.
@@ -29,6 +32,8 @@ pub enum Command {
         /// The group.
         group: GroupName,
     },
+    /// Groups of a job end with all their memberships, some at a time.
+    DeleteJobGroups(DeleteJobGroups),
     /// A job gets its nodes.
     CreateJob(CreateJob),
     /// A job ends and its nodes are free.
@@ -101,6 +106,26 @@ pub struct GroupSpec {
     pub exclusive: bool,
     /// What helps to choose its MGID. Ignored if it exists.
     pub hints: MgidHints,
+    /// The job it belongs to and ends with. Ignored if it exists.
+    pub job: Option<JobName>,
+    /// No route before it has had so many members. Ignored if it exists.
+    pub complete_at: Option<NonZeroU32>,
+}
+
+impl GroupSpec {
+    /// A group of which only the name is given.
+    #[must_use]
+    pub fn new(name: GroupName) -> Self {
+        Self {
+            name,
+            mgid: None,
+            persistent: false,
+            exclusive: false,
+            hints: MgidHints::default(),
+            job: None,
+            complete_at: None,
+        }
+    }
 }
 
 /// A process that is to become a member.
@@ -116,13 +141,69 @@ pub struct Joiner {
     pub process: ProcessName,
 }
 
+/// Asks for whole groups.
+///
+/// A request that was answered without a refusal is remembered, and its repetition gets the same
+/// answer; one with refusals is decided anew, where processes that have joined keep their seats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormGroups {
+    /// The caller's name for the request.
+    pub request_id: RequestId,
+    /// The groups.
+    pub groups: Vec<FormGroup>,
+}
+
 /// One group of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormGroup {
     /// The group and what it is to be like if it is new.
     pub group: GroupSpec,
     /// Those who join; the first one's node hosts the agent of a new group.
-    pub members: Vec<Joiner>,
+    pub members: Vec<FormMember>,
+}
+
+/// A process of a batch, named by somebody who need not know about nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormMember {
+    /// The adapter port it uses.
+    pub endpoint: EndpointName,
+    /// The process.
+    pub process: ProcessName,
+    /// Its node; `None` means the one that owns the endpoint.
+    pub node: Option<NodeName>,
+    /// The life of the node; `None` means the present one.
+    pub incarnation: Option<Incarnation>,
+}
+
+impl From<Joiner> for FormMember {
+    fn from(joiner: Joiner) -> Self {
+        let Joiner { node, incarnation, endpoint, process } = joiner;
+        Self { endpoint, process, node: Some(node), incarnation: Some(incarnation) }
+    }
+}
+
+/// Asks to end groups of a job, as many as one decision may; repeated until none is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteJobGroups {
+    /// The caller's name for the request; the decision after which none is left is remembered.
+    pub request_id: RequestId,
+    /// The job.
+    pub job: JobName,
+    /// Groups from this number on are left alone: they came after the request.
+    pub before: Gn,
+    /// Ends no further group once so many records have changed.
+    pub most: usize,
+    /// Groups and memberships that earlier decisions of this request ended.
+    pub ended: JobEnd,
+}
+
+/// What has ended with a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// Groups.
+    pub groups: u64,
+    /// Memberships in them.
+    pub memberships: u64,
 }
 
 /// Asks for an empty group that outlives its members.
@@ -170,6 +251,13 @@ pub enum Answer {
     Joined(Joined),
     /// To `FormGroups`, in the order asked.
     Formed(Vec<Result<Formed, Refusal>>),
+    /// To `DeleteJobGroups`.
+    JobGroupsDeleted {
+        /// What has ended by this request so far.
+        ended: JobEnd,
+        /// The revision of the last end; `None` if groups of the job are left.
+        done: Option<Revision>,
+    },
     /// To `CreateGroup`.
     Created(GroupRecord),
     /// To `Leave`.
@@ -221,8 +309,10 @@ pub struct Joined {
 /// A group that was formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formed {
-    /// The group.
-    pub group: GroupRecord,
+    /// Its number.
+    pub gn: Gn,
+    /// Its MGID.
+    pub mgid: Mgid,
     /// The ranks, in the order of the members asked for.
     pub pns: Vec<Pn>,
 }

@@ -25,6 +25,7 @@ use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, 
 use crate::{Command, Decision, Refusal};
 
 mod apply;
+mod batch;
 mod decide;
 mod draft;
 mod jobs;
@@ -86,6 +87,7 @@ pub struct Directory {
     seats: BTreeMap<NodeName, BTreeSet<(Gn, Pn)>>,
     hosts: BTreeMap<NodeName, BTreeSet<Gn>>,
     job_endpoints: BTreeMap<EndpointName, JobName>,
+    job_groups: BTreeMap<JobName, BTreeSet<Gn>>,
     request_ids: BTreeMap<RequestId, u64>,
 }
 
@@ -176,6 +178,7 @@ impl Directory {
             seats: BTreeMap::new(),
             hosts: BTreeMap::new(),
             job_endpoints: BTreeMap::new(),
+            job_groups: BTreeMap::new(),
             request_ids: BTreeMap::new(),
         }
     }

@@ -4,11 +4,14 @@
 //! record under one key, so a shell can write a decision as one store transaction and read the
 //! directory back from the same keys. Values are JSON, so that an operator can read a store.
 
+use std::num::NonZeroU32;
+
 use fabricast_routing::Mgid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::command::JobEnd;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::JobRecord;
 use crate::names::{
@@ -69,6 +72,28 @@ pub struct GroupRecord {
     /// The layer that its creator named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerName>,
+    /// The job it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobName>,
+    /// How many members it waits for before it is routed; `None` if for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+}
+
+/// The members that a group waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    /// How many.
+    pub members: NonZeroU32,
+    /// Whether they have been there at one time; leaves undo it only when the last one has left.
+    pub met: bool,
+}
+
+impl GroupRecord {
+    /// Answers whether the hardware may serve the group: it waits for nobody any more.
+    pub fn is_complete(&self) -> bool {
+        self.expected.is_none_or(|expected| expected.met)
+    }
 }
 
 /// How the hardware serves a group.
@@ -187,6 +212,22 @@ pub enum Outcome {
         /// Who asked.
         process: ProcessName,
     },
+    /// Groups were formed.
+    Formed {
+        /// The revision of the batch.
+        revision: Revision,
+        /// Of what was asked, as the batch is too large to be kept.
+        digest: u64,
+        /// The groups, in the order asked.
+        groups: Vec<FormedSeats>,
+    },
+    /// The last groups of a job ended.
+    JobGroupsDeleted {
+        /// The revision of the end.
+        revision: Revision,
+        /// What has ended with them.
+        ended: JobEnd,
+    },
     /// A group was created without members.
     Created {
         /// The group.
@@ -211,6 +252,17 @@ pub enum Outcome {
         /// The revision of the end.
         revision: Revision,
     },
+}
+
+/// A formed group in the log of requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormedSeats {
+    /// Its number.
+    pub gn: Gn,
+    /// Its MGID.
+    pub mgid: Mgid,
+    /// The ranks in the order asked, as runs: a first one, and how many follow one by one from it.
+    pub runs: Vec<(Pn, u32)>,
 }
 
 /// One record put or deleted.

@@ -51,6 +51,12 @@ pub enum Refusal {
         /// The endpoint.
         endpoint: EndpointName,
     },
+    /// No node that is up owns the endpoint.
+    #[error("endpoint {endpoint:?} belongs to no node that is up")]
+    EndpointUnowned {
+        /// The endpoint.
+        endpoint: EndpointName,
+    },
     /// Another node has the endpoint.
     #[error("endpoint {endpoint:?} belongs to node {owner:?}")]
     EndpointTaken {

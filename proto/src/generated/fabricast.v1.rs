@@ -1785,6 +1785,15 @@ pub struct Group {
     /// Output only. Layer that its creator named; empty if none.
     #[prost(string, tag = "15")]
     pub layer: ::prost::alloc::string::String,
+    /// Immutable. Job that the group belongs to and ends with; empty if none.
+    #[prost(string, tag = "16")]
+    pub job: ::prost::alloc::string::String,
+    /// Immutable. The group is not routed before it has had so many members; 0 if it waits for nobody.
+    #[prost(uint32, tag = "17")]
+    pub complete_at_member_count: u32,
+    /// Output only. It still waits for members. Set again when its last member has left.
+    #[prost(bool, tag = "18")]
+    pub incomplete: bool,
 }
 /// What the creator of a group may know; it helps the TIC to choose the MGID and binds nobody.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2720,6 +2729,2950 @@ pub mod group_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A compute node: one operating agent and the endpoints it owns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Node {
+    /// Immutable. Name of the node, unique.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Required. Address (host:port) at which the node's operating agent is reached.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    /// Required. Endpoints (adapter ports of the topology) that belong to the node.
+    #[prost(string, repeated, tag = "3")]
+    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Output only. Grows each time the node comes back after a failure or restart.
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
+    /// Output only. Whether the node takes part.
+    #[prost(enumeration = "NodeState", tag = "5")]
+    pub state: i32,
+}
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NodeState {
+    /// Never sent.
+    Unspecified = 0,
+    /// The node's agent reports.
+    Up = 1,
+    /// The node was expelled from all its groups; it may come back with a new incarnation.
+    Failed = 2,
+}
+impl NodeState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NODE_STATE_UNSPECIFIED",
+            Self::Up => "NODE_STATE_UP",
+            Self::Failed => "NODE_STATE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NODE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "NODE_STATE_UP" => Some(Self::Up),
+            "NODE_STATE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// Request of RegisterNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegisterNodeRequest {
+    /// Required. The node; output only fields are ignored.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
+    /// Required. Chosen by the operating agent at each start of the node, higher than before; a call with one that is
+    /// not higher than the recorded one changes nothing.
+    #[prost(uint64, tag = "2")]
+    pub start_id: u64,
+}
+/// Response of RegisterNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegisterNodeResponse {
+    /// The node as recorded, with its incarnation.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
+    /// The start that the record belongs to. If it is higher than the one asked with, the node has not been admitted: ask
+    /// with a higher one.
+    #[prost(uint64, tag = "2")]
+    pub start_id: u64,
+}
+/// Request of JoinGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JoinGroupRequest {
+    /// Required. Unique per attempt to join; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Node of the process.
+    #[prost(string, tag = "3")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Incarnation of the node.
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
+    /// Required. Endpoint of the process; must belong to the node.
+    #[prost(string, tag = "5")]
+    pub endpoint: ::prost::alloc::string::String,
+    /// Required. Name of the process, unique on its node.
+    #[prost(string, tag = "6")]
+    pub process: ::prost::alloc::string::String,
+    /// Optional. MGID for a new group; left out, the TIC chooses. Must match if the group exists.
+    #[prost(uint32, optional, tag = "7")]
+    pub mgid: ::core::option::Option<u32>,
+    /// Optional. Keep a new group when its last member leaves; not looked at if the group exists.
+    #[prost(bool, tag = "8")]
+    pub persistent: bool,
+    /// Optional. Never merge a new group with others; not looked at if the group exists.
+    #[prost(bool, tag = "9")]
+    pub exclusive: bool,
+    /// Optional. What is known of a new group; not looked at if the group exists.
+    #[prost(message, optional, tag = "10")]
+    pub hints: ::core::option::Option<MgidHints>,
+    /// Optional. Job that a new group belongs to; not looked at if the group exists.
+    #[prost(string, tag = "11")]
+    pub job: ::prost::alloc::string::String,
+    /// Optional. Do not route a new group before it has had so many members; not looked at if the group exists.
+    #[prost(uint32, tag = "12")]
+    pub complete_at_member_count: u32,
+}
+/// Response of JoinGroup.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinGroupResponse {
+    /// The group without its member list.
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// The new member with its PN.
+    #[prost(message, optional, tag = "2")]
+    pub member: ::core::option::Option<Member>,
+    /// Revision of the change.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+}
+/// Request of LeaveGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaveGroupRequest {
+    /// Required. Unique per attempt to leave; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Node of the process.
+    #[prost(string, tag = "3")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Incarnation of the node.
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
+    /// Required. Name of the process.
+    #[prost(string, tag = "5")]
+    pub process: ::prost::alloc::string::String,
+}
+/// Response of LeaveGroup.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaveGroupResponse {
+    /// Revision of the change.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// Number of the group.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// The rank that is free now.
+    #[prost(uint32, tag = "3")]
+    pub pn: u32,
+}
+/// Request of DeleteGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteGroupRequest {
+    /// Required. Unique per attempt; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of DeleteGroup.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteGroupResponse {
+    /// Revision of the change.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// Request of PlanMgids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanMgidsRequest {
+    /// Required. The groups, in the order in which they would be formed.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<PlannedGroup>,
+}
+/// A group that is thought of.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedGroup {
+    /// Optional. Its name, for the answer.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Endpoints of its members, each once.
+    #[prost(string, repeated, tag = "2")]
+    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of PlanMgids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanMgidsResponse {
+    /// One for each group, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub mgids: ::prost::alloc::vec::Vec<PlannedMgid>,
+}
+/// The MGID that a group would get.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedMgid {
+    /// Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The MGID.
+    #[prost(uint32, tag = "2")]
+    pub mgid: u32,
+    /// Color that it maps to.
+    #[prost(uint32, tag = "3")]
+    pub color: u32,
+    /// Spanning tree that it maps to.
+    #[prost(uint32, tag = "4")]
+    pub spanning_tree: u32,
+    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere.
+    #[prost(uint32, tag = "5")]
+    pub conflicting_members: u32,
+    /// Members that are in another group of the spanning tree; if there are any, the groups are merged.
+    #[prost(uint32, tag = "6")]
+    pub merging_members: u32,
+}
+/// Request of GetGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetGroupRequest {
+    /// Required unless gn is given. Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Optional. Group number; wins over the name.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "3")]
+    pub allow_stale: bool,
+    /// Optional. Only members on this node; left out, all of them.
+    #[prost(string, tag = "4")]
+    pub members_on_node: ::prost::alloc::string::String,
+}
+/// Response of GetGroup.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetGroupResponse {
+    /// The group with its members.
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// Revision of the records.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+}
+/// Request of ListGroups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListGroupsRequest {
+    /// Optional. Most groups in one answer; 0 means 1000, more than 10000 means 10000.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// Optional. Token of the previous answer.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// Optional. Include the member lists.
+    #[prost(bool, tag = "3")]
+    pub with_members: bool,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "4")]
+    pub allow_stale: bool,
+}
+/// Response of ListGroups.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListGroupsResponse {
+    /// The groups.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<Group>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// Revision of the records.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+}
+/// Request of ListNodes.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListNodesRequest {
+    /// Optional. Most nodes in one answer; 0 means 1000, more than 10000 means 10000.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// Optional. Token of the previous answer.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    #[prost(bool, tag = "3")]
+    pub allow_stale: bool,
+}
+/// Response of ListNodes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListNodesResponse {
+    /// The nodes.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<Node>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// Revision of the records.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+}
+/// Request of ReportNodeFailure.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportNodeFailureRequest {
+    /// Required. The failed node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Optional. Incarnation that failed; 0 means the present one. A newer incarnation is left alone.
+    #[prost(uint64, tag = "2")]
+    pub incarnation: u64,
+    /// Required. Who reports, for the log.
+    #[prost(string, tag = "3")]
+    pub reporter: ::prost::alloc::string::String,
+}
+/// Response of ReportNodeFailure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportNodeFailureResponse {
+    /// Number of memberships that ended.
+    #[prost(uint32, tag = "1")]
+    pub ended_memberships: u32,
+    /// Revision of the change; that of the records if nothing changed.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+}
+/// Status report of the group agents hosted on one node.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupAgentStatus {
+    /// Required. The hosting node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Incarnation of the node.
+    #[prost(uint64, tag = "2")]
+    pub incarnation: u64,
+    /// Required. What it hosts.
+    #[prost(message, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<HostedGroup>,
+}
+/// One group as its agent knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostedGroup {
+    /// Required. Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Required. Epoch of the agent.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Required. Revision of the records the agent has taken over; 0 if none yet.
+    #[prost(uint64, tag = "3")]
+    pub known_revision: u64,
+}
+/// Request of ReportGroupAgents.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportGroupAgentsRequest {
+    /// Required. One status per node.
+    #[prost(message, repeated, tag = "1")]
+    pub statuses: ::prost::alloc::vec::Vec<GroupAgentStatus>,
+}
+/// Response of ReportGroupAgents.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportGroupAgentsResponse {
+    /// One answer per status, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub verdicts: ::prost::alloc::vec::Vec<GroupAgentVerdict>,
+}
+/// What the TIC says to the agents of one node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupAgentVerdict {
+    /// The hosting node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// The node was expelled, or the incarnation is not the newest: drop everything and register again.
+    #[prost(bool, tag = "2")]
+    pub expelled: bool,
+    /// Groups the node must host and is behind on: fetch them with GetGroup.
+    #[prost(uint64, repeated, tag = "3")]
+    pub refresh_gns: ::prost::alloc::vec::Vec<u64>,
+    /// Groups the node does not host any more.
+    #[prost(uint64, repeated, tag = "4")]
+    pub drop_gns: ::prost::alloc::vec::Vec<u64>,
+}
+/// Request of ReportFailedElements.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportFailedElementsRequest {
+    /// Required. Name of the reporting switch agent; its report replaces its earlier one.
+    #[prost(string, tag = "1")]
+    pub reporter: ::prost::alloc::string::String,
+    /// Required. Everything that is down.
+    #[prost(message, repeated, tag = "2")]
+    pub elements: ::prost::alloc::vec::Vec<Element>,
+}
+/// Response of ReportFailedElements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportFailedElementsResponse {
+    /// Number of failed elements the TIC knows of, from all reporters.
+    #[prost(uint32, tag = "1")]
+    pub failed_count: u32,
+}
+/// Request of WatchDirectory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchDirectoryRequest {}
+/// Response of WatchDirectory.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchDirectoryResponse {
+    /// Revision of the records after these changes.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// These changes belong to the snapshot the stream starts with.
+    #[prost(bool, tag = "2")]
+    pub snapshot: bool,
+    /// The snapshot ends with this message.
+    #[prost(bool, tag = "3")]
+    pub snapshot_end: bool,
+    /// The changes, in order.
+    #[prost(message, repeated, tag = "4")]
+    pub changes: ::prost::alloc::vec::Vec<DirectoryChange>,
+}
+/// One change of the records.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DirectoryChange {
+    /// Required. What changed.
+    #[prost(oneof = "directory_change::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    pub kind: ::core::option::Option<directory_change::Kind>,
+}
+/// Nested message and enum types in `DirectoryChange`.
+pub mod directory_change {
+    /// Required. What changed.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// A group was created or its record changed; without members.
+        #[prost(message, tag = "1")]
+        Group(super::Group),
+        /// A group is gone, by GN.
+        #[prost(uint64, tag = "2")]
+        DeletedGn(u64),
+        /// A process joined.
+        #[prost(message, tag = "3")]
+        Joined(super::MemberChange),
+        /// A process left or failed.
+        #[prost(message, tag = "4")]
+        Left(super::MemberChange),
+        /// A node registered or changed state.
+        #[prost(message, tag = "5")]
+        Node(super::Node),
+        /// The failed parts of the fabric changed: the whole new list.
+        #[prost(message, tag = "6")]
+        FailedElements(super::FailedElements),
+    }
+}
+/// A member of a group by number.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemberChange {
+    /// Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// The member.
+    #[prost(message, optional, tag = "2")]
+    pub member: ::core::option::Option<Member>,
+}
+/// All failed parts of the fabric.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FailedElements {
+    /// The parts.
+    #[prost(message, repeated, tag = "1")]
+    pub elements: ::prost::alloc::vec::Vec<Element>,
+}
+/// Request of DownloadTopology.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DownloadTopologyRequest {}
+/// Response of DownloadTopology.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DownloadTopologyResponse {
+    /// The next piece of the text, cut at any byte; UTF-8 as a whole.
+    #[prost(bytes = "vec", tag = "1")]
+    pub chunk: ::prost::alloc::vec::Vec<u8>,
+}
+/// Request of AcquireRouteTerm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AcquireRouteTermRequest {
+    /// Required. Name of the route service, for the log and for those that wait.
+    #[prost(string, tag = "1")]
+    pub router: ::prost::alloc::string::String,
+    /// Optional. Take the term even if another route service holds it, which is deposed by that.
+    #[prost(bool, tag = "2")]
+    pub take_over: bool,
+}
+/// Response of AcquireRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AcquireRouteTermResponse {
+    /// The new term.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// The term is held for this time; renew it before.
+    #[prost(message, optional, tag = "2")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// Request of RenewRouteTerm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRouteTermRequest {
+    /// Required. Name of the route service.
+    #[prost(string, tag = "1")]
+    pub router: ::prost::alloc::string::String,
+    /// Required. The term.
+    #[prost(uint64, tag = "2")]
+    pub term: u64,
+}
+/// Response of RenewRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRouteTermResponse {
+    /// The term is held for this time; renew it before.
+    #[prost(message, optional, tag = "1")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// Request of ReleaseRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRouteTermRequest {
+    /// Required. The term.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+}
+/// Response of ReleaseRouteTerm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRouteTermResponse {}
+/// Request of ReportRoutes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportRoutesRequest {
+    /// Required. Term of the route service.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// Required. Routes that changed.
+    #[prost(message, repeated, tag = "2")]
+    pub routes: ::prost::alloc::vec::Vec<GroupRoute>,
+    /// Required. Term and generation of the plan.
+    #[prost(message, optional, tag = "3")]
+    pub fence: ::core::option::Option<Fence>,
+    /// Optional. No switch holds an entry of a group that was gone at this revision; 0 if not known.
+    #[prost(uint64, tag = "4")]
+    pub clean_revision: u64,
+}
+/// The route of one group.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupRoute {
+    /// Required. Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Required. The route.
+    #[prost(message, optional, tag = "2")]
+    pub route: ::core::option::Option<Route>,
+}
+/// Response of ReportRoutes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRoutesResponse {
+    /// Revision of the records after the report.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// Generated client implementations.
+pub mod tic_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Topology information center: owns the groups, their members, the nodes and the topology.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
+    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
+    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
+    #[derive(Debug, Clone)]
+    pub struct TicServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl TicServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> TicServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TicServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            TicServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Announces a node, or that a failed one is back. Safe to repeat.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        pub async fn register_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RegisterNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterNodeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/RegisterNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "RegisterNode"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Adds a process to a group; an unknown group is created. Durable once answered.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn join_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JoinGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::JoinGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/JoinGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "JoinGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes a process out of a group. Durable once answered.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn leave_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LeaveGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LeaveGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/LeaveGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "LeaveGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a group with all its members.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn delete_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/DeleteGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "DeleteGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
+        /// the same.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn plan_mgids(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanMgidsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanMgidsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/PlanMgids",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "PlanMgids"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Answers one group with its members.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn get_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/GetGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "GetGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists groups, ordered by GN.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        pub async fn list_groups(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListGroupsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ListGroups",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ListGroups"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists nodes, ordered by name.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        pub async fn list_nodes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListNodesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNodesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ListNodes",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ListNodes"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Network management says that a node has failed: it is expelled at once.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn report_node_failure(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportNodeFailureRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportNodeFailureResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReportNodeFailure",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportNodeFailure"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn report_group_agents(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportGroupAgentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportGroupAgentsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReportGroupAgents",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportGroupAgents"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn report_failed_elements(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportFailedElementsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportFailedElementsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReportFailedElements",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.TicService", "ReportFailedElements"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams the current records, then every change.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
+        pub async fn watch_directory(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchDirectoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchDirectoryResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/WatchDirectory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "WatchDirectory"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Streams the topology as ibnetdiscover prints it.
+        /// Errors: none of its own.
+        pub async fn download_topology(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DownloadTopologyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DownloadTopologyResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/DownloadTopology",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "DownloadTopology"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
+        /// yet if it is not renewed).
+        pub async fn acquire_route_term(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AcquireRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AcquireRouteTermResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/AcquireRouteTerm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "AcquireRouteTerm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Holds a term for another lease, counted from this call.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn renew_route_term(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenewRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenewRouteTermResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/RenewRouteTerm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "RenewRouteTerm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn release_route_term(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReleaseRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRouteTermResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReleaseRouteTerm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReleaseRouteTerm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The route service says what it has programmed.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        pub async fn report_routes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRoutesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRoutesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReportRoutes",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportRoutes"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod tic_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with TicServiceServer.
+    #[async_trait]
+    pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
+        /// Announces a node, or that a failed one is back. Safe to repeat.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        async fn register_node(
+            &self,
+            request: tonic::Request<super::RegisterNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterNodeResponse>,
+            tonic::Status,
+        >;
+        /// Adds a process to a group; an unknown group is created. Durable once answered.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn join_group(
+            &self,
+            request: tonic::Request<super::JoinGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::JoinGroupResponse>,
+            tonic::Status,
+        >;
+        /// Takes a process out of a group. Durable once answered.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn leave_group(
+            &self,
+            request: tonic::Request<super::LeaveGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LeaveGroupResponse>,
+            tonic::Status,
+        >;
+        /// Removes a group with all its members.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn delete_group(
+            &self,
+            request: tonic::Request<super::DeleteGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteGroupResponse>,
+            tonic::Status,
+        >;
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
+        /// the same.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn plan_mgids(
+            &self,
+            request: tonic::Request<super::PlanMgidsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanMgidsResponse>,
+            tonic::Status,
+        >;
+        /// Answers one group with its members.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
+        async fn get_group(
+            &self,
+            request: tonic::Request<super::GetGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetGroupResponse>,
+            tonic::Status,
+        >;
+        /// Lists groups, ordered by GN.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        async fn list_groups(
+            &self,
+            request: tonic::Request<super::ListGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListGroupsResponse>,
+            tonic::Status,
+        >;
+        /// Lists nodes, ordered by name.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        async fn list_nodes(
+            &self,
+            request: tonic::Request<super::ListNodesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNodesResponse>,
+            tonic::Status,
+        >;
+        /// Network management says that a node has failed: it is expelled at once.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
+        async fn report_node_failure(
+            &self,
+            request: tonic::Request<super::ReportNodeFailureRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportNodeFailureResponse>,
+            tonic::Status,
+        >;
+        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn report_group_agents(
+            &self,
+            request: tonic::Request<super::ReportGroupAgentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportGroupAgentsResponse>,
+            tonic::Status,
+        >;
+        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn report_failed_elements(
+            &self,
+            request: tonic::Request<super::ReportFailedElementsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportFailedElementsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchDirectory method.
+        type WatchDirectoryStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchDirectoryResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the current records, then every change.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
+        async fn watch_directory(
+            &self,
+            request: tonic::Request<super::WatchDirectoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchDirectoryStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the DownloadTopology method.
+        type DownloadTopologyStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::DownloadTopologyResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the topology as ibnetdiscover prints it.
+        /// Errors: none of its own.
+        async fn download_topology(
+            &self,
+            request: tonic::Request<super::DownloadTopologyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::DownloadTopologyStream>,
+            tonic::Status,
+        >;
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
+        /// yet if it is not renewed).
+        async fn acquire_route_term(
+            &self,
+            request: tonic::Request<super::AcquireRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AcquireRouteTermResponse>,
+            tonic::Status,
+        >;
+        /// Holds a term for another lease, counted from this call.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn renew_route_term(
+            &self,
+            request: tonic::Request<super::RenewRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenewRouteTermResponse>,
+            tonic::Status,
+        >;
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
+        async fn release_route_term(
+            &self,
+            request: tonic::Request<super::ReleaseRouteTermRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRouteTermResponse>,
+            tonic::Status,
+        >;
+        /// The route service says what it has programmed.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        async fn report_routes(
+            &self,
+            request: tonic::Request<super::ReportRoutesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRoutesResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Topology information center: owns the groups, their members, the nodes and the topology.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
+    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
+    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
+    #[derive(Debug)]
+    pub struct TicServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> TicServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for TicServiceServer<T>
+    where
+        T: TicService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.TicService/RegisterNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct RegisterNodeSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::RegisterNodeRequest>
+                    for RegisterNodeSvc<T> {
+                        type Response = super::RegisterNodeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RegisterNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::register_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RegisterNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/JoinGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinGroupSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::JoinGroupRequest>
+                    for JoinGroupSvc<T> {
+                        type Response = super::JoinGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JoinGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::join_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/LeaveGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct LeaveGroupSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::LeaveGroupRequest>
+                    for LeaveGroupSvc<T> {
+                        type Response = super::LeaveGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LeaveGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::leave_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LeaveGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/DeleteGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteGroupSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::DeleteGroupRequest>
+                    for DeleteGroupSvc<T> {
+                        type Response = super::DeleteGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::delete_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/PlanMgids" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlanMgidsSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::PlanMgidsRequest>
+                    for PlanMgidsSvc<T> {
+                        type Response = super::PlanMgidsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlanMgidsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::plan_mgids(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlanMgidsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/GetGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetGroupSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::GetGroupRequest>
+                    for GetGroupSvc<T> {
+                        type Response = super::GetGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::get_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ListGroups" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListGroupsSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ListGroupsRequest>
+                    for ListGroupsSvc<T> {
+                        type Response = super::ListGroupsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListGroupsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::list_groups(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListGroupsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ListNodes" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListNodesSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ListNodesRequest>
+                    for ListNodesSvc<T> {
+                        type Response = super::ListNodesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListNodesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::list_nodes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListNodesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReportNodeFailure" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportNodeFailureSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReportNodeFailureRequest>
+                    for ReportNodeFailureSvc<T> {
+                        type Response = super::ReportNodeFailureResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportNodeFailureRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::report_node_failure(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportNodeFailureSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReportGroupAgents" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportGroupAgentsSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReportGroupAgentsRequest>
+                    for ReportGroupAgentsSvc<T> {
+                        type Response = super::ReportGroupAgentsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportGroupAgentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::report_group_agents(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportGroupAgentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReportFailedElements" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportFailedElementsSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReportFailedElementsRequest>
+                    for ReportFailedElementsSvc<T> {
+                        type Response = super::ReportFailedElementsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportFailedElementsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::report_failed_elements(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportFailedElementsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/WatchDirectory" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchDirectorySvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::ServerStreamingService<super::WatchDirectoryRequest>
+                    for WatchDirectorySvc<T> {
+                        type Response = super::WatchDirectoryResponse;
+                        type ResponseStream = T::WatchDirectoryStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchDirectoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::watch_directory(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchDirectorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/DownloadTopology" => {
+                    #[allow(non_camel_case_types)]
+                    struct DownloadTopologySvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::ServerStreamingService<
+                        super::DownloadTopologyRequest,
+                    > for DownloadTopologySvc<T> {
+                        type Response = super::DownloadTopologyResponse;
+                        type ResponseStream = T::DownloadTopologyStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DownloadTopologyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::download_topology(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DownloadTopologySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/AcquireRouteTerm" => {
+                    #[allow(non_camel_case_types)]
+                    struct AcquireRouteTermSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::AcquireRouteTermRequest>
+                    for AcquireRouteTermSvc<T> {
+                        type Response = super::AcquireRouteTermResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AcquireRouteTermRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::acquire_route_term(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AcquireRouteTermSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/RenewRouteTerm" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenewRouteTermSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::RenewRouteTermRequest>
+                    for RenewRouteTermSvc<T> {
+                        type Response = super::RenewRouteTermResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenewRouteTermRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::renew_route_term(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenewRouteTermSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReleaseRouteTerm" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseRouteTermSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReleaseRouteTermRequest>
+                    for ReleaseRouteTermSvc<T> {
+                        type Response = super::ReleaseRouteTermResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseRouteTermRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::release_route_term(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseRouteTermSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReportRoutes" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportRoutesSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReportRoutesRequest>
+                    for ReportRoutesSvc<T> {
+                        type Response = super::ReportRoutesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRoutesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::report_routes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportRoutesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for TicServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.TicService";
+    impl<T> tonic::server::NamedService for TicServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Request of FormGroups: one of many, as a message has a bounded size.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FormGroupsRequest {
+    /// Required in the first message. Unique per batch; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Optional, in the first message. Job that new groups belong to.
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+    /// Required in one of the messages. Groups to form; each is named once in a batch.
+    #[prost(message, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<FormedGroupSpec>,
+}
+/// A group that is to be formed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FormedGroupSpec {
+    /// Required. Name of the group; one that exists is joined.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Those who join; the first one's node hosts the agent of a new group.
+    #[prost(message, repeated, tag = "2")]
+    pub members: ::prost::alloc::vec::Vec<FormedMember>,
+    /// Optional. MGID for a new group; left out, the TIC chooses. Must match if the group exists.
+    #[prost(uint32, optional, tag = "3")]
+    pub mgid: ::core::option::Option<u32>,
+    /// Optional. Keep a new group when its last member leaves; not looked at if the group exists.
+    #[prost(bool, tag = "4")]
+    pub persistent: bool,
+    /// Optional. Never merge a new group with others; not looked at if the group exists.
+    #[prost(bool, tag = "5")]
+    pub exclusive: bool,
+    /// Optional. Layer of a new group, as in MgidHints.
+    #[prost(string, tag = "6")]
+    pub layer: ::prost::alloc::string::String,
+    /// Optional. Do not route a new group before it has had so many members; 0 routes it at once.
+    #[prost(uint32, tag = "7")]
+    pub complete_at_member_count: u32,
+}
+/// A process that is to join.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FormedMember {
+    /// Required. Endpoint of the process.
+    #[prost(string, tag = "1")]
+    pub endpoint: ::prost::alloc::string::String,
+    /// Required. Name of the process, unique on its node.
+    #[prost(string, tag = "2")]
+    pub process: ::prost::alloc::string::String,
+    /// Optional. Its node; left out, the one that has the endpoint.
+    #[prost(string, tag = "3")]
+    pub node: ::prost::alloc::string::String,
+    /// Optional. Incarnation of the node; 0 means the present one.
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
+}
+/// Response of FormGroups: one for every portion.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FormGroupsResponse {
+    /// The groups that are durable now, in the order in which they were sent.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<FormedGroup>,
+    /// Groups of the whole batch that are formed after this portion.
+    #[prost(uint32, tag = "2")]
+    pub formed_count: u32,
+    /// Groups of the whole batch.
+    #[prost(uint32, tag = "3")]
+    pub group_count: u32,
+}
+/// A group that was formed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FormedGroup {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Its number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// Its MGID.
+    #[prost(uint32, tag = "3")]
+    pub mgid: u32,
+    /// The PNs, in the order of the members.
+    #[prost(uint32, repeated, tag = "4")]
+    pub pns: ::prost::alloc::vec::Vec<u32>,
+}
+/// Request of DeleteJobGroups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteJobGroupsRequest {
+    /// Required. Unique per attempt; repeated by retries.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Required. Name of the job, as its groups have it.
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+}
+/// Response of DeleteJobGroups.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteJobGroupsResponse {
+    /// Groups that ended. After a crash in between: by the attempt that came to the end.
+    #[prost(uint64, tag = "1")]
+    pub group_count: u64,
+    /// Memberships that ended with them.
+    #[prost(uint64, tag = "2")]
+    pub membership_count: u64,
+    /// Revision of the last change.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+}
+/// Request of JoinMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinManyRequest {
+    /// Required. The joins; at most 10000.
+    #[prost(message, repeated, tag = "1")]
+    pub joins: ::prost::alloc::vec::Vec<JoinGroupRequest>,
+}
+/// Response of JoinMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinManyResponse {
+    /// One for each join, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<JoinAnswer>,
+}
+/// What one join of many came to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinAnswer {
+    /// Required. Granted or refused.
+    #[prost(oneof = "join_answer::Answer", tags = "1, 2")]
+    pub answer: ::core::option::Option<join_answer::Answer>,
+}
+/// Nested message and enum types in `JoinAnswer`.
+pub mod join_answer {
+    /// Required. Granted or refused.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        /// It was granted.
+        #[prost(message, tag = "1")]
+        Joined(super::JoinGroupResponse),
+        /// It was refused.
+        #[prost(message, tag = "2")]
+        Refusal(super::CallRefusal),
+    }
+}
+/// Request of LeaveMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LeaveManyRequest {
+    /// Required. The leaves; at most 10000.
+    #[prost(message, repeated, tag = "1")]
+    pub leaves: ::prost::alloc::vec::Vec<LeaveGroupRequest>,
+}
+/// Response of LeaveMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LeaveManyResponse {
+    /// One for each leave, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<LeaveAnswer>,
+}
+/// What one leave of many came to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaveAnswer {
+    /// Required. Done or refused.
+    #[prost(oneof = "leave_answer::Answer", tags = "1, 2")]
+    pub answer: ::core::option::Option<leave_answer::Answer>,
+}
+/// Nested message and enum types in `LeaveAnswer`.
+pub mod leave_answer {
+    /// Required. Done or refused.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Answer {
+        /// It is done.
+        #[prost(message, tag = "1")]
+        Left(super::LeaveGroupResponse),
+        /// It was refused.
+        #[prost(message, tag = "2")]
+        Refusal(super::CallRefusal),
+    }
+}
+/// The status of one call among many.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CallRefusal {
+    /// Code of gRPC.
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    /// Reason, as in ErrorInfo; empty if the status had none.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// What is wrong with which field.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Generated client implementations.
+pub mod group_batch_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Many groups and memberships with one call; served by the TIC.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of
+    /// a queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    #[derive(Debug, Clone)]
+    pub struct GroupBatchServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl GroupBatchServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> GroupBatchServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> GroupBatchServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            GroupBatchServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then formed, portion by portion. A
+        /// portion is durable once it is answered, and a group is formed wholly or not at all. Whoever has not got all answers repeats
+        /// the call with the same groups under the same request id: nothing is formed twice, and nobody who has left since is brought
+        /// back. Nothing is formed if the check finds anything; the message names the group and the field.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after
+        /// the first answer: the records changed while groups were formed; those answered stay.
+        pub async fn form_groups(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::FormGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FormGroupsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupBatchService/FormGroups",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "FormGroups"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left alone.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        pub async fn delete_job_groups(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteJobGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteJobGroupsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupBatchService/DeleteJobGroups",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.GroupBatchService", "DeleteJobGroups"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Many calls of TicService.JoinGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn join_many(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JoinManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::JoinManyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupBatchService/JoinMany",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "JoinMany"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Many calls of TicService.LeaveGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn leave_many(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LeaveManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LeaveManyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupBatchService/LeaveMany",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "LeaveMany"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod group_batch_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with GroupBatchServiceServer.
+    #[async_trait]
+    pub trait GroupBatchService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the FormGroups method.
+        type FormGroupsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FormGroupsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then formed, portion by portion. A
+        /// portion is durable once it is answered, and a group is formed wholly or not at all. Whoever has not got all answers repeats
+        /// the call with the same groups under the same request id: nothing is formed twice, and nobody who has left since is brought
+        /// back. Nothing is formed if the check finds anything; the message names the group and the field.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after
+        /// the first answer: the records changed while groups were formed; those answered stay.
+        async fn form_groups(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::FormGroupsRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::FormGroupsStream>, tonic::Status>;
+        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left alone.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        async fn delete_job_groups(
+            &self,
+            request: tonic::Request<super::DeleteJobGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteJobGroupsResponse>,
+            tonic::Status,
+        >;
+        /// Many calls of TicService.JoinGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn join_many(
+            &self,
+            request: tonic::Request<super::JoinManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::JoinManyResponse>,
+            tonic::Status,
+        >;
+        /// Many calls of TicService.LeaveGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn leave_many(
+            &self,
+            request: tonic::Request<super::LeaveManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LeaveManyResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Many groups and memberships with one call; served by the TIC.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of
+    /// a queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    #[derive(Debug)]
+    pub struct GroupBatchServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> GroupBatchServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for GroupBatchServiceServer<T>
+    where
+        T: GroupBatchService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.GroupBatchService/FormGroups" => {
+                    #[allow(non_camel_case_types)]
+                    struct FormGroupsSvc<T: GroupBatchService>(pub Arc<T>);
+                    impl<
+                        T: GroupBatchService,
+                    > tonic::server::StreamingService<super::FormGroupsRequest>
+                    for FormGroupsSvc<T> {
+                        type Response = super::FormGroupsResponse;
+                        type ResponseStream = T::FormGroupsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FormGroupsRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupBatchService>::form_groups(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FormGroupsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupBatchService/DeleteJobGroups" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteJobGroupsSvc<T: GroupBatchService>(pub Arc<T>);
+                    impl<
+                        T: GroupBatchService,
+                    > tonic::server::UnaryService<super::DeleteJobGroupsRequest>
+                    for DeleteJobGroupsSvc<T> {
+                        type Response = super::DeleteJobGroupsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteJobGroupsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupBatchService>::delete_job_groups(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteJobGroupsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupBatchService/JoinMany" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinManySvc<T: GroupBatchService>(pub Arc<T>);
+                    impl<
+                        T: GroupBatchService,
+                    > tonic::server::UnaryService<super::JoinManyRequest>
+                    for JoinManySvc<T> {
+                        type Response = super::JoinManyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JoinManyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupBatchService>::join_many(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinManySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupBatchService/LeaveMany" => {
+                    #[allow(non_camel_case_types)]
+                    struct LeaveManySvc<T: GroupBatchService>(pub Arc<T>);
+                    impl<
+                        T: GroupBatchService,
+                    > tonic::server::UnaryService<super::LeaveManyRequest>
+                    for LeaveManySvc<T> {
+                        type Response = super::LeaveManyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LeaveManyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupBatchService>::leave_many(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LeaveManySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for GroupBatchServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.GroupBatchService";
+    impl<T> tonic::server::NamedService for GroupBatchServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// Nodes that a scheduler gives to one user, placed so that no two jobs share a link of the fabric.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Job {
@@ -3558,58 +6511,6 @@ pub mod job_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// A compute node: one operating agent and the endpoints it owns.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Node {
-    /// Immutable. Name of the node, unique.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Required. Address (host:port) at which the node's operating agent is reached.
-    #[prost(string, tag = "2")]
-    pub address: ::prost::alloc::string::String,
-    /// Required. Endpoints (adapter ports of the topology) that belong to the node.
-    #[prost(string, repeated, tag = "3")]
-    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Output only. Grows each time the node comes back after a failure or restart.
-    #[prost(uint64, tag = "4")]
-    pub incarnation: u64,
-    /// Output only. Whether the node takes part.
-    #[prost(enumeration = "NodeState", tag = "5")]
-    pub state: i32,
-}
-/// Whether a node takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum NodeState {
-    /// Never sent.
-    Unspecified = 0,
-    /// The node's agent reports.
-    Up = 1,
-    /// The node was expelled from all its groups; it may come back with a new incarnation.
-    Failed = 2,
-}
-impl NodeState {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "NODE_STATE_UNSPECIFIED",
-            Self::Up => "NODE_STATE_UP",
-            Self::Failed => "NODE_STATE_FAILED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NODE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
-            "NODE_STATE_UP" => Some(Self::Up),
-            "NODE_STATE_FAILED" => Some(Self::Failed),
-            _ => None,
-        }
-    }
-}
 /// One process in one group, as its operating agent knows it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Membership {
@@ -3674,6 +6575,12 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// Optional. What is known of a new group; not looked at if the group exists.
     #[prost(message, optional, tag = "9")]
     pub hints: ::core::option::Option<MgidHints>,
+    /// Optional. Job that a new group belongs to; not looked at if the group exists.
+    #[prost(string, tag = "10")]
+    pub job: ::prost::alloc::string::String,
+    /// Optional. Do not route a new group before it has had so many members; not looked at if the group exists.
+    #[prost(uint32, tag = "11")]
+    pub complete_at_member_count: u32,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3701,6 +6608,61 @@ pub struct OperatingAgentServiceLeaveGroupRequest {
 /// Response of LeaveGroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OperatingAgentServiceLeaveGroupResponse {}
+/// Request of JoinMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatingAgentServiceJoinManyRequest {
+    /// Required. The joins, all of processes on nodes of this server.
+    #[prost(message, repeated, tag = "1")]
+    pub joins: ::prost::alloc::vec::Vec<OperatingAgentServiceJoinGroupRequest>,
+}
+/// Response of JoinMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatingAgentServiceJoinManyResponse {
+    /// One for each join, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub ends: ::prost::alloc::vec::Vec<JoinEnd>,
+}
+/// How one join of many came out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinEnd {
+    /// Required. Granted or not.
+    #[prost(oneof = "join_end::End", tags = "1, 2")]
+    pub end: ::core::option::Option<join_end::End>,
+}
+/// Nested message and enum types in `JoinEnd`.
+pub mod join_end {
+    /// Required. Granted or not.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum End {
+        /// The new membership.
+        #[prost(message, tag = "1")]
+        Membership(super::Membership),
+        /// Why there is none.
+        #[prost(message, tag = "2")]
+        Refusal(super::CallRefusal),
+    }
+}
+/// Request of LeaveMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatingAgentServiceLeaveManyRequest {
+    /// Required. The leaves, all of processes on nodes of this server.
+    #[prost(message, repeated, tag = "1")]
+    pub leaves: ::prost::alloc::vec::Vec<OperatingAgentServiceLeaveGroupRequest>,
+}
+/// Response of LeaveMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatingAgentServiceLeaveManyResponse {
+    /// One for each leave, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub ends: ::prost::alloc::vec::Vec<LeaveEnd>,
+}
+/// How one leave of many came out.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaveEnd {
+    /// Why the process is still a member, or was none; absent if it has left.
+    #[prost(message, optional, tag = "1")]
+    pub refusal: ::core::option::Option<CallRefusal>,
+}
 /// Request of QueryGroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OperatingAgentServiceQueryGroupRequest {
@@ -4001,6 +6963,66 @@ pub mod operating_agent_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("fabricast.v1.OperatingAgentService", "LeaveGroup"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own end, as that of JoinGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of JoinGroup that name a field;
+        /// nothing has been joined then.
+        pub async fn join_many(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OperatingAgentServiceJoinManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OperatingAgentServiceJoinManyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.OperatingAgentService/JoinMany",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.OperatingAgentService", "JoinMany"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of LeaveGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of LeaveGroup that name a field;
+        /// nobody has left then.
+        pub async fn leave_many(
+            &mut self,
+            request: impl tonic::IntoRequest<
+                super::OperatingAgentServiceLeaveManyRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::OperatingAgentServiceLeaveManyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.OperatingAgentService/LeaveMany",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.OperatingAgentService", "LeaveMany"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -4307,6 +7329,26 @@ pub mod operating_agent_service_server {
             tonic::Response<super::OperatingAgentServiceLeaveGroupResponse>,
             tonic::Status,
         >;
+        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own end, as that of JoinGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of JoinGroup that name a field;
+        /// nothing has been joined then.
+        async fn join_many(
+            &self,
+            request: tonic::Request<super::OperatingAgentServiceJoinManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OperatingAgentServiceJoinManyResponse>,
+            tonic::Status,
+        >;
+        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of LeaveGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of LeaveGroup that name a field;
+        /// nobody has left then.
+        async fn leave_many(
+            &self,
+            request: tonic::Request<super::OperatingAgentServiceLeaveManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OperatingAgentServiceLeaveManyResponse>,
+            tonic::Status,
+        >;
         /// Answers a group as its agent knows it (process to OA to GA and back).
         /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
         /// UNAVAILABLE / PEER_UNAVAILABLE, and those of GroupAgentService.QueryGroup.
@@ -4560,6 +7602,104 @@ pub mod operating_agent_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = LeaveGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.OperatingAgentService/JoinMany" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinManySvc<T: OperatingAgentService>(pub Arc<T>);
+                    impl<
+                        T: OperatingAgentService,
+                    > tonic::server::UnaryService<
+                        super::OperatingAgentServiceJoinManyRequest,
+                    > for JoinManySvc<T> {
+                        type Response = super::OperatingAgentServiceJoinManyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::OperatingAgentServiceJoinManyRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperatingAgentService>::join_many(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinManySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.OperatingAgentService/LeaveMany" => {
+                    #[allow(non_camel_case_types)]
+                    struct LeaveManySvc<T: OperatingAgentService>(pub Arc<T>);
+                    impl<
+                        T: OperatingAgentService,
+                    > tonic::server::UnaryService<
+                        super::OperatingAgentServiceLeaveManyRequest,
+                    > for LeaveManySvc<T> {
+                        type Response = super::OperatingAgentServiceLeaveManyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::OperatingAgentServiceLeaveManyRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperatingAgentService>::leave_many(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LeaveManySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -6734,2132 +9874,6 @@ pub mod switch_agent_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "fabricast.v1.SwitchAgentService";
     impl<T> tonic::server::NamedService for SwitchAgentServiceServer<T> {
-        const NAME: &'static str = SERVICE_NAME;
-    }
-}
-/// Request of RegisterNode.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RegisterNodeRequest {
-    /// Required. The node; output only fields are ignored.
-    #[prost(message, optional, tag = "1")]
-    pub node: ::core::option::Option<Node>,
-    /// Required. Chosen by the operating agent at each start of the node, higher than before; a call with one that is
-    /// not higher than the recorded one changes nothing.
-    #[prost(uint64, tag = "2")]
-    pub start_id: u64,
-}
-/// Response of RegisterNode.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RegisterNodeResponse {
-    /// The node as recorded, with its incarnation.
-    #[prost(message, optional, tag = "1")]
-    pub node: ::core::option::Option<Node>,
-    /// The start that the record belongs to. If it is higher than the one asked with, the node has not been admitted: ask
-    /// with a higher one.
-    #[prost(uint64, tag = "2")]
-    pub start_id: u64,
-}
-/// Request of JoinGroup.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct JoinGroupRequest {
-    /// Required. Unique per attempt to join; repeated by retries.
-    #[prost(string, tag = "1")]
-    pub request_id: ::prost::alloc::string::String,
-    /// Required. Name of the group.
-    #[prost(string, tag = "2")]
-    pub group: ::prost::alloc::string::String,
-    /// Required. Node of the process.
-    #[prost(string, tag = "3")]
-    pub node: ::prost::alloc::string::String,
-    /// Required. Incarnation of the node.
-    #[prost(uint64, tag = "4")]
-    pub incarnation: u64,
-    /// Required. Endpoint of the process; must belong to the node.
-    #[prost(string, tag = "5")]
-    pub endpoint: ::prost::alloc::string::String,
-    /// Required. Name of the process, unique on its node.
-    #[prost(string, tag = "6")]
-    pub process: ::prost::alloc::string::String,
-    /// Optional. MGID for a new group; left out, the TIC chooses. Must match if the group exists.
-    #[prost(uint32, optional, tag = "7")]
-    pub mgid: ::core::option::Option<u32>,
-    /// Optional. Keep a new group when its last member leaves; not looked at if the group exists.
-    #[prost(bool, tag = "8")]
-    pub persistent: bool,
-    /// Optional. Never merge a new group with others; not looked at if the group exists.
-    #[prost(bool, tag = "9")]
-    pub exclusive: bool,
-    /// Optional. What is known of a new group; not looked at if the group exists.
-    #[prost(message, optional, tag = "10")]
-    pub hints: ::core::option::Option<MgidHints>,
-}
-/// Response of JoinGroup.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct JoinGroupResponse {
-    /// The group without its member list.
-    #[prost(message, optional, tag = "1")]
-    pub group: ::core::option::Option<Group>,
-    /// The new member with its PN.
-    #[prost(message, optional, tag = "2")]
-    pub member: ::core::option::Option<Member>,
-    /// Revision of the change.
-    #[prost(uint64, tag = "3")]
-    pub revision: u64,
-}
-/// Request of LeaveGroup.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LeaveGroupRequest {
-    /// Required. Unique per attempt to leave; repeated by retries.
-    #[prost(string, tag = "1")]
-    pub request_id: ::prost::alloc::string::String,
-    /// Required. Name of the group.
-    #[prost(string, tag = "2")]
-    pub group: ::prost::alloc::string::String,
-    /// Required. Node of the process.
-    #[prost(string, tag = "3")]
-    pub node: ::prost::alloc::string::String,
-    /// Required. Incarnation of the node.
-    #[prost(uint64, tag = "4")]
-    pub incarnation: u64,
-    /// Required. Name of the process.
-    #[prost(string, tag = "5")]
-    pub process: ::prost::alloc::string::String,
-}
-/// Response of LeaveGroup.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LeaveGroupResponse {
-    /// Revision of the change.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// Number of the group.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// The rank that is free now.
-    #[prost(uint32, tag = "3")]
-    pub pn: u32,
-}
-/// Request of DeleteGroup.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteGroupRequest {
-    /// Required. Unique per attempt; repeated by retries.
-    #[prost(string, tag = "1")]
-    pub request_id: ::prost::alloc::string::String,
-    /// Required. Name of the group.
-    #[prost(string, tag = "2")]
-    pub group: ::prost::alloc::string::String,
-}
-/// Response of DeleteGroup.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteGroupResponse {
-    /// Revision of the change.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-}
-/// Request of PlanMgids.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct PlanMgidsRequest {
-    /// Required. The groups, in the order in which they would be formed.
-    #[prost(message, repeated, tag = "1")]
-    pub groups: ::prost::alloc::vec::Vec<PlannedGroup>,
-}
-/// A group that is thought of.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PlannedGroup {
-    /// Optional. Its name, for the answer.
-    #[prost(string, tag = "1")]
-    pub group: ::prost::alloc::string::String,
-    /// Required. Endpoints of its members, each once.
-    #[prost(string, repeated, tag = "2")]
-    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// Response of PlanMgids.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct PlanMgidsResponse {
-    /// One for each group, in the same order.
-    #[prost(message, repeated, tag = "1")]
-    pub mgids: ::prost::alloc::vec::Vec<PlannedMgid>,
-}
-/// The MGID that a group would get.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PlannedMgid {
-    /// Name of the group.
-    #[prost(string, tag = "1")]
-    pub group: ::prost::alloc::string::String,
-    /// The MGID.
-    #[prost(uint32, tag = "2")]
-    pub mgid: u32,
-    /// Color that it maps to.
-    #[prost(uint32, tag = "3")]
-    pub color: u32,
-    /// Spanning tree that it maps to.
-    #[prost(uint32, tag = "4")]
-    pub spanning_tree: u32,
-    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere.
-    #[prost(uint32, tag = "5")]
-    pub conflicting_members: u32,
-    /// Members that are in another group of the spanning tree; if there are any, the groups are merged.
-    #[prost(uint32, tag = "6")]
-    pub merging_members: u32,
-}
-/// Request of GetGroup.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetGroupRequest {
-    /// Required unless gn is given. Name of the group.
-    #[prost(string, tag = "1")]
-    pub group: ::prost::alloc::string::String,
-    /// Optional. Group number; wins over the name.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
-    #[prost(bool, tag = "3")]
-    pub allow_stale: bool,
-}
-/// Response of GetGroup.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetGroupResponse {
-    /// The group with its members.
-    #[prost(message, optional, tag = "1")]
-    pub group: ::core::option::Option<Group>,
-    /// Revision of the records.
-    #[prost(uint64, tag = "2")]
-    pub revision: u64,
-}
-/// Request of ListGroups.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListGroupsRequest {
-    /// Optional. Most groups in one answer; 0 means 1000, more than 10000 means 10000.
-    #[prost(uint32, tag = "1")]
-    pub page_size: u32,
-    /// Optional. Token of the previous answer.
-    #[prost(string, tag = "2")]
-    pub page_token: ::prost::alloc::string::String,
-    /// Optional. Include the member lists.
-    #[prost(bool, tag = "3")]
-    pub with_members: bool,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
-    #[prost(bool, tag = "4")]
-    pub allow_stale: bool,
-}
-/// Response of ListGroups.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListGroupsResponse {
-    /// The groups.
-    #[prost(message, repeated, tag = "1")]
-    pub groups: ::prost::alloc::vec::Vec<Group>,
-    /// Token of the next page; empty at the end.
-    #[prost(string, tag = "2")]
-    pub next_page_token: ::prost::alloc::string::String,
-    /// Revision of the records.
-    #[prost(uint64, tag = "3")]
-    pub revision: u64,
-}
-/// Request of ListNodes.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListNodesRequest {
-    /// Optional. Most nodes in one answer; 0 means 1000, more than 10000 means 10000.
-    #[prost(uint32, tag = "1")]
-    pub page_size: u32,
-    /// Optional. Token of the previous answer.
-    #[prost(string, tag = "2")]
-    pub page_token: ::prost::alloc::string::String,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
-    #[prost(bool, tag = "3")]
-    pub allow_stale: bool,
-}
-/// Response of ListNodes.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListNodesResponse {
-    /// The nodes.
-    #[prost(message, repeated, tag = "1")]
-    pub nodes: ::prost::alloc::vec::Vec<Node>,
-    /// Token of the next page; empty at the end.
-    #[prost(string, tag = "2")]
-    pub next_page_token: ::prost::alloc::string::String,
-    /// Revision of the records.
-    #[prost(uint64, tag = "3")]
-    pub revision: u64,
-}
-/// Request of ReportNodeFailure.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportNodeFailureRequest {
-    /// Required. The failed node.
-    #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// Optional. Incarnation that failed; 0 means the present one. A newer incarnation is left alone.
-    #[prost(uint64, tag = "2")]
-    pub incarnation: u64,
-    /// Required. Who reports, for the log.
-    #[prost(string, tag = "3")]
-    pub reporter: ::prost::alloc::string::String,
-}
-/// Response of ReportNodeFailure.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportNodeFailureResponse {
-    /// Number of memberships that ended.
-    #[prost(uint32, tag = "1")]
-    pub ended_memberships: u32,
-    /// Revision of the change; that of the records if nothing changed.
-    #[prost(uint64, tag = "2")]
-    pub revision: u64,
-}
-/// Status report of the group agents hosted on one node.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GroupAgentStatus {
-    /// Required. The hosting node.
-    #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// Required. Incarnation of the node.
-    #[prost(uint64, tag = "2")]
-    pub incarnation: u64,
-    /// Required. What it hosts.
-    #[prost(message, repeated, tag = "3")]
-    pub groups: ::prost::alloc::vec::Vec<HostedGroup>,
-}
-/// One group as its agent knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct HostedGroup {
-    /// Required. Group number.
-    #[prost(uint64, tag = "1")]
-    pub gn: u64,
-    /// Required. Epoch of the agent.
-    #[prost(uint64, tag = "2")]
-    pub epoch: u64,
-    /// Required. Revision of the records the agent has taken over; 0 if none yet.
-    #[prost(uint64, tag = "3")]
-    pub known_revision: u64,
-}
-/// Request of ReportGroupAgents.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportGroupAgentsRequest {
-    /// Required. One status per node.
-    #[prost(message, repeated, tag = "1")]
-    pub statuses: ::prost::alloc::vec::Vec<GroupAgentStatus>,
-}
-/// Response of ReportGroupAgents.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportGroupAgentsResponse {
-    /// One answer per status, in the same order.
-    #[prost(message, repeated, tag = "1")]
-    pub verdicts: ::prost::alloc::vec::Vec<GroupAgentVerdict>,
-}
-/// What the TIC says to the agents of one node.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GroupAgentVerdict {
-    /// The hosting node.
-    #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// The node was expelled, or the incarnation is not the newest: drop everything and register again.
-    #[prost(bool, tag = "2")]
-    pub expelled: bool,
-    /// Groups the node must host and is behind on: fetch them with GetGroup.
-    #[prost(uint64, repeated, tag = "3")]
-    pub refresh_gns: ::prost::alloc::vec::Vec<u64>,
-    /// Groups the node does not host any more.
-    #[prost(uint64, repeated, tag = "4")]
-    pub drop_gns: ::prost::alloc::vec::Vec<u64>,
-}
-/// Request of ReportFailedElements.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportFailedElementsRequest {
-    /// Required. Name of the reporting switch agent; its report replaces its earlier one.
-    #[prost(string, tag = "1")]
-    pub reporter: ::prost::alloc::string::String,
-    /// Required. Everything that is down.
-    #[prost(message, repeated, tag = "2")]
-    pub elements: ::prost::alloc::vec::Vec<Element>,
-}
-/// Response of ReportFailedElements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportFailedElementsResponse {
-    /// Number of failed elements the TIC knows of, from all reporters.
-    #[prost(uint32, tag = "1")]
-    pub failed_count: u32,
-}
-/// Request of WatchDirectory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct WatchDirectoryRequest {}
-/// Response of WatchDirectory.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct WatchDirectoryResponse {
-    /// Revision of the records after these changes.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// These changes belong to the snapshot the stream starts with.
-    #[prost(bool, tag = "2")]
-    pub snapshot: bool,
-    /// The snapshot ends with this message.
-    #[prost(bool, tag = "3")]
-    pub snapshot_end: bool,
-    /// The changes, in order.
-    #[prost(message, repeated, tag = "4")]
-    pub changes: ::prost::alloc::vec::Vec<DirectoryChange>,
-}
-/// One change of the records.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct DirectoryChange {
-    /// Required. What changed.
-    #[prost(oneof = "directory_change::Kind", tags = "1, 2, 3, 4, 5, 6")]
-    pub kind: ::core::option::Option<directory_change::Kind>,
-}
-/// Nested message and enum types in `DirectoryChange`.
-pub mod directory_change {
-    /// Required. What changed.
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Kind {
-        /// A group was created or its record changed; without members.
-        #[prost(message, tag = "1")]
-        Group(super::Group),
-        /// A group is gone, by GN.
-        #[prost(uint64, tag = "2")]
-        DeletedGn(u64),
-        /// A process joined.
-        #[prost(message, tag = "3")]
-        Joined(super::MemberChange),
-        /// A process left or failed.
-        #[prost(message, tag = "4")]
-        Left(super::MemberChange),
-        /// A node registered or changed state.
-        #[prost(message, tag = "5")]
-        Node(super::Node),
-        /// The failed parts of the fabric changed: the whole new list.
-        #[prost(message, tag = "6")]
-        FailedElements(super::FailedElements),
-    }
-}
-/// A member of a group by number.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct MemberChange {
-    /// Group number.
-    #[prost(uint64, tag = "1")]
-    pub gn: u64,
-    /// The member.
-    #[prost(message, optional, tag = "2")]
-    pub member: ::core::option::Option<Member>,
-}
-/// All failed parts of the fabric.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct FailedElements {
-    /// The parts.
-    #[prost(message, repeated, tag = "1")]
-    pub elements: ::prost::alloc::vec::Vec<Element>,
-}
-/// Request of DownloadTopology.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DownloadTopologyRequest {}
-/// Response of DownloadTopology.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DownloadTopologyResponse {
-    /// The next piece of the text, cut at any byte; UTF-8 as a whole.
-    #[prost(bytes = "vec", tag = "1")]
-    pub chunk: ::prost::alloc::vec::Vec<u8>,
-}
-/// Request of AcquireRouteTerm.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AcquireRouteTermRequest {
-    /// Required. Name of the route service, for the log and for those that wait.
-    #[prost(string, tag = "1")]
-    pub router: ::prost::alloc::string::String,
-    /// Optional. Take the term even if another route service holds it, which is deposed by that.
-    #[prost(bool, tag = "2")]
-    pub take_over: bool,
-}
-/// Response of AcquireRouteTerm.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AcquireRouteTermResponse {
-    /// The new term.
-    #[prost(uint64, tag = "1")]
-    pub term: u64,
-    /// The term is held for this time; renew it before.
-    #[prost(message, optional, tag = "2")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-}
-/// Request of RenewRouteTerm.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RenewRouteTermRequest {
-    /// Required. Name of the route service.
-    #[prost(string, tag = "1")]
-    pub router: ::prost::alloc::string::String,
-    /// Required. The term.
-    #[prost(uint64, tag = "2")]
-    pub term: u64,
-}
-/// Response of RenewRouteTerm.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RenewRouteTermResponse {
-    /// The term is held for this time; renew it before.
-    #[prost(message, optional, tag = "1")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-}
-/// Request of ReleaseRouteTerm.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseRouteTermRequest {
-    /// Required. The term.
-    #[prost(uint64, tag = "1")]
-    pub term: u64,
-}
-/// Response of ReleaseRouteTerm.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseRouteTermResponse {}
-/// Request of ReportRoutes.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportRoutesRequest {
-    /// Required. Term of the route service.
-    #[prost(uint64, tag = "1")]
-    pub term: u64,
-    /// Required. Routes that changed.
-    #[prost(message, repeated, tag = "2")]
-    pub routes: ::prost::alloc::vec::Vec<GroupRoute>,
-    /// Required. Term and generation of the plan.
-    #[prost(message, optional, tag = "3")]
-    pub fence: ::core::option::Option<Fence>,
-    /// Optional. No switch holds an entry of a group that was gone at this revision; 0 if not known.
-    #[prost(uint64, tag = "4")]
-    pub clean_revision: u64,
-}
-/// The route of one group.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GroupRoute {
-    /// Required. Group number.
-    #[prost(uint64, tag = "1")]
-    pub gn: u64,
-    /// Required. The route.
-    #[prost(message, optional, tag = "2")]
-    pub route: ::core::option::Option<Route>,
-}
-/// Response of ReportRoutes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportRoutesResponse {
-    /// Revision of the records after the report.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-}
-/// Generated client implementations.
-pub mod tic_service_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    /// Topology information center: owns the groups, their members, the nodes and the topology.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
-    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
-    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
-    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
-    #[derive(Debug, Clone)]
-    pub struct TicServiceClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl TicServiceClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> TicServiceClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> TicServiceClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            TicServiceClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
-        pub async fn register_node(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RegisterNodeRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RegisterNodeResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/RegisterNode",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "RegisterNode"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        pub async fn join_group(
-            &mut self,
-            request: impl tonic::IntoRequest<super::JoinGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::JoinGroupResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/JoinGroup",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "JoinGroup"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        pub async fn leave_group(
-            &mut self,
-            request: impl tonic::IntoRequest<super::LeaveGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::LeaveGroupResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/LeaveGroup",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "LeaveGroup"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        pub async fn delete_group(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DeleteGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::DeleteGroupResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/DeleteGroup",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "DeleteGroup"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
-        pub async fn plan_mgids(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PlanMgidsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PlanMgidsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/PlanMgids",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "PlanMgids"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Answers one group with its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
-        pub async fn get_group(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::GetGroupResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/GetGroup",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "GetGroup"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Lists groups, ordered by GN.
-        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-        pub async fn list_groups(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListGroupsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListGroupsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ListGroups",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ListGroups"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Lists nodes, ordered by name.
-        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-        pub async fn list_nodes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListNodesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListNodesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ListNodes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ListNodes"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Network management says that a node has failed: it is expelled at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
-        pub async fn report_node_failure(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReportNodeFailureRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportNodeFailureResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ReportNodeFailure",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportNodeFailure"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
-        pub async fn report_group_agents(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReportGroupAgentsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportGroupAgentsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ReportGroupAgents",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportGroupAgents"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
-        pub async fn report_failed_elements(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReportFailedElementsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportFailedElementsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ReportFailedElements",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("fabricast.v1.TicService", "ReportFailedElements"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// Streams the current records, then every change.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
-        pub async fn watch_directory(
-            &mut self,
-            request: impl tonic::IntoRequest<super::WatchDirectoryRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::WatchDirectoryResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/WatchDirectory",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "WatchDirectory"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// Streams the topology as ibnetdiscover prints it.
-        /// Errors: none of its own.
-        pub async fn download_topology(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DownloadTopologyRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::DownloadTopologyResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/DownloadTopology",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "DownloadTopology"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
-        /// yet if it is not renewed).
-        pub async fn acquire_route_term(
-            &mut self,
-            request: impl tonic::IntoRequest<super::AcquireRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::AcquireRouteTermResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/AcquireRouteTerm",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "AcquireRouteTerm"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Holds a term for another lease, counted from this call.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
-        pub async fn renew_route_term(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RenewRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RenewRouteTermResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/RenewRouteTerm",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "RenewRouteTerm"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
-        pub async fn release_route_term(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReleaseRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReleaseRouteTermResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ReleaseRouteTerm",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReleaseRouteTerm"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
-        pub async fn report_routes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReportRoutesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportRoutesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.TicService/ReportRoutes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportRoutes"));
-            self.inner.unary(req, path, codec).await
-        }
-    }
-}
-/// Generated server implementations.
-pub mod tic_service_server {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with TicServiceServer.
-    #[async_trait]
-    pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
-        /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
-        async fn register_node(
-            &self,
-            request: tonic::Request<super::RegisterNodeRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RegisterNodeResponse>,
-            tonic::Status,
-        >;
-        /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        async fn join_group(
-            &self,
-            request: tonic::Request<super::JoinGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::JoinGroupResponse>,
-            tonic::Status,
-        >;
-        /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        async fn leave_group(
-            &self,
-            request: tonic::Request<super::LeaveGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::LeaveGroupResponse>,
-            tonic::Status,
-        >;
-        /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
-        async fn delete_group(
-            &self,
-            request: tonic::Request<super::DeleteGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::DeleteGroupResponse>,
-            tonic::Status,
-        >;
-        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
-        async fn plan_mgids(
-            &self,
-            request: tonic::Request<super::PlanMgidsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PlanMgidsResponse>,
-            tonic::Status,
-        >;
-        /// Answers one group with its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID.
-        async fn get_group(
-            &self,
-            request: tonic::Request<super::GetGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::GetGroupResponse>,
-            tonic::Status,
-        >;
-        /// Lists groups, ordered by GN.
-        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-        async fn list_groups(
-            &self,
-            request: tonic::Request<super::ListGroupsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListGroupsResponse>,
-            tonic::Status,
-        >;
-        /// Lists nodes, ordered by name.
-        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-        async fn list_nodes(
-            &self,
-            request: tonic::Request<super::ListNodesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListNodesResponse>,
-            tonic::Status,
-        >;
-        /// Network management says that a node has failed: it is expelled at once.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
-        async fn report_node_failure(
-            &self,
-            request: tonic::Request<super::ReportNodeFailureRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportNodeFailureResponse>,
-            tonic::Status,
-        >;
-        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
-        async fn report_group_agents(
-            &self,
-            request: tonic::Request<super::ReportGroupAgentsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportGroupAgentsResponse>,
-            tonic::Status,
-        >;
-        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
-        async fn report_failed_elements(
-            &self,
-            request: tonic::Request<super::ReportFailedElementsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportFailedElementsResponse>,
-            tonic::Status,
-        >;
-        /// Server streaming response type for the WatchDirectory method.
-        type WatchDirectoryStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::WatchDirectoryResponse, tonic::Status>,
-            >
-            + std::marker::Send
-            + 'static;
-        /// Streams the current records, then every change.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
-        async fn watch_directory(
-            &self,
-            request: tonic::Request<super::WatchDirectoryRequest>,
-        ) -> std::result::Result<
-            tonic::Response<Self::WatchDirectoryStream>,
-            tonic::Status,
-        >;
-        /// Server streaming response type for the DownloadTopology method.
-        type DownloadTopologyStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<
-                    super::DownloadTopologyResponse,
-                    tonic::Status,
-                >,
-            >
-            + std::marker::Send
-            + 'static;
-        /// Streams the topology as ibnetdiscover prints it.
-        /// Errors: none of its own.
-        async fn download_topology(
-            &self,
-            request: tonic::Request<super::DownloadTopologyRequest>,
-        ) -> std::result::Result<
-            tonic::Response<Self::DownloadTopologyStream>,
-            tonic::Status,
-        >;
-        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
-        /// yet if it is not renewed).
-        async fn acquire_route_term(
-            &self,
-            request: tonic::Request<super::AcquireRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::AcquireRouteTermResponse>,
-            tonic::Status,
-        >;
-        /// Holds a term for another lease, counted from this call.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
-        async fn renew_route_term(
-            &self,
-            request: tonic::Request<super::RenewRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RenewRouteTermResponse>,
-            tonic::Status,
-        >;
-        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
-        async fn release_route_term(
-            &self,
-            request: tonic::Request<super::ReleaseRouteTermRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReleaseRouteTermResponse>,
-            tonic::Status,
-        >;
-        /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
-        async fn report_routes(
-            &self,
-            request: tonic::Request<super::ReportRoutesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportRoutesResponse>,
-            tonic::Status,
-        >;
-    }
-    /// Topology information center: owns the groups, their members, the nodes and the topology.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
-    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
-    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
-    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
-    #[derive(Debug)]
-    pub struct TicServiceServer<T> {
-        inner: Arc<T>,
-        accept_compression_encodings: EnabledCompressionEncodings,
-        send_compression_encodings: EnabledCompressionEncodings,
-        max_decoding_message_size: Option<usize>,
-        max_encoding_message_size: Option<usize>,
-    }
-    impl<T> TicServiceServer<T> {
-        pub fn new(inner: T) -> Self {
-            Self::from_arc(Arc::new(inner))
-        }
-        pub fn from_arc(inner: Arc<T>) -> Self {
-            Self {
-                inner,
-                accept_compression_encodings: Default::default(),
-                send_compression_encodings: Default::default(),
-                max_decoding_message_size: None,
-                max_encoding_message_size: None,
-            }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
-        where
-            F: tonic::service::Interceptor,
-        {
-            InterceptedService::new(Self::new(inner), interceptor)
-        }
-        /// Enable decompressing requests with the given encoding.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.accept_compression_encodings.enable(encoding);
-            self
-        }
-        /// Compress responses with the given encoding, if the client supports it.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.send_compression_encodings.enable(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.max_decoding_message_size = Some(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.max_encoding_message_size = Some(limit);
-            self
-        }
-    }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for TicServiceServer<T>
-    where
-        T: TicService,
-        B: Body + std::marker::Send + 'static,
-        B::Error: Into<StdError> + std::marker::Send + 'static,
-    {
-        type Response = http::Response<tonic::body::Body>;
-        type Error = std::convert::Infallible;
-        type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(
-            &mut self,
-            _cx: &mut Context<'_>,
-        ) -> Poll<std::result::Result<(), Self::Error>> {
-            Poll::Ready(Ok(()))
-        }
-        fn call(&mut self, req: http::Request<B>) -> Self::Future {
-            match req.uri().path() {
-                "/fabricast.v1.TicService/RegisterNode" => {
-                    #[allow(non_camel_case_types)]
-                    struct RegisterNodeSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::RegisterNodeRequest>
-                    for RegisterNodeSvc<T> {
-                        type Response = super::RegisterNodeResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::RegisterNodeRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::register_node(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = RegisterNodeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/JoinGroup" => {
-                    #[allow(non_camel_case_types)]
-                    struct JoinGroupSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::JoinGroupRequest>
-                    for JoinGroupSvc<T> {
-                        type Response = super::JoinGroupResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::JoinGroupRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::join_group(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = JoinGroupSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/LeaveGroup" => {
-                    #[allow(non_camel_case_types)]
-                    struct LeaveGroupSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::LeaveGroupRequest>
-                    for LeaveGroupSvc<T> {
-                        type Response = super::LeaveGroupResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::LeaveGroupRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::leave_group(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = LeaveGroupSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/DeleteGroup" => {
-                    #[allow(non_camel_case_types)]
-                    struct DeleteGroupSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::DeleteGroupRequest>
-                    for DeleteGroupSvc<T> {
-                        type Response = super::DeleteGroupResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DeleteGroupRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::delete_group(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DeleteGroupSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/PlanMgids" => {
-                    #[allow(non_camel_case_types)]
-                    struct PlanMgidsSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::PlanMgidsRequest>
-                    for PlanMgidsSvc<T> {
-                        type Response = super::PlanMgidsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::PlanMgidsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::plan_mgids(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = PlanMgidsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/GetGroup" => {
-                    #[allow(non_camel_case_types)]
-                    struct GetGroupSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::GetGroupRequest>
-                    for GetGroupSvc<T> {
-                        type Response = super::GetGroupResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::GetGroupRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::get_group(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = GetGroupSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ListGroups" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListGroupsSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ListGroupsRequest>
-                    for ListGroupsSvc<T> {
-                        type Response = super::ListGroupsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListGroupsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::list_groups(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListGroupsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ListNodes" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListNodesSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ListNodesRequest>
-                    for ListNodesSvc<T> {
-                        type Response = super::ListNodesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListNodesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::list_nodes(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListNodesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ReportNodeFailure" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReportNodeFailureSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ReportNodeFailureRequest>
-                    for ReportNodeFailureSvc<T> {
-                        type Response = super::ReportNodeFailureResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReportNodeFailureRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::report_node_failure(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReportNodeFailureSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ReportGroupAgents" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReportGroupAgentsSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ReportGroupAgentsRequest>
-                    for ReportGroupAgentsSvc<T> {
-                        type Response = super::ReportGroupAgentsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReportGroupAgentsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::report_group_agents(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReportGroupAgentsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ReportFailedElements" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReportFailedElementsSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ReportFailedElementsRequest>
-                    for ReportFailedElementsSvc<T> {
-                        type Response = super::ReportFailedElementsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReportFailedElementsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::report_failed_elements(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReportFailedElementsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/WatchDirectory" => {
-                    #[allow(non_camel_case_types)]
-                    struct WatchDirectorySvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::ServerStreamingService<super::WatchDirectoryRequest>
-                    for WatchDirectorySvc<T> {
-                        type Response = super::WatchDirectoryResponse;
-                        type ResponseStream = T::WatchDirectoryStream;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::WatchDirectoryRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::watch_directory(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = WatchDirectorySvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/DownloadTopology" => {
-                    #[allow(non_camel_case_types)]
-                    struct DownloadTopologySvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::ServerStreamingService<
-                        super::DownloadTopologyRequest,
-                    > for DownloadTopologySvc<T> {
-                        type Response = super::DownloadTopologyResponse;
-                        type ResponseStream = T::DownloadTopologyStream;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DownloadTopologyRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::download_topology(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DownloadTopologySvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/AcquireRouteTerm" => {
-                    #[allow(non_camel_case_types)]
-                    struct AcquireRouteTermSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::AcquireRouteTermRequest>
-                    for AcquireRouteTermSvc<T> {
-                        type Response = super::AcquireRouteTermResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::AcquireRouteTermRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::acquire_route_term(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = AcquireRouteTermSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/RenewRouteTerm" => {
-                    #[allow(non_camel_case_types)]
-                    struct RenewRouteTermSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::RenewRouteTermRequest>
-                    for RenewRouteTermSvc<T> {
-                        type Response = super::RenewRouteTermResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::RenewRouteTermRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::renew_route_term(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = RenewRouteTermSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ReleaseRouteTerm" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReleaseRouteTermSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ReleaseRouteTermRequest>
-                    for ReleaseRouteTermSvc<T> {
-                        type Response = super::ReleaseRouteTermResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReleaseRouteTermRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::release_route_term(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReleaseRouteTermSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.TicService/ReportRoutes" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReportRoutesSvc<T: TicService>(pub Arc<T>);
-                    impl<
-                        T: TicService,
-                    > tonic::server::UnaryService<super::ReportRoutesRequest>
-                    for ReportRoutesSvc<T> {
-                        type Response = super::ReportRoutesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReportRoutesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as TicService>::report_routes(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReportRoutesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
-            }
-        }
-    }
-    impl<T> Clone for TicServiceServer<T> {
-        fn clone(&self) -> Self {
-            let inner = self.inner.clone();
-            Self {
-                inner,
-                accept_compression_encodings: self.accept_compression_encodings,
-                send_compression_encodings: self.send_compression_encodings,
-                max_decoding_message_size: self.max_decoding_message_size,
-                max_encoding_message_size: self.max_encoding_message_size,
-            }
-        }
-    }
-    /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "fabricast.v1.TicService";
-    impl<T> tonic::server::NamedService for TicServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

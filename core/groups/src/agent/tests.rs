@@ -57,6 +57,8 @@ fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot 
             persistent: false,
             exclusive: false,
             layer: None,
+            job: None,
+            expected: None,
             created: Moment(0),
             route: None,
         },

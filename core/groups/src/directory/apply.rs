@@ -35,6 +35,9 @@ impl Directory {
             group.record = record.clone();
             return;
         }
+        if let Some(job) = &record.job {
+            self.job_groups.entry(job.clone()).or_default().insert(record.gn);
+        }
         self.names.insert(record.name.clone(), record.gn);
         self.mgids.insert(record.mgid, record.gn);
         let group = GroupState {
@@ -52,6 +55,9 @@ impl Directory {
         self.mgids.remove(&group.record.mgid);
         if let Some(agent) = &group.record.agent {
             remove_from(&mut self.hosts, agent, &gn);
+        }
+        if let Some(job) = &group.record.job {
+            remove_from(&mut self.job_groups, job, &gn);
         }
     }
 

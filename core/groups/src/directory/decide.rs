@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::{Draft, Seated, check_limit};
-use super::jobs;
 use super::{ChooseMgid, Directory};
+use super::{batch, jobs};
 use crate::command::{
-    Answer, Command, CreateGroup, Decision, FormGroup, Formed, Join, Joined, Leave, Refusal,
-    RegisterNode,
+    Answer, Command, CreateGroup, Decision, Join, Joined, Leave, Refusal, RegisterNode,
 };
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{GroupName, NodeName, ProcessName, RequestId};
@@ -24,10 +23,11 @@ pub(super) fn decide(
     let answer = match command {
         Command::RegisterNode(node) => register(&mut draft, node),
         Command::Join(request) => join(&mut draft, request, choose),
-        Command::FormGroups(groups) => form(&mut draft, groups, choose),
+        Command::FormGroups(request) => batch::form(&mut draft, request, choose),
         Command::CreateGroup(request) => create(&mut draft, request, choose),
         Command::Leave(request) => leave(&mut draft, request),
         Command::DeleteGroup { request_id, group } => delete(&mut draft, request_id, group),
+        Command::DeleteJobGroups(request) => batch::delete_job(&mut draft, request),
         Command::CreateJob(request) => jobs::create(&mut draft, request),
         Command::DeleteJob { request_id, job } => jobs::delete(&mut draft, request_id, job),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
@@ -99,6 +99,8 @@ fn join(
             | Outcome::Left { .. }
             | Outcome::Created { .. }
             | Outcome::Deleted { .. }
+            | Outcome::Formed { .. }
+            | Outcome::JobGroupsDeleted { .. }
             | Outcome::JobCreated { .. }
             | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
@@ -125,31 +127,6 @@ fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: MemberRecord) ->
     Answer::Joined(Joined { agent_address: node.address.clone(), group, member })
 }
 
-fn form(
-    draft: &mut Draft<'_>,
-    groups: &[FormGroup],
-    choose: &mut ChooseMgid<'_>,
-) -> Result<Answer, Refusal> {
-    let wanted = groups.iter().map(|group| group.members.len()).sum();
-    check_limit("memberships in the batch", wanted, draft.base.limits.batch)?;
-    let mut names = BTreeSet::new();
-    let mut formed = Vec::with_capacity(groups.len());
-    for asked in groups {
-        let group = asked.group.name.clone();
-        formed.push(if !names.insert(&asked.group.name) {
-            Err(Refusal::GroupNamedTwice { group })
-        } else if asked.members.is_empty() {
-            Err(Refusal::NoMembers { group })
-        } else {
-            draft.join(&asked.group, &asked.members, choose).map(|seated| Formed {
-                group: seated.group,
-                pns: seated.members.iter().map(|member| member.pn).collect(),
-            })
-        });
-    }
-    Ok(Answer::Formed(formed))
-}
-
 fn create(
     draft: &mut Draft<'_>,
     request: &CreateGroup,
@@ -164,6 +141,8 @@ fn create(
             Outcome::Joined { .. }
             | Outcome::Left { .. }
             | Outcome::Deleted { .. }
+            | Outcome::Formed { .. }
+            | Outcome::JobGroupsDeleted { .. }
             | Outcome::JobCreated { .. }
             | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
@@ -191,6 +170,8 @@ fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
             | Outcome::Joined { .. }
             | Outcome::Created { .. }
             | Outcome::Deleted { .. }
+            | Outcome::Formed { .. }
+            | Outcome::JobGroupsDeleted { .. }
             | Outcome::JobCreated { .. }
             | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
@@ -230,6 +211,8 @@ fn delete(
             Outcome::Joined { .. }
             | Outcome::Left { .. }
             | Outcome::Created { .. }
+            | Outcome::Formed { .. }
+            | Outcome::JobGroupsDeleted { .. }
             | Outcome::JobCreated { .. }
             | Outcome::JobDeleted { .. } => Err(reused(request_id)),
         };

@@ -4,6 +4,7 @@
 //! beneath is right for everything but the few things tracked here: new MGIDs and new GNs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use fabricast_routing::Mgid;
 
@@ -12,7 +13,7 @@ use crate::command::{GroupSpec, Joiner, Refusal};
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
 use crate::record::{
-    Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, RequestRecord,
+    Change, Expected, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, RequestRecord,
 };
 
 /// The directory as it would be after [`Draft::changes`].
@@ -112,6 +113,10 @@ impl<'a> Draft<'a> {
                 group.agent = Some(first.node.clone());
                 group.epoch = group.epoch.next();
             }
+            let count = existing.map_or(0, |group| group.members.len()) + fresh.len();
+            if let Some(expected) = &mut group.expected {
+                expected.met |= u32::try_from(count).is_ok_and(|n| n >= expected.members.get());
+            }
             group.members_revision = self.revision;
             group.changed = self.revision;
             self.changes.push(Change::GroupPut(group.clone()));
@@ -175,8 +180,12 @@ impl<'a> Draft<'a> {
         joiners: &[Joiner],
         choose: &mut ChooseMgid<'_>,
     ) -> Result<GroupRecord, Refusal> {
-        let groups = self.base.groups.len() + self.new_mgids.len() + 1;
-        check_limit("groups", groups, self.base.limits.groups)?;
+        let (groups, limits) =
+            (self.base.groups.len() + self.new_mgids.len() + 1, &self.base.limits);
+        check_limit("groups", groups, limits.groups)?;
+        let expected = spec.complete_at.map_or(0, NonZeroU32::get);
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX);
+        check_limit("members that the group waits for", expected, limits.members_per_group)?;
         let mgid = match spec.mgid {
             Some(mgid) => self.check_new_mgid(mgid)?,
             None => {
@@ -206,6 +215,8 @@ impl<'a> Draft<'a> {
             created: self.now,
             route: None,
             layer: spec.hints.layer.as_ref().map(|layer| layer.name.clone()),
+            job: spec.job.clone(),
+            expected: spec.complete_at.map(|members| Expected { members, met: false }),
         })
     }
 
@@ -258,6 +269,11 @@ impl<'a> Draft<'a> {
         if !keeps {
             record.agent = lowest.map(|member| member.node.clone());
             record.epoch = record.epoch.next();
+        }
+        if lowest.is_none()
+            && let Some(expected) = &mut record.expected
+        {
+            expected.met = false; // whoever uses it next comes together anew
         }
         record.members_revision = self.revision;
         record.changed = self.revision;

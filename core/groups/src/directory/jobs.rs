@@ -46,6 +46,8 @@ impl Directory {
                 | Outcome::Left { .. }
                 | Outcome::Created { .. }
                 | Outcome::Deleted { .. }
+                | Outcome::Formed { .. }
+                | Outcome::JobGroupsDeleted { .. }
                 | Outcome::JobDeleted { .. },
             ) => Err(reused(request_id)),
             None if there.is_some() => Err(Refusal::JobExists { job: job.clone() }),
@@ -107,6 +109,8 @@ pub(super) fn delete(
             | Outcome::Left { .. }
             | Outcome::Created { .. }
             | Outcome::Deleted { .. }
+            | Outcome::Formed { .. }
+            | Outcome::JobGroupsDeleted { .. }
             | Outcome::JobCreated { .. } => Err(reused(request_id)),
         };
     }
@@ -120,6 +124,6 @@ pub(super) fn delete(
 }
 
 /// What the log of requests says a job's request was about.
-fn subject(job: &JobName) -> GroupName {
+pub(super) fn subject(job: &JobName) -> GroupName {
     GroupName::new(job.as_str()).expect("one rule holds for all names")
 }

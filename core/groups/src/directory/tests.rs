@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::command::{
-    Answer, CreateGroup, FormGroup, GroupSpec, Join, Joined, Joiner, Leave, RegisterNode,
+    Answer, CreateGroup, FormGroup, FormGroups, GroupSpec, Join, Joined, Joiner, Leave,
+    RegisterNode,
 };
 use crate::record::{NodeState, Route, RouteState};
 
+mod batches;
 mod jobs;
 mod laws;
 mod reads;
@@ -77,7 +79,15 @@ impl Tic {
             (in_jobs.len(), in_jobs.len()),
             "DIR-3"
         );
+        let of_jobs: usize = directory.job_groups.values().map(BTreeSet::len).sum();
+        let with_job = directory.groups.values().filter(|group| group.record.job.is_some());
+        assert_eq!(of_jobs, with_job.count(), "a group ends with its job");
         for group in directory.groups.values() {
+            let waits = group.record.expected.is_some_and(|expected| !expected.met);
+            let wanted = group.record.expected.map_or(0, |expected| expected.members.get());
+            let count = u32::try_from(group.members.len()).unwrap();
+            assert!(!waits || count < wanted, "a group that is complete waits for nobody");
+            assert!(waits || wanted == 0 || count > 0, "an empty group waits again");
             assert!(mgids.insert(group.record.mgid), "DIR-3");
             let agent = group.record.agent.as_ref();
             let agents_seats = group.members.values().filter(|m| Some(&m.node) == agent).count();
@@ -112,8 +122,7 @@ fn register(node: u32, start_id: u64) -> Command {
 }
 
 fn spec(group: &str) -> GroupSpec {
-    let name = GroupName::new(group).unwrap();
-    GroupSpec { name, mgid: None, persistent: false, exclusive: false, hints: MgidHints::default() }
+    GroupSpec::new(GroupName::new(group).unwrap())
 }
 
 fn joiner(node: u32, process: &str) -> Joiner {
@@ -313,35 +322,6 @@ fn a_persistent_group_waits_for_its_next_member() {
     assert_eq!((&tic.group("g").agent, tic.group("g").epoch), (&None, Epoch(2)));
     assert_eq!(tic.join("g", 0, "p").group.epoch, Epoch(3));
     tic.check();
-}
-
-#[test]
-fn a_batch_forms_each_group_wholly_or_not_at_all() {
-    let mut tic = Tic::with_nodes(3);
-    let form = |name: &str, nodes: &[u32]| FormGroup {
-        group: spec(name),
-        members: nodes.iter().map(|node| joiner(*node, "p")).collect(),
-    };
-    let batch = vec![
-        form("a", &[0, 1, 2]),
-        form("bad", &[0, 9]),
-        form("b", &[2, 1, 2]),
-        form("a", &[1]),
-        form("none", &[]),
-    ];
-    let command = Command::FormGroups(batch);
-    let Ok(Answer::Formed(formed)) = tic.run(&command) else { panic!("a batch is answered") };
-    assert_eq!(formed[0].as_ref().unwrap().pns, [Pn(0), Pn(1), Pn(2)]);
-    assert!(matches!(formed[1], Err(Refusal::UnknownNode { .. })));
-    assert_eq!(formed[2].as_ref().unwrap().pns, [Pn(0), Pn(1), Pn(0)]);
-    assert_eq!(formed[2].as_ref().unwrap().group.agent, Some(node_name(2)));
-    assert!(matches!(formed[3], Err(Refusal::GroupNamedTwice { .. })));
-    assert!(matches!(formed[4], Err(Refusal::NoMembers { .. })));
-    assert_eq!(tic.directory.groups.len(), 2);
-    tic.check();
-    let revision = tic.directory.revision();
-    tic.run(&command).unwrap();
-    assert_eq!(tic.directory.revision(), revision, "a repeated batch changes nothing");
 }
 
 #[test]

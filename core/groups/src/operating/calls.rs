@@ -194,6 +194,7 @@ fn is_about_the_life(refusal: &Refusal) -> bool {
         Refusal::UnknownGroup { .. }
         | Refusal::NoEndpoints { .. }
         | Refusal::UnknownEndpoint { .. }
+        | Refusal::EndpointUnowned { .. }
         | Refusal::EndpointTaken { .. }
         | Refusal::MgidInUse { .. }
         | Refusal::MgidNotClean { .. }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::command::GroupSpec;
-use crate::hints::MgidHints;
 use crate::ids::{Epoch, Version};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteState};
@@ -88,6 +87,8 @@ fn group(epoch: u64, agent: u32) -> GroupRecord {
         persistent: false,
         exclusive: false,
         layer: None,
+        job: None,
+        expected: None,
         created: Moment(0),
         route: None,
     }
@@ -127,13 +128,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
 }
 
 fn wish(id: &str) -> JoinCall {
-    let group = GroupSpec {
-        name: group_name(),
-        mgid: None,
-        persistent: false,
-        exclusive: false,
-        hints: MgidHints::default(),
-    };
+    let group = GroupSpec::new(group_name());
     let request_id = RequestId::new(id).unwrap();
     JoinCall { request_id, group, process: process(), endpoint: None }
 }

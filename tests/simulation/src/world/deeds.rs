@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use fabricast_groups::Gn;
-use fabricast_groups::command::{Command, FormGroup, GroupSpec, Joiner};
-use fabricast_groups::hints::MgidHints;
+use fabricast_groups::command::{Command, FormGroup, FormGroups, FormMember, GroupSpec, Joiner};
 use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
 use fabricast_groups::operating::{JoinCall, LeaveCall};
 use fabricast_groups::record::{Route, RouteState};
@@ -153,17 +152,14 @@ impl World {
             endpoint: EndpointName::new(&format!("h{at}/1")).expect("a good name"),
             process: ProcessName::new("launched").expect("a good name"),
         };
-        let members = nodes.iter().map(joiner).collect();
-        self.order(&Command::FormGroups(vec![FormGroup { group: spec(group), members }]));
+        let members = nodes.iter().map(joiner).map(FormMember::from).collect();
+        let groups = vec![FormGroup { group: spec(group), members }];
+        let request_id = self.request_id();
+        self.order(&Command::FormGroups(FormGroups { request_id, groups }));
     }
 }
 
 fn spec(group: &str) -> GroupSpec {
-    GroupSpec {
-        name: GroupName::new(group).expect("a good name"),
-        mgid: None,
-        persistent: group == "g0",
-        exclusive: false,
-        hints: MgidHints::default(),
-    }
+    let name = GroupName::new(group).expect("a good name");
+    GroupSpec { persistent: group == "g0", ..GroupSpec::new(name) }
 }

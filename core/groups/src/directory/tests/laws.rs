@@ -1,15 +1,18 @@
 //! Laws over random histories.
 
+use std::num::NonZeroU32;
+
 use proptest::prelude::*;
 
 use super::jobs::{create_job, delete_job};
 use super::*;
+use crate::command::FormMember;
 
 fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..17, 0u32..5, group, process, id, 1u64..4).prop_map(
+    (0u32..20, 0u32..5, group, process, id, 1u64..4).prop_map(
         |(kind, node, group, process, id, life)| match kind {
             0 | 1 => register(node, life),
             2..=6 => Command::Join(Join {
@@ -32,15 +35,23 @@ fn random_command() -> impl Strategy<Value = Command> {
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
-            _ => Command::FormGroups(
-                [group, "g3".to_owned()]
+            16 | 17 => Command::DeleteJobGroups(batches::teardown(&id, &process, 9)),
+            _ => Command::FormGroups(FormGroups {
+                request_id: RequestId::new(&id).unwrap(),
+                groups: [group, "g3".to_owned()]
                     .iter()
                     .map(|group| FormGroup {
-                        group: spec(group),
-                        members: vec![joiner(node, &process), joiner((node + 1) % 5, "p0")],
+                        group: GroupSpec {
+                            job: Some(JobName::new(&process).unwrap()),
+                            complete_at: NonZeroU32::new(node),
+                            ..spec(group)
+                        },
+                        members: [joiner(node, &process), joiner((node + 1) % 5, "p0")]
+                            .map(FormMember::from)
+                            .to_vec(),
                     })
                     .collect(),
-            ),
+            }),
         },
     )
 }
