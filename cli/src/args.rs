@@ -24,8 +24,8 @@ pub use planning::{
     CapacityArgs, EngineArgs, ExplainArgs, GroupArgs, Layers, PlanCommand, Scope, Tables,
 };
 pub use running::{
-    ElementArgs, FabricCommand, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs, NodeCommand,
-    NodeEndArgs, ServerArgs, SwitchArgs, SwitchCommand,
+    ElementArgs, FabricCommand, FormArgs, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs,
+    NodeCommand, NodeEndArgs, ServerArgs, SwitchArgs, SwitchCommand,
 };
 pub use store::StoreCommand;
 

@@ -6,6 +6,7 @@ use std::future::Future;
 use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::job_service_client::JobServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
@@ -73,6 +74,12 @@ impl Remote {
     #[must_use]
     pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {
         TicServiceClient::new(self.leader.channel())
+    }
+
+    /// Calls for many groups at once, which the topology information center answers.
+    #[must_use]
+    pub(crate) fn batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
+        GroupBatchServiceClient::new(self.leader.channel())
     }
 
     /// Calls about jobs, which the topology information center answers.

@@ -1,12 +1,14 @@
 //! The protocol's messages as they travel: `fabricast_groups` to `fabricast.v1` and back.
 
+use std::num::NonZeroU32;
+
 use fabricast_groups::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use fabricast_groups::message::{MembershipStatus, Neighbor, OaReport, PositionUpdate};
 use fabricast_groups::names::{
-    Address, EndpointName, GroupName, LayerName, NameError, NodeName, ProcessName,
+    Address, EndpointName, GroupName, JobName, LayerName, NameError, NodeName, ProcessName,
 };
-use fabricast_groups::record::{Colors, GroupRecord, MemberRecord, Route, RouteState};
+use fabricast_groups::record::{Colors, Expected, GroupRecord, MemberRecord, Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_rpc::Reason;
@@ -72,6 +74,10 @@ pub fn group_record(wire: &v1::Group) -> Result<GroupRecord, Status> {
         "" => None,
         text => Some(name("group.layer", text, LayerName::new)?),
     };
+    let job = match wire.job.as_str() {
+        "" => None,
+        text => Some(name("group.job", text, JobName::new)?),
+    };
     Ok(GroupRecord {
         gn: Gn(wire.gn),
         name: name("group.name", &wire.name, GroupName::new)?,
@@ -83,6 +89,9 @@ pub fn group_record(wire: &v1::Group) -> Result<GroupRecord, Status> {
         persistent: wire.persistent,
         exclusive: wire.exclusive,
         layer,
+        job,
+        expected: NonZeroU32::new(wire.complete_at_member_count)
+            .map(|members| Expected { members, met: !wire.incomplete }),
         created: wire.create_time.as_ref().map_or(Moment(0), created),
         route,
     })

@@ -8,14 +8,13 @@
 use std::time::Duration;
 
 use fabricast_group::{Hosts, MESSAGE_LIMIT, wire};
-use fabricast_groups::Refusal;
 use fabricast_groups::agent::GaOutput;
-use fabricast_groups::command::{Join, Leave, RegisterNode};
+use fabricast_groups::command::RegisterNode;
 use fabricast_groups::directory::GroupSnapshot;
-use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn, Revision};
+use fabricast_groups::ids::{Epoch, Gn, Incarnation};
 use fabricast_groups::message::{AgentRefusal, Deregister, Register};
 use fabricast_groups::names::{Address, NodeName};
-use fabricast_groups::operating::{CallId, OaOutput};
+use fabricast_groups::operating::OaOutput;
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
@@ -27,6 +26,7 @@ use tracing::debug;
 
 use crate::host::{Effect, Host};
 use crate::questions::Question;
+use crate::requests::Many;
 use crate::tic_wire::{self, Verdict};
 
 /// Hints that a group changed are gathered for this long before it is fetched.
@@ -36,17 +36,25 @@ impl Host {
     /// Starts whatever the effects ask for; returns at once.
     pub(crate) fn carry_out(&self, effects: Vec<Effect>) {
         let mut positions = Vec::new();
+        let mut questions = Many::default();
         for effect in effects {
             match effect {
                 Effect::Group(_, GaOutput::Position { address, update }) => {
                     positions.push((address.to_string(), wire::position_to_wire(&update)));
                 }
                 Effect::Group(node, output) => self.spawn(|host| host.group(node, output)),
+                Effect::Operating(node, OaOutput::Join(id, join)) => {
+                    questions.joins.push((node, id, join));
+                }
+                Effect::Operating(node, OaOutput::Leave(id, leave)) => {
+                    questions.leaves.push((node, id, leave));
+                }
                 Effect::Operating(node, output) => {
                     self.spawn(|host| host.operating(node, output));
                 }
             }
         }
+        self.put(questions);
         self.push(positions);
     }
 
@@ -82,8 +90,6 @@ impl Host {
     async fn operating(self, node: NodeName, output: OaOutput) {
         match output {
             OaOutput::RegisterNode(announced) => self.register_node(node, announced).await,
-            OaOutput::Join(id, join) => self.join(node, id, join).await,
-            OaOutput::Leave(id, leave) => self.leave(node, id, leave).await,
             OaOutput::FetchGroup(gn) => self.fetch_for_member(node, gn).await,
             OaOutput::RegisterMember { agent, address, register } => {
                 self.register_member(node, agent, address, register).await;
@@ -91,8 +97,10 @@ impl Host {
             OaOutput::DeregisterMember { agent, address, deregister } => {
                 self.say_good_bye(agent, address, deregister).await;
             }
-            // These stay in the process and are dealt with where they are drained.
-            OaOutput::Answered(..)
+            // These go in batches, or stay in the process and are dealt with where they are drained.
+            OaOutput::Join(..)
+            | OaOutput::Leave(..)
+            | OaOutput::Answered(..)
             | OaOutput::Ended(_)
             | OaOutput::Up(_)
             | OaOutput::Down(_)
@@ -136,59 +144,17 @@ impl Host {
         }
     }
 
-    async fn join(&self, node: NodeName, id: CallId, join: Join) {
-        let question = Question::Call(node.clone(), join.member.incarnation, id);
-        let request = tic_wire::join_request(&join);
-        let asked = self.ask(question, self.tic().join_group(request)).await;
-        let Some(answer) = asked else { return };
-        let answer = answer.and_then(|answer| tic_wire::joined(answer.get_ref()));
-        let Some(answer) = self.judge(&node, id, answer) else { return };
-        self.input(&node, |agent, now| agent.join_answered(now, id, answer));
-    }
-
-    async fn leave(&self, node: NodeName, id: CallId, leave: Leave) {
-        let question = Question::Call(node.clone(), leave.incarnation, id);
-        let request = tic_wire::leave_request(&leave);
-        let asked = self.ask(question, self.tic().leave_group(request)).await;
-        let Some(answer) = asked else { return };
-        let answer = answer.map(|answer| {
-            let left = answer.into_inner();
-            (Gn(left.gn), Pn(left.pn), Revision(left.revision))
-        });
-        let Some(answer) = self.judge(&node, id, answer) else { return };
-        self.input(&node, |agent, _now| agent.leave_answered(id, answer));
-    }
-
-    /// Sorts the answer to a process's call and notes what was said; `None` if it is to be repeated.
-    fn judge<T>(
-        &self,
-        node: &NodeName,
-        id: CallId,
-        answer: Result<T, Status>,
-    ) -> Option<Result<T, Refusal>> {
-        let status = match answer {
-            Ok(answer) => {
-                self.note(node, id, None);
-                return Some(Ok(answer));
-            }
-            Err(status) => status,
-        };
-        match tic_wire::verdict(node, &status) {
-            Verdict::Unclear => {
-                self.note(node, id, Some(status));
-                None
-            }
-            Verdict::Life(refusal) => Some(Err(refusal)),
-            Verdict::Final(refusal) => {
-                self.note(node, id, Some(status));
-                Some(Err(refusal))
-            }
-        }
-    }
-
     /// The group as the TIC records it; `Ok(None)` if there is none.
-    async fn fetch(&self, gn: Gn) -> Result<Option<GroupSnapshot>, Status> {
-        let request = v1::GetGroupRequest { group: String::new(), gn: gn.0, allow_stale: false };
+    ///
+    /// - `node`: only its members are wanted; `None` means all.
+    async fn fetch(
+        &self,
+        gn: Gn,
+        node: Option<&NodeName>,
+    ) -> Result<Option<GroupSnapshot>, Status> {
+        let members_on_node = node.map_or_else(String::new, ToString::to_string);
+        let request =
+            v1::GetGroupRequest { gn: gn.0, members_on_node, ..v1::GetGroupRequest::default() };
         match self.tic().get_group(request).await {
             Ok(answer) => wire::snapshot(answer.get_ref()).map(Some),
             Err(status) if status.code() == Code::NotFound => Ok(None),
@@ -198,7 +164,7 @@ impl Host {
 
     async fn fetch_for_member(&self, node: NodeName, gn: Gn) {
         let question = Question::MemberGroup(node.clone(), gn);
-        let Some(answer) = self.ask(question, self.fetch(gn)).await else { return };
+        let Some(answer) = self.ask(question, self.fetch(gn, Some(&node))).await else { return };
         match answer {
             Ok(Some(snapshot)) => {
                 self.input(&node, |agent, now| agent.group(now, &snapshot));
@@ -213,7 +179,7 @@ impl Host {
     async fn fetch_for_agent(&self, node: NodeName, gn: Gn) {
         let gathered = async {
             tokio::time::sleep(GATHER).await;
-            self.fetch(gn).await
+            self.fetch(gn, None).await
         };
         let question = Question::AgentGroup(node.clone(), gn);
         let Some(answer) = self.ask(question, gathered).await else { return };

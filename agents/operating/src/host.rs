@@ -12,9 +12,7 @@ use fabricast_group::Hosts;
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
 use fabricast_groups::ids::Moment;
 use fabricast_groups::names::{EndpointName, NodeName};
-use fabricast_groups::operating::{
-    CallAnswer, CallError, CallId, Identity, Oa, OaConfig, OaOutput, Phase,
-};
+use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, OaOutput, Phase};
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Peer, PeerError};
 use tokio::sync::{mpsc, oneshot};
@@ -57,7 +55,7 @@ pub(crate) struct Hosted {
 pub(crate) struct State {
     pub(crate) nodes: BTreeMap<NodeName, Hosted>,
     pub(crate) owners: BTreeMap<EndpointName, NodeName>,
-    waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
+    pub(crate) waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
     last_said: BTreeMap<(NodeName, CallId), Status>, // by the TIC, to a call that is not through
 }
 
@@ -178,26 +176,6 @@ impl Host {
         Some(answer)
     }
 
-    /// Begins a process's call; its end comes through the receiver.
-    pub(crate) fn call(
-        &self,
-        node: &NodeName,
-        work: impl FnOnce(&mut Oa, Moment) -> Result<CallId, CallError>,
-    ) -> Option<Result<oneshot::Receiver<CallOutcome>, CallError>> {
-        let now = self.now();
-        let mut state = self.state();
-        let begun = work(&mut state.nodes.get_mut(node)?.operating, now);
-        let answer = begun.map(|id| {
-            let (tell, told) = oneshot::channel();
-            state.waiting.insert((node.clone(), id), tell);
-            told
-        });
-        let effects = self.drain(&mut state, node, now);
-        drop(state);
-        self.carry_out(effects);
-        Some(answer)
-    }
-
     /// Keeps what the TIC said to a call, in case the call ends with that; `None` if it is through.
     pub(crate) fn note(&self, node: &NodeName, id: CallId, said: Option<Status>) {
         let mut state = self.state();
@@ -265,7 +243,7 @@ impl Host {
     }
 
     /// Takes the outputs of one node; those that concern only this process are dealt with here.
-    fn drain(&self, state: &mut State, node: &NodeName, now: Moment) -> Vec<Effect> {
+    pub(crate) fn drain(&self, state: &mut State, node: &NodeName, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
         let Some(hosted) = state.nodes.get_mut(node) else { return effects };
         while let Some(output) = hosted.operating.poll_output() {

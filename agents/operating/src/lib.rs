@@ -5,6 +5,7 @@
 //! what counts lies with the TIC.
 
 mod app;
+mod calls;
 mod effects;
 mod fabric;
 mod host;
@@ -12,6 +13,7 @@ mod listeners;
 mod outbox;
 mod questions;
 mod reports;
+mod requests;
 mod service;
 mod tic_wire;
 

@@ -31,7 +31,7 @@ pub(crate) enum Question {
 }
 
 /// Takes the question off the list when the call is over, however it ended.
-struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     host: &'a Host,
     question: Question,
 }
@@ -46,6 +46,27 @@ impl Drop for Asking<'_> {
 pub(crate) type Questions = BTreeSet<Question>;
 
 impl Host {
+    /// Sorts out those whose question is out already; the others' questions are out until the
+    /// second half of the answer is dropped.
+    pub(crate) fn not_out<T>(
+        &self,
+        asked: Vec<T>,
+        question: impl Fn(&T) -> Question,
+    ) -> (Vec<T>, Vec<Asking<'_>>) {
+        let mut questions = lock(&self.0.questions);
+        let mut asking = Vec::new();
+        let mut fresh = asked;
+        fresh.retain(|one| {
+            let question = question(one);
+            let new = questions.insert(question.clone());
+            if new {
+                asking.push(Asking { host: self, question });
+            }
+            new
+        });
+        (fresh, asking)
+    }
+
     /// Makes a call, unless the same question is out already; `None` if it is.
     ///
     /// The question counts as answered before the caller sees the answer: what the answer gives

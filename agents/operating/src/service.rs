@@ -1,20 +1,18 @@
 //! `OperatingAgentService`: joins, leaves, packets and positions of the hosted nodes.
 
 use fabricast_group::wire::{self, name};
-use fabricast_groups::command::GroupSpec;
-use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
-use fabricast_groups::operating::{CallAnswer, CallError, JoinCall, LeaveCall, Membership, Phase};
+use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+use fabricast_groups::operating::Phase;
 use fabricast_proto::v1;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentService;
-use fabricast_routing::Mgid;
-use fabricast_rpc::{Reason, request_id};
+use fabricast_rpc::Reason;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::host::{CallOutcome, Host, lock};
+use crate::calls::{joined, left, membership_to_wire};
+use crate::host::{Host, lock};
 use crate::listeners::Listener;
-use crate::tic_wire;
 
 /// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
 const MAX_PAYLOAD: usize = 4096;
@@ -40,30 +38,21 @@ impl OperatingAgentServer {
     }
 
     /// The node's name, if it takes part.
-    fn live_node(&self, text: &str) -> Result<NodeName, Status> {
+    pub(crate) fn live_node(&self, text: &str) -> Result<NodeName, Status> {
         let node = self.node(text)?;
         match self.host.look(&node, |agent| agent.phase()) {
             Some(Phase::Stopped) | None => Err(stopped(&node)),
             Some(Phase::Up | Phase::Registering) => Ok(node),
         }
     }
-
-    async fn ended(
-        &self,
-        node: &NodeName,
-        begun: Option<Result<tokio::sync::oneshot::Receiver<CallOutcome>, CallError>>,
-    ) -> Result<CallAnswer, Status> {
-        let told = begun.ok_or_else(|| unknown_node(node))?.map_err(|error| failed(&error))?;
-        told.await.map_err(|_| Reason::ShuttingDown.status("the agent is stopping", &[]))?
-    }
 }
 
-fn unknown_node(node: &NodeName) -> Status {
+pub(crate) fn unknown_node(node: &NodeName) -> Status {
     let text = format!("node: '{node}' is not hosted here");
     Reason::UnknownNode.status(text, &[("node", node.as_str())])
 }
 
-fn stopped(node: &NodeName) -> Status {
+pub(crate) fn stopped(node: &NodeName) -> Status {
     Reason::NodeStopped.status(format!("node '{node}' is stopped"), &[("node", node.as_str())])
 }
 
@@ -72,95 +61,40 @@ fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
     Reason::NotAMember.status(text, &[("group", group.as_str()), ("node", node.as_str())])
 }
 
-fn failed(error: &CallError) -> Status {
-    match error {
-        CallError::Refused(refusal) => Reason::PeerUnavailable.status(refusal.to_string(), &[]),
-        CallError::TimedOut => Reason::PeerUnavailable.status(
-            "no answer in time from the TIC or the group's agent; ask again with the same \
-             request_id",
-            &[],
-        ),
-        CallError::Stopped { node } => stopped(node),
-        CallError::Busy { limit } => {
-            Reason::LimitReached.status(format!("{limit} calls are waiting already"), &[])
-        }
-    }
-}
-
-fn request_name(text: &str) -> Result<RequestId, Status> {
-    if text.is_empty() {
-        return name("request_id", &request_id(), RequestId::new);
-    }
-    name("request_id", text, RequestId::new)
-}
-
-fn membership_to_wire(held: &Membership) -> v1::Membership {
-    v1::Membership {
-        group: held.group.to_string(),
-        gn: held.member.gn.0,
-        mgid: held.mgid.0,
-        node: held.member.node.to_string(),
-        endpoint: held.member.endpoint.to_string(),
-        process: held.member.process.to_string(),
-        pn: held.member.pn.0,
-        position: held.position.as_ref().map(wire::position_to_wire),
-        agent_node: held.agent.to_string(),
-        multicast_open: held.colors().is_some(),
-    }
-}
-
 #[tonic::async_trait]
 impl OperatingAgentService for OperatingAgentServer {
     async fn join_group(
         &self,
         request: Request<v1::OperatingAgentServiceJoinGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
-        let request = request.into_inner();
-        let endpoint = match request.endpoint.as_str() {
-            "" => None,
-            text => Some(name("endpoint", text, EndpointName::new)?),
-        };
-        let wish = JoinCall {
-            request_id: request_name(&request.request_id)?,
-            group: GroupSpec {
-                name: name("group", &request.group, GroupName::new)?,
-                mgid: request.mgid.map(Mgid),
-                persistent: request.persistent,
-                exclusive: request.exclusive,
-                hints: tic_wire::hints(request.hints.unwrap_or_default())?,
-            },
-            process: name("process", &request.process, ProcessName::new)?,
-            endpoint,
-        };
-        let node = self.live_node(&request.node)?;
-        let begun = self.host.call(&node, |agent, now| agent.join(now, wish));
-        match self.ended(&node, begun).await? {
-            CallAnswer::Joined(held) => {
-                let membership = Some(membership_to_wire(&held));
-                Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
-            }
-            CallAnswer::Failed(error) => Err(failed(&error)),
-            CallAnswer::Left => Err(Status::internal("a join was answered as a leave")),
-        }
+        let (node, wish) = self.join_wish(request.into_inner())?;
+        let membership = Some(joined(self.ended(node, wish).await?)?);
+        Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
     }
 
     async fn leave_group(
         &self,
         request: Request<v1::OperatingAgentServiceLeaveGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceLeaveGroupResponse>, Status> {
-        let request = request.into_inner();
-        let wish = LeaveCall {
-            request_id: request_name(&request.request_id)?,
-            group: name("group", &request.group, GroupName::new)?,
-            process: name("process", &request.process, ProcessName::new)?,
-        };
-        let node = self.live_node(&request.node)?;
-        let begun = self.host.call(&node, |agent, now| agent.leave(now, wish));
-        match self.ended(&node, begun).await? {
-            CallAnswer::Left => Ok(Response::new(v1::OperatingAgentServiceLeaveGroupResponse {})),
-            CallAnswer::Failed(error) => Err(failed(&error)),
-            CallAnswer::Joined(_) => Err(Status::internal("a leave was answered as a join")),
-        }
+        let (node, wish) = self.leave_wish(&request.into_inner())?;
+        left(self.ended(node, wish).await?)?;
+        Ok(Response::new(v1::OperatingAgentServiceLeaveGroupResponse {}))
+    }
+
+    async fn join_many(
+        &self,
+        request: Request<v1::OperatingAgentServiceJoinManyRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceJoinManyResponse>, Status> {
+        let ends = self.join_all(request.into_inner().joins).await?;
+        Ok(Response::new(v1::OperatingAgentServiceJoinManyResponse { ends }))
+    }
+
+    async fn leave_many(
+        &self,
+        request: Request<v1::OperatingAgentServiceLeaveManyRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceLeaveManyResponse>, Status> {
+        let ends = self.leave_all(&request.into_inner().leaves).await?;
+        Ok(Response::new(v1::OperatingAgentServiceLeaveManyResponse { ends }))
     }
 
     async fn query_group(

@@ -1,5 +1,7 @@
 //! The TIC's answers as the operating agent's state machine wants them.
 
+use std::num::NonZeroU32;
+
 use fabricast_group::wire::{self, name, required};
 use fabricast_groups::Refusal;
 use fabricast_groups::command::{Join, Joined, Leave, RegisterNode};
@@ -56,6 +58,8 @@ pub(crate) fn join_request(join: &Join) -> v1::JoinGroupRequest {
         persistent: join.group.persistent,
         exclusive: join.group.exclusive,
         hints: hints_to_wire(&join.group.hints),
+        job: join.group.job.as_ref().map_or_else(String::new, ToString::to_string),
+        complete_at_member_count: join.group.complete_at.map_or(0, NonZeroU32::get),
     }
 }
 

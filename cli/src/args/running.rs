@@ -104,6 +104,12 @@ pub struct NewGroupArgs {
     /// up to the last `/`, as `job7/rows`. Helps to choose the MGID.
     #[arg(long)]
     pub layer: Option<String>,
+    /// Job that a new group belongs to; `group end-job` ends them together.
+    #[arg(long)]
+    pub job: Option<String>,
+    /// Route a new group only once it has had so many members.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub complete_at: Option<u32>,
 }
 
 /// Verbs of `group`.
@@ -176,18 +182,41 @@ pub enum GroupCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Join every member of every group of a file, one process per endpoint and group file line.
-    Form {
-        /// Groups in JSON lines; members are endpoints.
-        #[arg(long, value_name = "FILE")]
-        groups: PathBuf,
-        /// Name of the processes.
-        #[arg(long, default_value = "p0")]
-        process: String,
+    /// Form all groups of a file with one call, one process per endpoint and group file line; refused
+    /// whole if anything is wrong.
+    Form(FormArgs),
+    /// End all groups of a job, with all their members.
+    EndJob {
+        /// Name of the job, as its groups have it.
+        job: String,
+        /// Only say whom it would touch; nothing changes.
+        #[arg(long)]
+        dry_run: bool,
         /// The server.
         #[command(flatten)]
         server: ServerArgs,
     },
+}
+
+/// Options of `group form`.
+#[derive(Debug, Args)]
+pub struct FormArgs {
+    /// Groups in JSON lines; members are endpoints.
+    #[arg(long, value_name = "FILE")]
+    pub groups: PathBuf,
+    /// Name of the processes.
+    #[arg(long, default_value = "p0")]
+    pub process: String,
+    /// Job that new groups belong to; `group end-job` ends them together.
+    #[arg(long)]
+    pub job: Option<String>,
+    /// Name of the request: repeated with the same file, it gets the same answer and brings nobody back
+    /// who has left since. Left out, one is made up.
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Verbs of `node`.

@@ -121,7 +121,7 @@ pub(super) async fn node(
 ///
 /// An unknown group, or a server that does not answer.
 pub(super) async fn group(remote: &Remote, name: String, format: Format) -> Result<(), Failure> {
-    let request = v1::GetGroupRequest { group: name.clone(), gn: 0, allow_stale: false };
+    let request = v1::GetGroupRequest { group: name.clone(), gn: 0, ..Default::default() };
     let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
     let group = answer.into_inner().group.unwrap_or_default();
     let nodes: BTreeSet<&str> = group.members.iter().map(|member| member.node.as_str()).collect();
@@ -129,6 +129,26 @@ pub(super) async fn group(remote: &Remote, name: String, format: Format) -> Resu
     let (mgid, members) = (group.mgid, group.member_count);
     let groups = vec![Touched { group: group.name, mgid, members, effect }];
     print(format, &Impact { dry_run: true, what: format!("delete group {name}"), groups })
+}
+
+/// Says which groups would end with a job.
+///
+/// # Errors
+///
+/// No group belongs to the job, or a server that does not answer.
+pub(super) async fn job(remote: &Remote, job: &str, format: Format) -> Result<(), Failure> {
+    let groups = remote.groups(false).await?.into_iter().filter(|group| group.job == job);
+    let touched = groups.map(|group| Touched {
+        effect: format!("ends with its {} memberships", group.member_count),
+        group: group.name,
+        mgid: group.mgid,
+        members: group.member_count,
+    });
+    let groups: Vec<Touched> = touched.collect();
+    if groups.is_empty() {
+        return Err(Failure::input(format!("no group belongs to job '{job}'")));
+    }
+    print(format, &Impact { dry_run: true, what: format!("end job {job}"), groups })
 }
 
 fn part(graph: &Graph, element: v1::Element) -> Result<(Part, String), Failure> {

@@ -1,9 +1,9 @@
 //! `fabricast group`: groups of a running control plane.
 
-use std::collections::BTreeMap;
+mod form;
+
 use std::path::Path;
 
-use anyhow::Context;
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
@@ -12,11 +12,7 @@ use crate::commands::dry_run;
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
-use crate::progress::Progress;
 use crate::remote::{Remote, block_on};
-
-/// Joins under way at once in `group form`.
-const JOINS_AT_ONCE: usize = 64;
 
 /// Runs one verb.
 ///
@@ -58,8 +54,9 @@ pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> 
             GroupCommand::Plan { groups, server } => {
                 plan(&Remote::new(&server)?, &groups, format).await
             }
-            GroupCommand::Form { groups, process, server } => {
-                form(&Remote::new(&server)?, &groups, &process, format).await
+            GroupCommand::Form(args) => form::form(args, format).await,
+            GroupCommand::EndJob { job, dry_run, server } => {
+                form::end_job(job, dry_run, &server, format).await
             }
         }
     })
@@ -67,7 +64,7 @@ pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> 
 
 async fn create(member: MemberArgs, options: NewGroupArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&member.server)?;
-    let request = v1::GetGroupRequest { group: member.group.clone(), gn: 0, allow_stale: false };
+    let request = v1::GetGroupRequest { group: member.group.clone(), gn: 0, ..Default::default() };
     match remote.tic().get_group(request).await {
         Ok(_) => return Err(Failure::No(format!("group '{}' exists already", member.group))),
         Err(status) if status.code() == tonic::Code::NotFound => {}
@@ -96,6 +93,8 @@ async fn join(
             layer: options.layer.unwrap_or_default(),
             ..Default::default()
         }),
+        job: options.job.unwrap_or_default(),
+        complete_at_member_count: options.complete_at.unwrap_or_default(),
     };
     let answer =
         remote.agent().join_group(request).await.map_err(|status| remote.failed(status))?;
@@ -129,7 +128,7 @@ async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(),
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
-    let request = v1::GetGroupRequest { group, gn: 0, allow_stale: false };
+    let request = v1::GetGroupRequest { group, gn: 0, ..Default::default() };
     let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
     Ok(answer.into_inner().group.unwrap_or_default())
 }
@@ -160,66 +159,6 @@ async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failur
     })
 }
 
-/// Joins every member of every group of a file, after the whole file has been checked.
-async fn form(remote: &Remote, file: &Path, process: &str, format: Format) -> Result<(), Failure> {
-    let graph = remote.graph().await?;
-    let groups = group_file::read_named(file, &graph)?;
-    group_file::check(&groups, &remote.groups(false).await?)
-        .with_context(|| format!("'{}'", file.display()))?;
-    let nodes = remote.nodes().await?.into_iter();
-    let owners: BTreeMap<String, String> = nodes
-        .flat_map(|node| {
-            let name = node.name;
-            node.endpoints.into_iter().map(move |endpoint| (endpoint, name.clone()))
-        })
-        .collect();
-    let requests = group_file::joins(&groups, &owners, process)?;
-    let count = requests.len();
-    let joined = join_all(remote, requests).await.map_err(|(joined, failure)| match joined {
-        0 => failure,
-        joined => failure.hint(format!(
-            "{joined} of {count} memberships had been joined; the same command takes up the rest"
-        )),
-    })?;
-    let answer = serde_json::json!({ "joined": joined });
-    output::print(format, &answer, |_| format!("{joined} memberships joined"))
-}
-
-/// Joins all of them, many at a time; fails with the number that were joined.
-async fn join_all(
-    remote: &Remote,
-    requests: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
-) -> Result<usize, (usize, Failure)> {
-    let progress = Progress::new("joining", requests.len());
-    let (mut joined, mut fault) = (0, None);
-    let mut tasks = tokio::task::JoinSet::new();
-    let mut waiting = requests.into_iter();
-    loop {
-        while fault.is_none()
-            && tasks.len() < JOINS_AT_ONCE
-            && let Some(request) = waiting.next()
-        {
-            let mut agent = remote.agent();
-            tasks.spawn(async move { agent.join_group(request).await });
-        }
-        match tasks.join_next().await {
-            None => break,
-            Some(Ok(Ok(_))) => {
-                joined += 1;
-                progress.step();
-            }
-            Some(Ok(Err(status))) => {
-                fault.get_or_insert(remote.failed(status));
-            }
-            Some(Err(panic)) => {
-                fault.get_or_insert(panic.into());
-            }
-        }
-    }
-    progress.finish();
-    fault.map_or(Ok(joined), |fault| Err((joined, fault)))
-}
-
 fn membership_text(membership: &v1::Membership) -> String {
     format!(
         "joined '{}': gn {}, mgid {}, pn {}, group agent on {}",
@@ -230,6 +169,10 @@ fn membership_text(membership: &v1::Membership) -> String {
 /// Route state, color and what is special, in few words.
 fn route_text(group: &v1::Group) -> (String, String) {
     match &group.route {
+        _ if group.incomplete => {
+            let (there, all) = (group.member_count, group.complete_at_member_count);
+            (format!("waiting for members: {there} of {all}"), "-".to_owned())
+        }
         None => ("waiting".to_owned(), "-".to_owned()),
         Some(route) if route.state() == v1::RouteState::Routed => {
             let state =
@@ -268,5 +211,12 @@ fn group_text(group: &v1::Group) -> String {
             member.address.clone(),
         ]);
     }
-    format!("{}\n\n{rows}", list_text(std::slice::from_ref(group)))
+    let mut text = list_text(std::slice::from_ref(group));
+    if !group.job.is_empty() {
+        text += &format!("\nof job '{}'", group.job);
+    }
+    if group.complete_at_member_count > 0 && !group.incomplete {
+        text += &format!("\ncomplete, it waited for {} members", group.complete_at_member_count);
+    }
+    format!("{text}\n\n{rows}")
 }

@@ -1,5 +1,8 @@
 //! `fabricast up`, driven from the command line as an administrator would.
 
+#[path = "running/batches.rs"]
+mod batches;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -134,6 +137,7 @@ fn everything_is_driven_from_the_command_line() {
     the_fabric_breaks_and_heals(&up);
     nodes_die_and_return(&up);
     files_of_groups_are_formed_or_refused_whole(&up);
+    batches::a_job_comes_and_goes_with_all_its_groups(&up);
     unknown_names_are_refused(&up);
     groups_end(&up);
     neither_port_nor_store_is_shared(&up);

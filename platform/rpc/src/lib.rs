@@ -8,10 +8,12 @@
 mod administration;
 mod client;
 mod leader;
+mod refusals;
 mod server;
 mod status;
 
 pub use client::{Backoff, Peer, PeerError, request_id};
 pub use leader::{Leader, LeaderChannel};
+pub use refusals::{refusal_from_wire, refusal_to_wire};
 pub use server::{AskLeadership, BindError, BoundServer, ServeError, Services};
 pub use status::{Reason, fact_of, reason_of};

@@ -160,6 +160,12 @@ impl Reason {
     }
 }
 
+/// Builds a status of a reason that is known by its text only.
+pub(crate) fn named(code: Code, reason: &str, message: &str) -> Status {
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::<String, String>::new());
+    Status::with_error_details(code, cut(message, MAX_MESSAGE), details)
+}
+
 fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

@@ -13,6 +13,8 @@ pub(crate) struct MirrorGroup {
     pub(crate) name: String,
     pub(crate) mgid: u32,
     pub(crate) exclusive: bool,
+    /// It still waits for members, and has no route before they are there.
+    pub(crate) incomplete: bool,
     pub(crate) members_revision: u64,
     /// The route that the TIC, and through it every sender, was told last.
     pub(crate) route: Option<v1::Route>,
@@ -60,10 +62,12 @@ impl Mirror {
                 let news = group.mgid != record.mgid
                     || group.name != record.name
                     || group.exclusive != record.exclusive
+                    || group.incomplete != record.incomplete
                     || group.members_revision != record.members_revision;
                 group.name = record.name;
                 group.mgid = record.mgid;
                 group.exclusive = record.exclusive;
+                group.incomplete = record.incomplete;
                 group.members_revision = record.members_revision;
                 group.route = record.route;
                 if news {

@@ -162,6 +162,8 @@ impl Planner {
                     route.color = colors.first().map_or(0, |color| u32::from(*color));
                     route.second_color = colors.get(1).map(|color| u32::from(*color));
                     route.reason = self.reason(plan.mgid);
+                } else if group.incomplete {
+                    route.reason = "waits for its members".to_owned();
                 } else {
                     route.reason = "fewer than two endpoints to connect".to_owned();
                 }

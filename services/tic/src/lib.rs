@@ -13,6 +13,8 @@
 
 mod app;
 pub mod backup;
+mod batch_service;
+mod batches;
 mod choice_service;
 mod choices;
 mod commit;
@@ -23,6 +25,7 @@ mod hints;
 mod job_service;
 mod jobs;
 mod liveness;
+mod members;
 mod mgids;
 mod office;
 mod orders;

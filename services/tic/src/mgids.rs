@@ -259,6 +259,8 @@ mod tests {
             created: Moment(0),
             route: None,
             layer: None,
+            job: None,
+            expected: None,
         })
     }
 

@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fabricast_proto::v1;
+use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
@@ -28,6 +29,7 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
 
+use crate::batch_service::GroupBatches;
 use crate::choice_service::RouteChoices;
 use crate::election::{Incumbent, Tenure};
 use crate::job_service::Jobs;
@@ -45,6 +47,7 @@ pub(crate) struct Office {
     pub(crate) tic: TicServiceServer<Tic>,
     pub(crate) jobs: JobServiceServer<Jobs>,
     pub(crate) choices: RouteChoiceServiceServer<RouteChoices>,
+    pub(crate) batches: GroupBatchServiceServer<GroupBatches>,
 }
 
 /// Whether this TIC leads, and if not, who does.

@@ -120,6 +120,11 @@ impl Orders {
 
     /// Has work done. Once this is called it may be done even if the answer is not waited for.
     pub(crate) async fn place(&self, work: Work) -> Result<Done, Status> {
+        self.send(work)?.done().await
+    }
+
+    /// Has work done, and leaves it to the caller when to wait for it.
+    pub(crate) fn send(&self, work: Work) -> Result<Placed, Status> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(Order { work, reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
@@ -128,7 +133,17 @@ impl Orders {
             }
             mpsc::error::TrySendError::Closed(_) => stopping(),
         })?;
-        answer.await.unwrap_or_else(|_dropped| Err(stopping()))
+        Ok(Placed(answer))
+    }
+}
+
+/// An order on its way.
+pub(crate) struct Placed(oneshot::Receiver<Result<Done, Status>>);
+
+impl Placed {
+    /// Waits for what comes of it.
+    pub(crate) async fn done(self) -> Result<Done, Status> {
+        self.0.await.unwrap_or_else(|_dropped| Err(stopping()))
     }
 }
 

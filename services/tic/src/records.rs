@@ -158,6 +158,11 @@ pub(crate) fn wire_group(
     wire::group(group, address, directory.member_count(group.gn), members)
 }
 
+/// The members of a group on one node, as they travel.
+pub(crate) fn wire_members_on(directory: &Directory, gn: Gn, node: &NodeName) -> Vec<v1::Member> {
+    directory.members_on(gn, node).map(|member| wire_member(directory, member)).collect()
+}
+
 /// A member as it travels, with its node's address and incarnation looked up.
 pub(crate) fn wire_member(directory: &Directory, member: &MemberRecord) -> v1::Member {
     wire::member(member, directory.node(&member.node))

@@ -6,7 +6,18 @@ use tonic::Status;
 
 /// Turns a refusal into the status its caller gets.
 pub(crate) fn status(refusal: &Refusal) -> Status {
-    let (reason, fact) = match refusal {
+    let (reason, fact) = sort(refusal);
+    reason.status(refusal.to_string(), &[fact])
+}
+
+/// The same for a refusal of one of many things, which the message names.
+pub(crate) fn status_at(place: &str, refusal: &Refusal) -> Status {
+    let (reason, fact) = sort(refusal);
+    reason.status(format!("{place}: {refusal}"), &[fact])
+}
+
+fn sort(refusal: &Refusal) -> (Reason, (&'static str, &str)) {
+    match refusal {
         Refusal::UnknownGroup { group } => (Reason::UnknownGroup, ("group", group.as_str())),
         Refusal::UnknownNode { node } => (Reason::UnknownNode, ("node", node.as_str())),
         Refusal::NodeFailed { node } | Refusal::StaleIncarnation { node, .. } => {
@@ -14,6 +25,9 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
         }
         Refusal::NoEndpoints { node } => (Reason::FieldMissing, ("node", node.as_str())),
         Refusal::UnknownEndpoint { endpoint, .. } => {
+            (Reason::UnknownEndpoint, ("endpoint", endpoint.as_str()))
+        }
+        Refusal::EndpointUnowned { endpoint } => {
             (Reason::UnknownEndpoint, ("endpoint", endpoint.as_str()))
         }
         Refusal::EndpointTaken { endpoint, .. } => {
@@ -43,6 +57,5 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
         Refusal::EndpointInJob { job, .. } => (Reason::NodeTaken, ("job", job.as_str())),
         Refusal::NoMembers { group } => (Reason::FieldMissing, ("group", group.as_str())),
         Refusal::LimitReached { what, .. } => (Reason::LimitReached, ("limit", *what)),
-    };
-    reason.status(refusal.to_string(), &[fact])
+    }
 }

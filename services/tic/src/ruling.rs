@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
+use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{Options, RunError};
+use crate::batch_service::GroupBatches;
 use crate::choice_service::RouteChoices;
 use crate::choices::report::Yardstick;
 use crate::election::{Candidate, Tenure};
@@ -35,6 +37,9 @@ use crate::storage::{Loaded, Storage};
 use crate::unwritten::Ended;
 use crate::watchers::Watchers;
 use crate::writer::{Writer, chain};
+
+/// Longest message of a batch, in bytes: a group of a million members goes into one.
+const BATCH_MESSAGE: usize = 64 << 20;
 
 /// What was written before this time is forgotten by a store that several share.
 const HISTORY: Duration = Duration::from_secs(120);
@@ -81,9 +86,12 @@ impl Blueprint {
         let digest = Sha256::digest(options.topology.as_bytes());
         let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256: (*digest).into() };
         let parts = (orders.clone(), Arc::clone(&records), Arc::clone(&inbox));
+        let tic = self.tic(parts, &mgids, None);
+        let batches = GroupBatchServiceServer::new(GroupBatches::new(tic.clone()));
         let office = Office {
             tenure: tenure.clone(),
-            tic: TicServiceServer::new(self.tic(parts, &mgids, None)),
+            batches: batches.max_decoding_message_size(BATCH_MESSAGE),
+            tic: TicServiceServer::new(tic),
             jobs: JobServiceServer::new(Jobs {
                 orders: orders.clone(),
                 records: Arc::clone(&records),

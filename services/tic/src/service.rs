@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave, RegisterNode};
+use fabricast_groups::command::{Answer, Command, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Revision};
-use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use fabricast_groups::names::{GroupName, NodeName, RequestId};
 use fabricast_proto::v1;
-use fabricast_routing::{Mgid, MgidSpace};
+use fabricast_routing::MgidSpace;
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
 use tokio_stream::Iter;
@@ -17,10 +17,11 @@ use tonic::{Request, Response, Status};
 use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
+use crate::members;
 use crate::office::RecordsCopy;
 use crate::orders::{Done, Orders, Work};
 use crate::pages;
-use crate::records::{Records, wire_group, wire_member};
+use crate::records::{Records, wire_group, wire_members_on};
 use crate::storage;
 use crate::topology::TopologyChunks;
 use crate::watchers::WatchStream;
@@ -41,7 +42,7 @@ pub(crate) struct Tic {
 }
 
 impl Tic {
-    async fn decide(&self, command: Command) -> Result<(Answer, Revision), Status> {
+    pub(crate) async fn decide(&self, command: Command) -> Result<(Answer, Revision), Status> {
         self.place(Work::Decide(command)).await
     }
 
@@ -89,56 +90,18 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::JoinGroupRequest>,
     ) -> Result<Response<v1::JoinGroupResponse>, Status> {
-        let request = request.into_inner();
-        let incarnation = fields::not_zero("incarnation", request.incarnation)?;
-        let command = Command::Join(Join {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
-            group: GroupSpec {
-                name: fields::name("group", &request.group, GroupName::new)?,
-                mgid: request.mgid.map(Mgid),
-                persistent: request.persistent,
-                exclusive: request.exclusive,
-                hints: self.hints(request.hints.unwrap_or_default())?,
-            },
-            member: Joiner {
-                node: fields::name("node", &request.node, NodeName::new)?,
-                incarnation: Incarnation(incarnation),
-                endpoint: fields::name("endpoint", &request.endpoint, EndpointName::new)?,
-                process: fields::name("process", &request.process, ProcessName::new)?,
-            },
-        });
-        let (Answer::Joined(joined), _) = self.decide(command).await? else {
-            return Err(mismatch());
-        };
-        let (count, member) = self.records.read(|directory| {
-            let member = wire_member(directory, &joined.member);
-            (directory.member_count(joined.group.gn), member)
-        });
-        let address = joined.agent_address.as_str();
-        Ok(Response::new(v1::JoinGroupResponse {
-            group: Some(wire::group(&joined.group, address, count, Vec::new())),
-            member: Some(member),
-            revision: joined.member.joined.0,
-        }))
+        let command = self.join_command(request.into_inner())?;
+        let (answer, _) = self.decide(command).await?;
+        self.joined(answer).map(Response::new)
     }
 
     async fn leave_group(
         &self,
         request: Request<v1::LeaveGroupRequest>,
     ) -> Result<Response<v1::LeaveGroupResponse>, Status> {
-        let request = request.into_inner();
-        let incarnation = fields::not_zero("incarnation", request.incarnation)?;
-        let command = Command::Leave(Leave {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
-            group: fields::name("group", &request.group, GroupName::new)?,
-            node: fields::name("node", &request.node, NodeName::new)?,
-            incarnation: Incarnation(incarnation),
-            process: fields::name("process", &request.process, ProcessName::new)?,
-        });
-        let (Answer::Left { gn, pn, revision }, _) = self.decide(command).await? else {
-            return Err(mismatch());
-        };
-        Ok(Response::new(v1::LeaveGroupResponse { revision: revision.0, gn: gn.0, pn: pn.0 }))
+        let command = members::leave_command(&request.into_inner())?;
+        let (answer, _) = self.decide(command).await?;
+        members::left(&answer).map(Response::new)
     }
 
     async fn delete_group(
@@ -191,13 +154,21 @@ impl v1::tic_service_server::TicService for Tic {
             0 => Some(fields::name("group", &request.group, GroupName::new)?),
             _ => None,
         };
+        let node = match request.members_on_node.as_str() {
+            "" => None,
+            text => Some(fields::name("members_on_node", text, NodeName::new)?),
+        };
         let group = self.records.read(|directory| {
             let gn = match &name {
                 Some(name) => directory.find_group(name),
                 None => Some(Gn(request.gn)),
             };
             let group = gn.and_then(|gn| directory.group(gn))?;
-            Some((wire_group(directory, group, true), directory.revision()))
+            let mut found = wire_group(directory, group, node.is_none());
+            if let Some(node) = &node {
+                found.members = wire_members_on(directory, group.gn, node);
+            }
+            Some((found, directory.revision()))
         });
         let (group, revision) = group.ok_or_else(|| {
             let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());

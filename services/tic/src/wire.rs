@@ -38,6 +38,9 @@ pub(crate) fn group(
         create_time: Some(timestamp(record.created)),
         records_revision: record.changed.0,
         layer: record.layer.as_ref().map_or_else(String::new, ToString::to_string),
+        job: record.job.as_ref().map_or_else(String::new, ToString::to_string),
+        complete_at_member_count: record.expected.map_or(0, |expected| expected.members.get()),
+        incomplete: !record.is_complete(),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::patience::eventually;
 #[derive(Clone, Debug)]
 pub struct Client {
     fabric: Peer,
-    tic: Leader,
+    pub(crate) tic: Leader,
     router: Leader,
     switch_agents: Vec<Peer>,
     hosts: Vec<Peer>,
@@ -310,7 +310,7 @@ impl Client {
     ///
     /// If there is no such group.
     pub async fn group(&self, name: &str) -> v1::Group {
-        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, allow_stale: false };
+        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, ..Default::default() };
         let answer = self.tic().get_group(request).await.expect("the group is there");
         answer.into_inner().group.expect("the answer has the group")
     }

@@ -3,11 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_proto::v1;
+use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
+use fabricast_rpc::LeaderChannel;
 
 use crate::client::{Client, color_of, named};
 use crate::patience::eventually;
 
 impl Client {
+    /// The TIC, for many groups at once.
+    #[must_use]
+    pub fn batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
+        GroupBatchServiceClient::new(self.tic.channel())
+    }
+
     /// Waits until a group is on another spanning tree than its MGID says, or is not.
     pub async fn moved(&self, group: &str, away: bool) {
         eventually(&format!("{group} moved, away: {away}"), async || {

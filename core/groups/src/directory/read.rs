@@ -56,6 +56,13 @@ impl Directory {
         self.groups.get(&gn).into_iter().flat_map(|group| group.members.values())
     }
 
+    /// Answers the members of a group that are on a node.
+    pub fn members_on(&self, gn: Gn, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
+        let group = self.groups.get(&gn);
+        let pns = group.and_then(|group| group.processes.get(node)).into_iter().flatten();
+        pns.filter_map(move |(_, pn)| group?.members.get(pn))
+    }
+
     /// Answers how many members a group has.
     pub fn member_count(&self, gn: Gn) -> usize {
         self.groups.get(&gn).map_or(0, |group| group.members.len())

@@ -70,9 +70,11 @@ impl Planner {
             })
     }
 
+    /// A group that waits for its members has none for the engine.
     pub(super) fn put(&self, group: &MirrorGroup) -> Change {
+        let names = group.endpoints.values().filter(|_| !group.incomplete);
         let mut members: Vec<EndpointId> =
-            group.endpoints.values().filter_map(|name| self.graph.find_endpoint(name)).collect();
+            names.filter_map(|name| self.graph.find_endpoint(name)).collect();
         members.sort_unstable();
         members.dedup();
         Change::Put { mgid: Mgid(group.mgid), members }

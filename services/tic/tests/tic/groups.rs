@@ -28,7 +28,7 @@ async fn a_group_lives_from_its_first_join_to_its_last_leave() {
     assert_eq!(whole.members, vec![member, second]);
     assert!(whole.records_revision >= whole.members_revision);
     let by_gn =
-        v1::GetGroupRequest { gn: whole.gn, group: "ignored".to_owned(), allow_stale: false };
+        v1::GetGroupRequest { gn: whole.gn, group: "ignored".to_owned(), ..Default::default() };
     let by_gn = client.get_group(by_gn).await.unwrap().into_inner();
     assert_eq!((by_gn.group.unwrap(), by_gn.revision), (whole.clone(), tic.revision().await));
 

@@ -122,7 +122,7 @@ impl Tic {
     }
 
     pub(crate) async fn group(&self, name: &str) -> Result<v1::Group, Status> {
-        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, allow_stale: false };
+        let request = v1::GetGroupRequest { group: name.to_owned(), gn: 0, ..Default::default() };
         let answer = self.client.clone().get_group(request).await?;
         Ok(answer.into_inner().group.unwrap())
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's harness fails the test")]
 
 mod backup;
+mod batches;
 mod choices;
 mod choices_crash;
 mod cluster;

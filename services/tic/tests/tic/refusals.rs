@@ -84,7 +84,7 @@ async fn bad_names_in_changes(tic: &Tic, name: &str) {
     check(client.delete_group(delete).await, "request_id", why);
     let delete = v1::DeleteGroupRequest { request_id: "d".to_owned(), group: name() };
     check(client.delete_group(delete).await, "group", why);
-    let get = v1::GetGroupRequest { group: name(), gn: 0, allow_stale: false };
+    let get = v1::GetGroupRequest { group: name(), gn: 0, ..Default::default() };
     check(client.get_group(get).await, "group", why);
 }
 
@@ -193,7 +193,7 @@ async fn what_does_not_exist_or_fit_is_refused() {
     check(client.leave_group(leave("g", 1, "p")).await, "g", "NOT_A_MEMBER");
     let delete = v1::DeleteGroupRequest { request_id: "d".to_owned(), group: "none".to_owned() };
     check(client.delete_group(delete).await, "none", "UNKNOWN_GROUP");
-    let get = v1::GetGroupRequest { group: String::new(), gn: 99, allow_stale: false };
+    let get = v1::GetGroupRequest { group: String::new(), gn: 99, ..Default::default() };
     check(client.get_group(get).await, "99", "UNKNOWN_GROUP");
     let page = |page_token: &str| page_token.to_owned();
     let list = v1::ListGroupsRequest { page_token: page("x"), ..Default::default() };

@@ -48,6 +48,20 @@ impl OperatingAgentService for Slow {
         too_slow()
     }
 
+    async fn join_many(
+        &self,
+        _: Request<v1::OperatingAgentServiceJoinManyRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceJoinManyResponse>, Status> {
+        too_slow()
+    }
+
+    async fn leave_many(
+        &self,
+        _: Request<v1::OperatingAgentServiceLeaveManyRequest>,
+    ) -> Result<Response<v1::OperatingAgentServiceLeaveManyResponse>, Status> {
+        too_slow()
+    }
+
     async fn query_group(
         &self,
         _: Request<v1::OperatingAgentServiceQueryGroupRequest>,

@@ -167,11 +167,11 @@ fn a_job_ends_with_all_its_groups_and_with_no_other() {
     tic.run(&batch("late", vec![of_job("e", "j", &[1])])).unwrap(); // gn 5
     let rest = Command::DeleteJobGroups(DeleteJobGroups { ended, ..some });
     let last = tic.run(&rest).unwrap();
-    let done = Some(tic.directory.revision());
+    let at = tic.directory.revision();
     let ended = JobEnd { groups: 2, memberships: 3 };
-    assert_eq!(last, Answer::JobGroupsDeleted { ended, done });
+    assert_eq!(last, Answer::JobGroupsDeleted { ended, done: Some(at) });
     assert_eq!(tic.run(&rest).unwrap(), last, "repeated, it has the same answer");
-    assert_eq!(tic.directory.revision(), done.unwrap());
+    assert_eq!(tic.directory.revision(), at);
     assert_eq!(tic.directory.groups.len(), 3, "c, d and what came after the request");
     tic.check();
     let unknown = tic.run(&Command::DeleteJobGroups(teardown("u", "nobody", 9))).unwrap_err();

@@ -1,0 +1,136 @@
+//! `fabricast group form` and `group end-job`: many groups with one call.
+
+use std::path::Path;
+
+use anyhow::Context;
+use fabricast_proto::v1;
+use fabricast_rpc::request_id;
+
+use crate::args::{FormArgs, Format, ServerArgs};
+use crate::commands::dry_run;
+use crate::failure::Failure;
+use crate::group_file::{self, NamedGroup};
+use crate::output;
+use crate::progress::Progress;
+use crate::remote::Remote;
+
+/// Memberships in one message, which must not be longer than servers take.
+const PER_MESSAGE: usize = 4_096;
+
+/// Forms the groups of a file, after the whole file has been checked.
+///
+/// # Errors
+///
+/// Names the file, the group and the field, or what the server refused; then nothing is formed, or
+/// the message says how much.
+pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    let groups = read(&remote, &args.groups).await?;
+    let (count, mut joined) = (groups.len(), 0);
+    if count > 0 {
+        let progress = Progress::new("forming", count);
+        let id = args.request_id.unwrap_or_else(request_id);
+        let messages = messages(&groups, &args.process, &id, args.job.as_deref().unwrap_or(""));
+        let formed = send(&remote, messages, &progress, &mut joined).await;
+        progress.finish();
+        formed.map_err(|failure| match joined {
+            0 => failure,
+            joined => failure.hint(format!(
+                "{joined} memberships had been joined; the same command with --request-id {id} \
+                 takes up the rest"
+            )),
+        })?;
+    }
+    let answer = serde_json::json!({ "groups": count, "joined": joined });
+    output::print(format, &answer, |_| format!("{joined} memberships joined"))
+}
+
+/// Reads a file of groups; those without members are left out, as there is nobody to join them.
+async fn read(remote: &Remote, file: &Path) -> Result<Vec<NamedGroup>, Failure> {
+    let mut groups = group_file::read_named(file, &remote.graph().await?)?;
+    group_file::check(&groups, &remote.groups(false).await?)
+        .with_context(|| format!("'{}'", file.display()))?;
+    groups.retain(|group| !group.members.is_empty());
+    Ok(groups)
+}
+
+fn messages(
+    groups: &[NamedGroup],
+    process: &str,
+    request_id: &str,
+    job: &str,
+) -> Vec<v1::FormGroupsRequest> {
+    let message = || v1::FormGroupsRequest {
+        request_id: request_id.to_owned(),
+        job: job.to_owned(),
+        groups: Vec::new(),
+    };
+    let (mut messages, mut size) = (vec![message()], 0);
+    for group in groups {
+        if size >= PER_MESSAGE {
+            messages.push(message());
+            size = 0;
+        }
+        size += group.members.len();
+        let member = |endpoint: &String| v1::FormedMember {
+            endpoint: endpoint.clone(),
+            process: process.to_owned(),
+            ..Default::default()
+        };
+        let spec = v1::FormedGroupSpec {
+            group: group.name.clone(),
+            members: group.members.iter().map(member).collect(),
+            mgid: group.mgid.map(|mgid| mgid.0),
+            ..Default::default()
+        };
+        if let Some(last) = messages.last_mut() {
+            last.groups.push(spec);
+        }
+    }
+    messages
+}
+
+async fn send(
+    remote: &Remote,
+    messages: Vec<v1::FormGroupsRequest>,
+    progress: &Progress,
+    joined: &mut usize,
+) -> Result<(), Failure> {
+    let failed = |status| remote.failed(status);
+    let stream = remote.batches().form_groups(tokio_stream::iter(messages)).await;
+    let mut answers = stream.map_err(failed)?.into_inner();
+    let (mut formed, mut all) = (0, 0);
+    while let Some(answer) = answers.message().await.map_err(failed)? {
+        (formed, all) = (answer.formed_count, answer.group_count);
+        *joined += answer.groups.iter().map(|group| group.pns.len()).sum::<usize>();
+        progress.at(usize::try_from(formed).unwrap_or(usize::MAX), "forming");
+    }
+    if formed == all {
+        Ok(())
+    } else {
+        Err(Failure::input(format!("the server ended after {formed} of {all} groups")))
+    }
+}
+
+/// Ends all groups of a job.
+///
+/// # Errors
+///
+/// No group belongs to it, or a server that does not answer.
+pub(super) async fn end_job(
+    job: String,
+    dry_run: bool,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    if dry_run {
+        return dry_run::job(&remote, &job, format).await;
+    }
+    let request = v1::DeleteJobGroupsRequest { request_id: request_id(), job };
+    let answer = remote.batches().delete_job_groups(request).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |answer| {
+        format!("{} groups with {} memberships ended", answer.group_count, answer.membership_count)
+    })
+}

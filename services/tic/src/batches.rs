@@ -1,0 +1,217 @@
+//! A batch of groups on its way from the stream to the writer: read, checked, cut into portions.
+//!
+//! A portion is one decision and one store transaction. Where a batch is cut depends on nothing but
+//! what it says, so a repetition has the same portions under the same names, and those that are
+//! durable already are answered from the log of requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use fabricast_groups::command::{
+    Answer, Command, FormGroup, FormGroups, FormMember, Formed, GroupSpec, Refusal,
+};
+use fabricast_groups::directory::{Directory, NewGroup};
+use fabricast_groups::hints::{Layer, MgidHints};
+use fabricast_groups::ids::{Incarnation, Moment};
+use fabricast_groups::names::{
+    EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
+};
+use fabricast_proto::v1;
+use fabricast_routing::Mgid;
+use fabricast_rpc::Reason;
+use fabricast_topology::Graph;
+use tonic::{Status, Streaming};
+
+use crate::fields;
+use crate::members;
+use crate::refusals;
+
+/// A portion is closed once it has so many groups and memberships: few enough that joins which wait
+/// for the writer meanwhile do not feel it.
+const PORTION: usize = 4_096;
+
+/// A batch that has been read.
+pub(crate) struct Batch {
+    request_id: RequestId,
+    job: Option<JobName>,
+    groups: Vec<FormGroup>,
+    names: BTreeSet<GroupName>,
+    mgids: BTreeMap<Mgid, usize>,
+    memberships: usize,
+}
+
+/// A part of a batch that is decided at once.
+pub(crate) struct Portion {
+    pub(crate) request: FormGroups,
+    /// Where in the batch it begins.
+    pub(crate) first: usize,
+}
+
+impl Batch {
+    /// Reads all messages of a stream.
+    ///
+    /// - `limit`: memberships that a batch may have.
+    pub(crate) async fn read(
+        messages: &mut Streaming<v1::FormGroupsRequest>,
+        graph: &Graph,
+        limit: usize,
+    ) -> Result<Self, Status> {
+        let first = messages.message().await?.ok_or_else(|| fields::missing("request_id"))?;
+        let mut batch = Self {
+            request_id: fields::name("request_id", &first.request_id, RequestId::new)?,
+            job: members::job("job", &first.job)?,
+            groups: Vec::new(),
+            names: BTreeSet::new(),
+            mgids: BTreeMap::new(),
+            memberships: 0,
+        };
+        let mut next = Some(first);
+        while let Some(message) = next {
+            for group in message.groups {
+                batch.take(group, graph, limit)?;
+            }
+            next = messages.message().await?;
+        }
+        if batch.groups.is_empty() { Err(fields::missing("groups")) } else { Ok(batch) }
+    }
+
+    /// Groups in it.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn take(
+        &mut self,
+        asked: v1::FormedGroupSpec,
+        graph: &Graph,
+        limit: usize,
+    ) -> Result<(), Status> {
+        let at = self.groups.len();
+        let field = |name: &str| format!("groups[{at}].{name}");
+        let name = fields::name(&field("group"), &asked.group, GroupName::new)?;
+        if !self.names.insert(name.clone()) {
+            let message = format!("{}: '{name}' is named twice in one batch", field("group"));
+            return Err(Reason::GroupDiffers.status(message, &[("group", name.as_str())]));
+        }
+        let mgid = asked.mgid.map(Mgid);
+        if let Some(other) = mgid.and_then(|mgid| self.mgids.insert(mgid, at)) {
+            let message = format!("{}: groups[{other}] has the same", field("mgid"));
+            return Err(Reason::MgidInUse.status(message, &[("group", name.as_str())]));
+        }
+        if asked.members.is_empty() {
+            return Err(fields::missing(&field("members")));
+        }
+        self.memberships += asked.members.len();
+        if self.memberships > limit {
+            let message = format!("groups: more than {limit} memberships in one batch");
+            return Err(Reason::LimitReached.status(message, &[("limit", "batch")]));
+        }
+        let member = |(index, member)| read_member(&field(&format!("members[{index}]")), member);
+        let members = asked.members.iter().enumerate().map(member);
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        for (index, member) in members.iter().enumerate() {
+            if graph.find_endpoint(member.endpoint.as_str()).is_none() {
+                let field = field(&format!("members[{index}].endpoint"));
+                let message = format!("{field}: no endpoint '{}' in the topology", member.endpoint);
+                let fact = ("endpoint", member.endpoint.as_str());
+                return Err(Reason::UnknownEndpoint.status(message, &[fact]));
+            }
+        }
+        let layer = match asked.layer.as_str() {
+            "" => None,
+            text => Some(Layer {
+                name: fields::name(&field("layer"), text, LayerName::new)?,
+                groups: 0,
+                all_groups: 0,
+            }),
+        };
+        let group = GroupSpec {
+            name,
+            mgid,
+            persistent: asked.persistent,
+            exclusive: asked.exclusive,
+            hints: MgidHints { expected: Vec::new(), layer },
+            job: self.job.clone(),
+            complete_at: NonZeroU32::new(asked.complete_at_member_count),
+        };
+        self.groups.push(FormGroup { group, members });
+        Ok(())
+    }
+
+    /// Cuts it into portions, none of which divides a group.
+    pub(crate) fn cut(self) -> Result<Vec<Portion>, Status> {
+        let mut portions: Vec<Portion> = Vec::new();
+        let mut size = PORTION;
+        for (at, group) in self.groups.into_iter().enumerate() {
+            if size >= PORTION {
+                let id = format!("{}#{}", self.request_id, portions.len());
+                let request_id = fields::name("request_id", &id, RequestId::new)?;
+                let request = FormGroups { request_id, groups: Vec::new() };
+                portions.push(Portion { request, first: at });
+                size = 0;
+            }
+            size += 1 + group.members.len();
+            if let Some(last) = portions.last_mut() {
+                last.request.groups.push(group);
+            }
+        }
+        Ok(portions)
+    }
+}
+
+impl Portion {
+    /// Tells whether the records would take it; changes nothing.
+    pub(crate) fn check(&self, directory: &Directory) -> Result<(), Status> {
+        // The real choice is the writer's; here any MGID will do that is free.
+        let mut next = 0;
+        let mut any = |group: &NewGroup<'_>| {
+            let found = (next..directory.limits().mgids).map(Mgid).find(|m| (group.is_free)(*m))?;
+            next = found.0 + 1;
+            Some(found)
+        };
+        let command = Command::FormGroups(self.request.clone());
+        let decision = directory.decide(Moment(0), &command, &mut any);
+        match decision.map_err(|refusal| refusals::status(&refusal))?.answer {
+            Answer::Formed(formed) => self.formed(formed).1.map_or(Ok(()), Err),
+            _ => Err(crate::service::mismatch()),
+        }
+    }
+
+    /// Sorts what came of it: the groups that were formed, and the first refusal.
+    pub(crate) fn formed(
+        &self,
+        answers: Vec<Result<Formed, Refusal>>,
+    ) -> (Vec<v1::FormedGroup>, Option<Status>) {
+        let mut refused = None;
+        let mut groups = Vec::with_capacity(answers.len());
+        for (index, (asked, answer)) in self.request.groups.iter().zip(answers).enumerate() {
+            match answer {
+                Ok(formed) => groups.push(v1::FormedGroup {
+                    group: asked.group.name.to_string(),
+                    gn: formed.gn.0,
+                    mgid: formed.mgid.0,
+                    pns: formed.pns.iter().map(|pn| pn.0).collect(),
+                }),
+                Err(refusal) => {
+                    let place = format!("groups[{}] '{}'", self.first + index, asked.group.name);
+                    refused.get_or_insert_with(|| refusals::status_at(&place, &refusal));
+                }
+            }
+        }
+        (groups, refused)
+    }
+}
+
+fn read_member(field: &str, member: &v1::FormedMember) -> Result<FormMember, Status> {
+    let of = |name: &str| format!("{field}.{name}");
+    let node = match member.node.as_str() {
+        "" => None,
+        text => Some(fields::name(&of("node"), text, NodeName::new)?),
+    };
+    Ok(FormMember {
+        endpoint: fields::name(&of("endpoint"), &member.endpoint, EndpointName::new)?,
+        process: fields::name(&of("process"), &member.process, ProcessName::new)?,
+        node,
+        incarnation: (member.incarnation > 0).then_some(Incarnation(member.incarnation)),
+    })
+}

@@ -1,0 +1,254 @@
+//! Batches over gRPC: whole, refused whole, repeated, and cut short by a crash.
+
+use fabricast_proto::v1;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use v1::group_batch_service_client::GroupBatchServiceClient;
+
+use crate::harness::{Tic, join, leave, reason, registration};
+
+fn batches(tic: &Tic) -> GroupBatchServiceClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", tic.address)).unwrap();
+    GroupBatchServiceClient::new(endpoint.connect_lazy())
+}
+
+fn member(host: u32, process: &str) -> v1::FormedMember {
+    let (endpoint, process) = (format!("h{host}"), process.to_owned());
+    v1::FormedMember { endpoint, process, ..Default::default() }
+}
+
+fn group(name: &str, hosts: &[u32]) -> v1::FormedGroupSpec {
+    let members = hosts.iter().map(|host| member(*host, "p")).collect();
+    v1::FormedGroupSpec { group: name.to_owned(), members, ..Default::default() }
+}
+
+fn request(id: &str, groups: Vec<v1::FormedGroupSpec>) -> v1::FormGroupsRequest {
+    v1::FormGroupsRequest { request_id: id.to_owned(), job: "j".to_owned(), groups }
+}
+
+/// The portions that were answered, and how the stream ended.
+async fn form(
+    tic: &Tic,
+    messages: Vec<v1::FormGroupsRequest>,
+) -> (Vec<v1::FormGroupsResponse>, Result<(), Status>) {
+    let mut portions = Vec::new();
+    let begun = batches(tic).form_groups(tokio_stream::iter(messages)).await;
+    let mut stream = match begun {
+        Ok(begun) => begun.into_inner(),
+        Err(status) => return (portions, Err(status)),
+    };
+    loop {
+        match stream.message().await {
+            Ok(Some(portion)) => portions.push(portion),
+            Ok(None) => return (portions, Ok(())),
+            Err(status) => return (portions, Err(status)),
+        }
+    }
+}
+
+async fn with_nodes() -> Tic {
+    let tic = Tic::on_memory().await;
+    for number in 0..8 {
+        tic.register(number).await;
+    }
+    tic
+}
+
+/// Groups that are too many for one portion.
+fn many() -> Vec<v1::FormGroupsRequest> {
+    let some = |range: std::ops::Range<u32>| {
+        request("many", range.map(|n| group(&format!("g{n}"), &[0, 1, 2, 3])).collect())
+    };
+    vec![some(0..900), some(900..2_000)]
+}
+
+#[tokio::test]
+async fn a_batch_of_many_portions_is_formed_once() {
+    let tic = with_nodes().await;
+    let (portions, ended) = form(&tic, many()).await;
+    ended.unwrap();
+    assert!(portions.len() > 1, "one portion is no test");
+    let last = portions.last().unwrap();
+    assert_eq!((last.formed_count, last.group_count), (2_000, 2_000));
+    let formed: Vec<_> = portions.iter().flat_map(|portion| &portion.groups).collect();
+    assert!(formed.iter().enumerate().all(|(n, one)| one.group == format!("g{n}")));
+    assert!(formed.iter().all(|one| one.pns == [0, 1, 2, 3]));
+    let held = tic.group("g1999").await.unwrap();
+    assert_eq!((held.gn, held.mgid), (formed[1999].gn, formed[1999].mgid));
+    assert_eq!((held.job.as_str(), held.agent_node.as_str()), ("j", "n0"));
+
+    tic.client.clone().leave_group(leave("g7", 2, "p")).await.unwrap();
+    let revision = tic.revision().await;
+    assert_eq!(form(&tic, many()).await.0, portions, "a repetition has the same answers");
+    assert_eq!(tic.revision().await, revision);
+    assert_eq!(tic.group("g7").await.unwrap().member_count, 3, "nobody is brought back");
+}
+
+/// G3, S3
+#[tokio::test]
+async fn what_was_acknowledged_before_a_crash_is_there_and_the_rest_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records");
+    let tic = Tic::on_file(&path).await;
+    for number in 0..8 {
+        tic.register(number).await;
+    }
+    let mut stream =
+        batches(&tic).form_groups(tokio_stream::iter(many())).await.unwrap().into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    tic.kill().await;
+    drop(stream);
+
+    let tic = Tic::on_file(&path).await;
+    for formed in &first.groups {
+        let held = tic.group(&formed.group).await.unwrap();
+        assert_eq!((held.gn, held.mgid, held.member_count), (formed.gn, formed.mgid, 4));
+    }
+    let (portions, ended) = form(&tic, many()).await;
+    ended.unwrap();
+    assert_eq!(portions[0], first);
+    let mut client = tic.client.clone();
+    for name in ["g0", "g999", "g1999"] {
+        let request = v1::GetGroupRequest {
+            group: name.to_owned(),
+            members_on_node: "n2".to_owned(),
+            ..Default::default()
+        };
+        let held = client.get_group(request).await.unwrap().into_inner().group.unwrap();
+        let pns: Vec<u32> = held.members.iter().map(|member| member.pn).collect();
+        assert_eq!((held.member_count, pns), (4, vec![2]));
+    }
+}
+
+/// S2
+#[tokio::test]
+async fn whatever_is_wrong_is_named_and_nothing_is_formed() {
+    let tic = with_nodes().await;
+    tic.join("there", 0, "q").await;
+    let mut stranger = group("x", &[1]);
+    stranger.members[0].endpoint = "h77".to_owned();
+    let mut elsewhere = group("x", &[1, 2]);
+    elsewhere.members[1].node = "n1".to_owned();
+    let mut old = group("x", &[1, 2]);
+    old.members[1].incarnation = 9;
+    let mut nameless = group("x", &[1, 2]);
+    nameless.members[1].process.clear();
+    let fixed = |name: &str, mgid| v1::FormedGroupSpec { mgid: Some(mgid), ..group(name, &[1]) };
+    let taken = tic.group("there").await.unwrap().mgid;
+    let cases = [
+        (stranger, "UNKNOWN_ENDPOINT", "groups[900].members[0].endpoint: no endpoint 'h77'"),
+        (elsewhere, "UNKNOWN_ENDPOINT", "groups[900] 'x': endpoint \"h2\" does not belong to"),
+        (old, "STALE_INCARNATION", "groups[900] 'x': incarnation 9 of node \"n2\""),
+        (nameless, "NAME_INVALID", "groups[900].members[1].process: process name is empty"),
+        (group("x", &[]), "FIELD_MISSING", "groups[900].members: required"),
+        (group("", &[1]), "NAME_INVALID", "groups[900].group: group name is empty"),
+        (group("g5", &[1]), "GROUP_DIFFERS", "groups[900].group: 'g5' is named twice"),
+        (fixed("x", taken), "MGID_IN_USE", "groups[900] 'x': mgid"),
+        (fixed("there", taken + 1), "GROUP_DIFFERS", "groups[900] 'there': group"),
+    ];
+    let revision = tic.revision().await;
+    for (bad, why, text) in cases {
+        let mut messages = many();
+        messages[1].groups.insert(0, bad);
+        let (portions, ended) = form(&tic, messages).await;
+        let status = ended.unwrap_err();
+        assert_eq!(reason(&status), why, "{status:?}");
+        assert!(status.message().starts_with(text), "{}", status.message());
+        assert!(portions.is_empty());
+    }
+    for (messages, why) in [
+        (Vec::new(), "FIELD_MISSING"),
+        (vec![request("r", Vec::new())], "FIELD_MISSING"),
+        (vec![request("", vec![group("x", &[1])])], "NAME_INVALID"),
+        (vec![request(&"i".repeat(256), vec![group("x", &[1])])], "NAME_INVALID"),
+    ] {
+        assert_eq!(reason(&form(&tic, messages).await.1.unwrap_err()), why);
+    }
+    let both = request("r", vec![fixed("x", 900), fixed("y", 900)]);
+    let status = form(&tic, vec![both]).await.1.unwrap_err();
+    assert_eq!(status.message(), "groups[1].mgid: groups[0] has the same");
+    assert_eq!(tic.revision().await, revision, "nothing has changed");
+
+    let (first, second) =
+        (request("r", vec![group("x", &[1])]), request("r", vec![group("x", &[2])]));
+    form(&tic, vec![first]).await.1.unwrap();
+    assert_eq!(reason(&form(&tic, vec![second]).await.1.unwrap_err()), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_job_ends_in_many_decisions_and_is_answered_once() {
+    let tic = with_nodes().await;
+    tic.join("stays", 0, "p").await;
+    form(&tic, many()).await.1.unwrap();
+    let end =
+        |id: &str| v1::DeleteJobGroupsRequest { request_id: id.to_owned(), job: "j".to_owned() };
+    let ended = batches(&tic).delete_job_groups(end("e")).await.unwrap().into_inner();
+    assert_eq!((ended.group_count, ended.membership_count), (2_000, 8_000));
+    let names: Vec<_> = tic.groups().await.into_iter().map(|group| group.name).collect();
+    assert_eq!(names, ["stays"]);
+    assert_eq!(batches(&tic).delete_job_groups(end("e")).await.unwrap().into_inner(), ended);
+    let none = batches(&tic).delete_job_groups(end("f")).await.unwrap_err();
+    assert_eq!((none.code(), reason(&none).as_str()), (Code::NotFound, "UNKNOWN_JOB"));
+}
+
+#[tokio::test]
+async fn many_joins_and_leaves_come_to_ends_of_their_own() {
+    use v1::join_answer::Answer as Joined;
+    use v1::leave_answer::Answer as Left;
+    let tic = with_nodes().await;
+    let mut client = batches(&tic);
+    let bad = v1::JoinGroupRequest { process: String::new(), ..join("g", 2, "p") };
+    let joins = vec![join("g", 0, "p"), join("g", 9, "p"), bad, join("g", 1, "p")];
+    let many = v1::JoinManyRequest { joins };
+    let answers = client.join_many(many.clone()).await.unwrap().into_inner().answers;
+    let ends: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer.answer.as_ref().unwrap() {
+            Joined::Joined(joined) => joined.member.as_ref().unwrap().pn.to_string(),
+            Joined::Refusal(refusal) => refusal.reason.clone(),
+        })
+        .collect();
+    assert_eq!(ends, ["0", "UNKNOWN_NODE", "NAME_INVALID", "1"]);
+    let again = client.join_many(many).await.unwrap().into_inner().answers;
+    for (one, other) in [(&again[0], &answers[0]), (&again[3], &answers[3])] {
+        let (Some(Joined::Joined(one)), Some(Joined::Joined(other))) = (&one.answer, &other.answer)
+        else {
+            panic!("{one:?} {other:?}");
+        };
+        assert_eq!((&one.member, one.revision), (&other.member, other.revision));
+    }
+
+    let leaves = vec![leave("g", 0, "p"), leave("g", 3, "p")];
+    let answers = client.leave_many(v1::LeaveManyRequest { leaves }).await.unwrap().into_inner();
+    let [left, never] = &answers.answers[..] else { panic!("{answers:?}") };
+    assert!(matches!(left.answer, Some(Left::Left(v1::LeaveGroupResponse { pn: 0, .. }))));
+    let Some(Left::Refusal(refusal)) = &never.answer else { panic!("{never:?}") };
+    assert_eq!((refusal.code, refusal.reason.as_str()), (5, "NOT_A_MEMBER"));
+
+    let none = client.join_many(v1::JoinManyRequest::default()).await.unwrap_err();
+    assert_eq!(reason(&none), "FIELD_MISSING");
+    let leaves = vec![leave("g", 1, "p"); 10_001];
+    let refused = client.leave_many(v1::LeaveManyRequest { leaves }).await.unwrap_err();
+    assert_eq!(reason(&refused), "LIMIT_REACHED");
+    assert_eq!(tic.group("g").await.unwrap().member_count, 1);
+}
+
+#[tokio::test]
+async fn a_group_that_waits_is_complete_in_the_commit_of_its_last_member() {
+    let tic = with_nodes().await;
+    let waits =
+        |number| v1::JoinGroupRequest { complete_at_member_count: 3, ..join("g", number, "p") };
+    let mut client = tic.client.clone();
+    for number in [0, 1] {
+        let joined = client.join_group(waits(number)).await.unwrap().into_inner().group.unwrap();
+        assert!(joined.incomplete);
+    }
+    let new_start = registration(1, "127.0.0.1:1", 2);
+    client.register_node(new_start).await.unwrap();
+    for number in [2, 3] {
+        assert!(tic.group("g").await.unwrap().incomplete);
+        tic.join("g", number, "p").await;
+    }
+    let group = tic.group("g").await.unwrap();
+    assert_eq!((group.incomplete, group.complete_at_member_count), (false, 3));
+}
