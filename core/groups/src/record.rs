@@ -214,8 +214,6 @@ pub enum Outcome {
     },
     /// Groups were formed.
     Formed {
-        /// The revision of the batch.
-        revision: Revision,
         /// Of what was asked, as the batch is too large to be kept.
         digest: u64,
         /// The groups, in the order asked.

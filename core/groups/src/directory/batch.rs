@@ -81,7 +81,7 @@ pub(super) fn form(
     if let Ok(groups) = seats
         && !draft.changes.is_empty()
     {
-        let outcome = Outcome::Formed { revision: draft.revision, digest: asked, groups };
+        let outcome = Outcome::Formed { digest: asked, groups };
         draft.remember(request_id, &first.group.name, outcome);
     }
     Ok(Answer::Formed(formed))
@@ -107,7 +107,7 @@ fn answered(
     asked: u64,
 ) -> Result<Option<Vec<Result<Formed, Refusal>>>, Refusal> {
     match remembered(directory, id, first)? {
-        Some(Outcome::Formed { digest, groups, .. }) if *digest == asked => {
+        Some(Outcome::Formed { digest, groups }) if *digest == asked => {
             Ok(Some(groups.iter().map(|seats| Ok(formed(seats))).collect()))
         }
         Some(_) => Err(reused(id)),
