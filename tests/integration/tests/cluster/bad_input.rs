@@ -163,9 +163,11 @@ fn is_clear(fault: Fault, status: &Status) -> bool {
 fn address(cluster: &Cluster, service: &str) -> SocketAddr {
     match service {
         "FabricService" => cluster.fabric.address(),
-        "TicService" | "JobService" | "RouteChoiceService" | "AdministrationService" => {
-            cluster.tic.address()
-        }
+        "TicService"
+        | "JobService"
+        | "GroupBatchService"
+        | "RouteChoiceService"
+        | "AdministrationService" => cluster.tic.address(),
         "RouteService" => cluster.router.address(),
         "SwitchAgentService" => cluster.switches[0].address(),
         "OperatingAgentService" | "GroupAgentService" => cluster.operating[0].address(),
