@@ -266,14 +266,14 @@ impl<'a> Draft<'a> {
         let mut record = group.record.clone();
         let at_agent = record.agent.as_ref().and_then(|agent| group.processes.get(agent));
         let keeps = at_agent.is_some_and(|pns| pns.values().any(|pn| !leaving.contains(pn)));
-        if !keeps {
-            record.agent = lowest.map(|member| member.node.clone());
-            record.epoch = record.epoch.next();
-        }
         if lowest.is_none()
             && let Some(expected) = &mut record.expected
         {
             expected.met = false; // whoever uses it next comes together anew
+        }
+        if !keeps {
+            record.agent = lowest.map(|member| member.node.clone());
+            record.epoch = record.epoch.next();
         }
         record.members_revision = self.revision;
         record.changed = self.revision;
