@@ -60,7 +60,7 @@ pub struct Oa {
     unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
     asked: Asked,                         // groups being fetched
     unheard: BTreeMap<NodeName, Moment>,  // hosts that owe an answer: when to stop waiting
-    floor: Revision,                      // the last leave; older snapshots would undo it
+    floor: Revision, // of the last membership that ended; older snapshots would undo it
     calls: BTreeMap<CallId, Call>,
     next_call: u64,
     output: VecDeque<OaOutput>,
@@ -239,6 +239,9 @@ impl Oa {
             ours.joined <= snapshot.revision && stays.get(&ours.pn) != Some(&ours)
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
+        if !ended.is_empty() {
+            self.floor = self.floor.max(snapshot.revision);
+        }
         self.end(gn, &ended);
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
         let Some((agent, address)) = agent else { return };

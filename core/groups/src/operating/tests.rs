@@ -226,6 +226,19 @@ fn memberships_of_others_making_are_adopted_and_ended_ones_dropped() {
     assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
 }
 
+/// Two answers of the TIC cross; the older one must not bring back what the newer one ended.
+#[test]
+fn a_membership_that_has_ended_does_not_come_back_with_a_late_snapshot() {
+    let mut oa = member_of_g();
+    oa.group(at(2), &snapshot(40, 2, 0, &[]));
+    assert_eq!(oa.memberships().count(), 0);
+    drain(&mut oa);
+    oa.group(at(2), &snapshot(39, 1, 0, &[member(2, 20)]));
+    assert_eq!((oa.memberships().count(), drain(&mut oa).len()), (0, 0));
+    oa.group(at(3), &snapshot(41, 3, 0, &[member(2, 41)]));
+    assert_eq!(oa.memberships().count(), 1, "joined anew");
+}
+
 #[test]
 fn an_expelled_node_loses_everything_and_comes_back_with_a_new_start() {
     let mut oa = member_of_g();
