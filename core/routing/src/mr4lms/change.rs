@@ -103,7 +103,7 @@ impl Mr4lms {
     }
 
     /// Unites pieces of a tree that share a domain.
-    fn put_together(&self, color: u16, pieces: Vec<(Mgid, Cutting)>) -> Vec<Tree> {
+    pub(super) fn put_together(&self, color: u16, pieces: Vec<(Mgid, Cutting)>) -> Vec<Tree> {
         let mut family: Vec<usize> = (0..pieces.len()).collect();
         let find = |family: &mut [usize], mut at: usize| {
             while family[at] != at {

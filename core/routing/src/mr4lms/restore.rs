@@ -2,11 +2,14 @@
 //!
 //! For every group that has a tree there is a choice with the tree's color and root; that of the smallest
 //! MGID of a virtual group holds the ports as well, and the others' trees are those of that color that have
-//! their members. Loads and what is taken follow from this. One thing does not: which algorithm comes
-//! next. Unless it is what a new engine begins with, a choice with `tree` 1 under the smallest MGID of
-//! all says so, its `part` being the successes in a row.
+//! their members. Loads and what is taken follow from this. Two things do not. Which algorithm comes
+//! next: unless it is what a new engine begins with, a choice with `tree` 1 under the smallest MGID of
+//! all says so, its `part` being the successes in a row. And which groups stay together though they need not, as
+//! merged groups may until one of them leaves: a choice with `tree` 2 says so, its `part` being their number.
 
-use fabricast_topology::{PortId, SwitchId};
+use std::collections::BTreeMap;
+
+use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::engines::{RecordedChoice, RestoreError, RestoreProblem};
 use crate::mgid::Mgid;
@@ -19,6 +22,7 @@ use crate::plan::BrokenLink;
 impl Mr4lms {
     pub(super) fn record(&self) -> Vec<RecordedChoice> {
         let mut choices = Vec::new();
+        let mut walk = Walk::default();
         let no_ports = RecordedChoice { mgid: Mgid(0), tree: 0, part: 0, root: 0, ports: vec![] };
         for (at, (mgid, group)) in self.forest.groups.iter().enumerate() {
             if let Some(tree) = group.tree.map(|tree| self.forest.tree(tree)) {
@@ -33,6 +37,13 @@ impl Mr4lms {
             }
             if let (0, Turn::ColorFirst { successes: part }) = (at, self.turn) {
                 choices.push(RecordedChoice { mgid: *mgid, tree: 1, part, ..no_ports.clone() });
+            }
+            let tree = group.tree.map(|tree| self.forest.tree(tree));
+            if let Some(tree) = tree.filter(|tree| tree.groups[0] == *mgid)
+                && self.could_part(tree, &mut walk)
+            {
+                let part = u32::try_from(tree.groups.len()).expect("a group has a 32-bit MGID");
+                choices.push(RecordedChoice { mgid: *mgid, tree: 2, part, ..no_ports.clone() });
             }
         }
         choices
@@ -50,24 +61,42 @@ impl Mr4lms {
         let before = (std::mem::replace(&mut self.forest, forest), self.turn);
         self.tools.distances.forget_all();
         self.turn = Turn::BuildFirst;
+        let mut together = BTreeMap::new();
         for (index, choice) in choices.iter().enumerate() {
-            if let Err(problem) = self.take_over(choice) {
+            if let Err(problem) = self.take_over(choice, &mut together) {
                 (self.forest, self.turn) = before;
                 self.tools.distances.forget_all();
                 return Err(RestoreError { index, mgid: choice.mgid, problem });
             }
         }
-        self.bring_up_to_date();
+        self.bring_up_to_date(&together);
         Ok(())
     }
 
-    /// Lets every tree reach just the members of its groups and gives the other groups trees. Nothing happens
-    /// to a tree whose groups are all as they were, even if its groups need not be together.
-    fn bring_up_to_date(&mut self) {
+    /// Tells whether a tree has groups that nothing holds together.
+    fn could_part(&self, tree: &Tree, walk: &mut Walk) -> bool {
+        // Pieces of a tree that meet at a switch share its domain there.
+        if self.options.tables == TableKind::PerSwitch || tree.groups.len() < 2 {
+            return false;
+        }
+        walk.along(&self.fabric, &tree.ports, tree.root);
+        let piece = |mgid: &Mgid| (*mgid, walk.cut(&self.fabric, &self.forest.group(*mgid).seats));
+        let pieces = tree.groups.iter().map(piece).collect();
+        self.put_together(tree.color, pieces).len() > 1
+    }
+
+    /// Lets every tree reach just the members of its groups, parts groups that nothing holds together
+    /// any more, and gives the other groups trees.
+    ///
+    /// - `together`: how many groups a tree had whose groups need not be together; nothing happens to it if
+    ///   these are all there as they were.
+    fn bring_up_to_date(&mut self, together: &BTreeMap<u32, u32>) {
         let Self { fabric, forest, tools, .. } = self;
-        let spare =
-            forest.trees().filter(|(_, tree)| !is_needed(fabric, forest, tree, &mut tools.walk));
-        let spare = spare.map(|(number, _)| number).collect();
+        let mut stays = |(number, tree): &(u32, &Tree)| {
+            together.get(number).is_some_and(|count| *count as usize == tree.groups.len())
+                && is_needed(fabric, forest, tree, &mut tools.walk)
+        };
+        let spare = forest.trees().filter(|tree| !stays(tree)).map(|(number, _)| number).collect();
         self.tidy(spare);
         let mgids: Vec<Mgid> = self.forest.groups.keys().copied().collect();
         for mgid in mgids {
@@ -75,7 +104,11 @@ impl Mr4lms {
         }
     }
 
-    fn take_over(&mut self, choice: &RecordedChoice) -> Result<(), RestoreProblem> {
+    fn take_over(
+        &mut self,
+        choice: &RecordedChoice,
+        together: &mut BTreeMap<u32, u32>,
+    ) -> Result<(), RestoreProblem> {
         let RecordedChoice { mgid, tree, part, root, ports } = choice;
         let group = self.forest.groups.get(mgid).ok_or(RestoreProblem::UnknownGroup)?;
         if *tree == 1 {
@@ -88,6 +121,15 @@ impl Mr4lms {
             }
             self.turn = Turn::ColorFirst { successes: *part };
             return Ok(());
+        }
+        if *tree == 2 {
+            let first = |tree: &u32| self.forest.tree(*tree).groups[0] == *mgid;
+            let number = group.tree.filter(first).ok_or(RestoreProblem::UnknownTree)?;
+            if *root != 0 || !ports.is_empty() {
+                return Err(RestoreProblem::UnknownTree);
+            }
+            let before = together.insert(number, *part);
+            return if before.is_none() { Ok(()) } else { Err(RestoreProblem::Twice) };
         }
         let color = u16::try_from(*part).ok().filter(|color| *color < self.options.colors);
         let color = color.filter(|_| *tree == 0).ok_or(RestoreProblem::UnknownTree)?;
