@@ -26,7 +26,7 @@ use crate::Refusal;
 use crate::asked::Asked;
 use crate::command::{Join, Joined, Joiner, Leave};
 use crate::directory::{GroupSnapshot, MemberView};
-use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
+use crate::ids::{Gn, Incarnation, Moment, Pn};
 use crate::message::{
     AgentRefusal, Deregister, MembershipStatus, OaReport, OaReportReply, PositionRefusal,
     PositionUpdate, Register,
@@ -35,12 +35,14 @@ use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord};
 
 mod calls;
+mod ends;
 mod interface;
 mod life;
 mod memberships;
 #[cfg(test)]
 mod tests;
 
+use ends::Ends;
 pub use interface::{
     CallAnswer, CallError, CallId, Identity, JoinCall, LeaveCall, OaConfig, OaOutput, Phase,
 };
@@ -60,7 +62,7 @@ pub struct Oa {
     unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
     asked: Asked,                         // groups being fetched
     unheard: BTreeMap<NodeName, Moment>,  // hosts that owe an answer: when to stop waiting
-    floor: Revision, // of the last membership that ended; older snapshots would undo it
+    ends: Ends,                           // of memberships; older snapshots would undo them
     calls: BTreeMap<CallId, Call>,
     next_call: u64,
     output: VecDeque<OaOutput>,
@@ -71,6 +73,7 @@ struct Call {
     wish: Wish,
     retry_at: Moment,
     deadline: Moment,
+    doubted: bool, // its answer was, as it might be out of date
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +100,7 @@ impl Oa {
             unplaced: BTreeMap::new(),
             asked: Asked::new(config.retry),
             unheard: BTreeMap::new(),
-            floor: Revision(0),
+            ends: Ends::default(),
             calls: BTreeMap::new(),
             next_call: 0,
             output: VecDeque::new(),
@@ -219,7 +222,7 @@ impl Oa {
     /// Takes the TIC's view of a group over.
     pub fn group(&mut self, now: Moment, snapshot: &GroupSnapshot) {
         let gn = snapshot.group.gn;
-        if self.phase != Phase::Up || snapshot.revision < self.floor {
+        if self.phase != Phase::Up || self.ends.is_doubtful(gn, snapshot.revision) {
             return; // the question is still open and is asked again
         }
         if self.asked.answered(now, gn) {
@@ -240,7 +243,7 @@ impl Oa {
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
         if !ended.is_empty() {
-            self.floor = self.floor.max(snapshot.revision);
+            self.ends.note(gn, snapshot.revision);
         }
         self.end(gn, &ended);
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
@@ -248,6 +251,7 @@ impl Oa {
         for member in stays.into_values() {
             self.hold(now, &snapshot.group, (agent, address), member);
         }
+        self.ask_again(now, &snapshot.group.name);
     }
 
     /// Notes that the TIC has no such group: all memberships in it have ended.

@@ -1,9 +1,10 @@
 //! The calls of local processes: joins and leaves on their way.
 
 use super::{
-    Call, CallAnswer, CallError, CallId, Deregister, Gn, Join, JoinCall, Joined, Joiner, Leave,
-    LeaveCall, Membership, Moment, Oa, OaOutput, Phase, Pn, Refusal, Revision, Wish,
+    Call, CallAnswer, CallError, CallId, Deregister, Gn, GroupName, Join, JoinCall, Joined, Joiner,
+    Leave, LeaveCall, Membership, Moment, Oa, OaOutput, Phase, Pn, Refusal, Wish,
 };
+use crate::ids::Revision;
 
 impl Oa {
     /// Begins to join a process to a group; the end comes as [`OaOutput::Answered`].
@@ -33,8 +34,15 @@ impl Oa {
                     return; // granted to a life that is over; asked again in the next
                 }
                 let (gn, pn) = (joined.member.gn, joined.member.pn);
-                let stale = self.memberships.get(gn, pn);
-                if stale.is_some_and(|held| held.member != joined.member) {
+                let held = self.memberships.get(gn, pn);
+                if held.is_none_or(|held| held.member != joined.member) {
+                    if self.ends.is_doubtful(gn, joined.member.joined) {
+                        // It may have ended since. The records say so, and then the call is made again.
+                        if let Some(call) = self.calls.get_mut(&id) {
+                            call.doubted = true;
+                        }
+                        return self.fetch(now, gn);
+                    }
                     self.end(gn, &[pn]);
                 }
                 if let Some(call) = self.calls.get_mut(&id) {
@@ -57,7 +65,7 @@ impl Oa {
         let Some(Call { wish: Wish::Leave(_), .. }) = self.calls.get(&id) else { return };
         match answer {
             Ok((gn, pn, revision)) => {
-                self.floor = self.floor.max(revision);
+                self.ends.note(gn, revision);
                 // A seat taken again since the leave is not the one that was left.
                 let left = self.memberships.get(gn, pn);
                 if left.is_some_and(|held| held.member.joined < revision) {
@@ -83,7 +91,7 @@ impl Oa {
         let id = CallId(self.next_call);
         self.next_call += 1;
         let deadline = now.after(self.config.call_timeout);
-        self.calls.insert(id, Call { wish, retry_at: now, deadline });
+        self.calls.insert(id, Call { wish, retry_at: now, deadline, doubted: false });
         if self.phase == Phase::Up {
             self.send_calls(now);
         }
@@ -123,6 +131,19 @@ impl Oa {
                 }
                 Wish::Seat(..) => {} // the registration is repeated, not the join
             }
+        }
+    }
+
+    /// Makes the joins to a group that wait for an answer once more, as the group is known better now.
+    pub(super) fn ask_again(&mut self, now: Moment, group: &GroupName) {
+        let mut waits = false;
+        for call in self.calls.values_mut() {
+            if matches!(&call.wish, Wish::Join(wish) if wish.group.name == *group) && call.doubted {
+                (call.retry_at, call.doubted, waits) = (now, false, true);
+            }
+        }
+        if waits {
+            self.send_calls(now);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The lives of the node: announced, admitted, expelled, switched off and on.
 
-use super::{Call, CallAnswer, CallError, CallId, Membership, Oa, OaOutput, Phase, Wish};
+use super::{Call, CallAnswer, CallError, CallId, Ends, Membership, Oa, OaOutput, Phase, Wish};
 use crate::Refusal;
 use crate::command::RegisterNode;
 use crate::ids::{Incarnation, Moment};
@@ -89,6 +89,7 @@ impl Oa {
     pub(super) fn lose_everything(&mut self) {
         let ended: Vec<Membership> = std::mem::take(&mut self.memberships).into_all();
         self.unplaced.clear();
+        self.ends = Ends::default(); // what is late is known by the life it was said of
         self.asked.clear();
         self.unheard.clear();
         if self.phase == Phase::Up {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::command::GroupSpec;
+use crate::ids::Revision;
 use crate::ids::{Epoch, Version};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteState};

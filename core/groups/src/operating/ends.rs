@@ -1,0 +1,54 @@
+//! Since when memberships of a node have ended, so that late answers do not bring them back.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{Gn, Revision};
+
+/// Groups remembered one by one.
+const GROUPS: usize = 1024;
+
+/// The last end of a membership, by group; what is older than that is not believed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    by_group: BTreeMap<Gn, Revision>,
+    others: Revision,
+}
+
+impl Ends {
+    /// Notes that a membership in a group has ended by a revision.
+    pub(super) fn note(&mut self, gn: Gn, revision: Revision) {
+        let last = self.by_group.entry(gn).or_default();
+        *last = revision.max(*last);
+        if self.by_group.len() > GROUPS
+            && let Some((oldest, revision)) =
+                self.by_group.iter().min_by_key(|(_, revision)| **revision)
+        {
+            let (oldest, revision) = (*oldest, *revision);
+            self.others = self.others.max(revision);
+            self.by_group.remove(&oldest);
+        }
+    }
+
+    /// Whether what the TIC said of a group at a revision is, or may be, older than the last end.
+    pub(super) fn is_doubtful(&self, gn: Gn, revision: Revision) -> bool {
+        revision < self.by_group.get(&gn).copied().unwrap_or(self.others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_beyond_the_bound_are_doubted_together() {
+        let mut ends = Ends::default();
+        for at in 1..=1024 {
+            ends.note(Gn(at), Revision(at));
+        }
+        ends.note(Gn(7), Revision(3)); // news of the past
+        assert!(!ends.is_doubtful(Gn(7), Revision(7)) && ends.is_doubtful(Gn(7), Revision(6)));
+        assert!(!ends.is_doubtful(Gn(9_999), Revision(0)));
+        ends.note(Gn(2_000), Revision(2_000)); // the first one gives way
+        assert!(!ends.is_doubtful(Gn(1), Revision(1)) && ends.is_doubtful(Gn(1), Revision(0)));
+    }
+}
