@@ -92,6 +92,26 @@ reasons! {
     NodeDown => FailedPrecondition / "NODE_DOWN",
     /// A job would share links with another.
     LinksShared => FailedPrecondition / "LINKS_SHARED",
+    /// No live collective has this name.
+    UnknownCollective => NotFound / "UNKNOWN_COLLECTIVE",
+    /// A live collective has the name and differs from what is asked for.
+    CollectiveExists => AlreadyExists / "COLLECTIVE_EXISTS",
+    /// No such collective can be.
+    CollectiveInvalid => InvalidArgument / "COLLECTIVE_INVALID",
+    /// A tenant or job has as many collectives as it may.
+    QuotaReached => ResourceExhausted / "QUOTA_REACHED",
+    /// A switch tree was required, and there is none to be had.
+    NoSwitchTree => FailedPrecondition / "NO_SWITCH_TREE",
+    /// No live link connects a member of a collective.
+    MemberCutOff => FailedPrecondition / "MEMBER_CUT_OFF",
+    /// Switches do not hold the tree of a collective yet; works later.
+    NotProgrammed => FailedPrecondition / "NOT_PROGRAMMED",
+    /// A process's part in a run contradicts itself or the others'.
+    ContributionInvalid => InvalidArgument / "CONTRIBUTION_INVALID",
+    /// A run of a collective ended without a value; do it again.
+    CollectiveFailed => Aborted / "COLLECTIVE_FAILED",
+    /// The hardware has no aggregation engines.
+    NoAggregation => FailedPrecondition / "NO_AGGREGATION",
     /// The fabric is no fat tree.
     NotAFatTree => FailedPrecondition / "NOT_A_FAT_TREE",
     /// The MGID is outside the fabric's space.
