@@ -101,6 +101,15 @@ impl Allocator {
     pub fn state(&self) -> AllocatorState {
         AllocatorState {
             collectives: self.collectives.values().cloned().collect(),
+            ..self.state_but_collectives()
+        }
+    }
+
+    /// Gives the same without the collectives, for those who keep these one by one.
+    #[must_use]
+    pub fn state_but_collectives(&self) -> AllocatorState {
+        AllocatorState {
+            collectives: Vec::new(),
             reservations: self
                 .ledger
                 .reservations()
