@@ -361,39 +361,6 @@ pub mod administration_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// A part of the fabric that can fail and heal.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Element {
-    /// Required. Which part.
-    #[prost(oneof = "element::Kind", tags = "1, 2, 3")]
-    pub kind: ::core::option::Option<element::Kind>,
-}
-/// Nested message and enum types in `Element`.
-pub mod element {
-    /// Required. Which part.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Kind {
-        /// A link, named by the switch port at either end.
-        #[prost(message, tag = "1")]
-        Link(super::PortName),
-        /// A switch, by node id or unique description.
-        #[prost(string, tag = "2")]
-        SwitchName(::prost::alloc::string::String),
-        /// An endpoint, by name.
-        #[prost(string, tag = "3")]
-        Endpoint(::prost::alloc::string::String),
-    }
-}
-/// A port of a switch.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PortName {
-    /// Required. Node id of the switch, such as S-ec0d9a0300ec8240.
-    #[prost(string, tag = "1")]
-    pub switch_name: ::prost::alloc::string::String,
-    /// Required. Physical port number, from 1.
-    #[prost(uint32, tag = "2")]
-    pub port: u32,
-}
 /// One entry of a multicast table.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TableEntry {
@@ -535,6 +502,3156 @@ impl TableKind {
             _ => None,
         }
     }
+}
+/// Where aggregation entries lie.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AggregationPlace {
+    /// The place.
+    #[prost(oneof = "aggregation_place::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<aggregation_place::Kind>,
+}
+/// Nested message and enum types in `AggregationPlace`.
+pub mod aggregation_place {
+    /// The place.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// A switch, by node id.
+        #[prost(string, tag = "1")]
+        SwitchName(::prost::alloc::string::String),
+        /// The adapter of an endpoint, by its name.
+        #[prost(string, tag = "2")]
+        Endpoint(::prost::alloc::string::String),
+    }
+}
+/// A process of a collective at its endpoint.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AggregationProcess {
+    /// Required. Its number in the collective, from 0.
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    /// Required. Its endpoint.
+    #[prost(string, tag = "2")]
+    pub endpoint: ::prost::alloc::string::String,
+}
+/// A node of an aggregation tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AggregationNode {
+    /// The node.
+    #[prost(oneof = "aggregation_node::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<aggregation_node::Kind>,
+}
+/// Nested message and enum types in `AggregationNode`.
+pub mod aggregation_node {
+    /// The node.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// A switch, by node id.
+        #[prost(string, tag = "1")]
+        SwitchName(::prost::alloc::string::String),
+        /// A process and its adapter.
+        #[prost(message, tag = "2")]
+        Process(super::AggregationProcess),
+    }
+}
+/// One entry: whose packets of a tree somebody combines, and where the result goes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AggregationEntry {
+    /// Required. Number of the tree; packets carry it.
+    #[prost(uint32, tag = "1")]
+    pub tree: u32,
+    /// Required. Who holds the entry.
+    #[prost(message, optional, tag = "2")]
+    pub holder: ::core::option::Option<AggregationNode>,
+    /// Optional. Who gets the result; left out at the root, which sends it back down.
+    #[prost(message, optional, tag = "3")]
+    pub parent: ::core::option::Option<AggregationNode>,
+    /// Required. Who sends to the holder, in the order of combination.
+    #[prost(message, repeated, tag = "4")]
+    pub children: ::prost::alloc::vec::Vec<AggregationNode>,
+}
+/// A tree with all its entries. A number is never used for two trees.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AggregationTree {
+    /// Number of the tree.
+    #[prost(uint32, tag = "1")]
+    pub tree: u32,
+    /// Its entries, the root's first.
+    #[prost(message, repeated, tag = "2")]
+    pub entries: ::prost::alloc::vec::Vec<AggregationEntry>,
+}
+/// An entry by who holds it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AggregationKey {
+    /// Required. Number of the tree.
+    #[prost(uint32, tag = "1")]
+    pub tree: u32,
+    /// Required. Who holds the entry.
+    #[prost(message, optional, tag = "2")]
+    pub holder: ::core::option::Option<AggregationNode>,
+}
+/// The aggregation entries of one place.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AggregationTable {
+    /// The place.
+    #[prost(message, optional, tag = "1")]
+    pub place: ::core::option::Option<AggregationPlace>,
+    /// Its entries, by tree.
+    #[prost(message, repeated, tag = "2")]
+    pub entries: ::prost::alloc::vec::Vec<AggregationEntry>,
+    /// The newest fence that wrote to it; left out if nobody did since power-on.
+    #[prost(message, optional, tag = "3")]
+    pub fence: ::core::option::Option<Fence>,
+}
+/// Changes of one place: what is removed goes first.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AggregationWrite {
+    /// Required. The place.
+    #[prost(message, optional, tag = "1")]
+    pub place: ::core::option::Option<AggregationPlace>,
+    /// Optional. Entries that go; one that is not there is no error.
+    #[prost(message, repeated, tag = "2")]
+    pub removed: ::prost::alloc::vec::Vec<AggregationKey>,
+    /// Optional. Entries that come; one that is there already must be the same.
+    #[prost(message, repeated, tag = "3")]
+    pub added: ::prost::alloc::vec::Vec<AggregationEntry>,
+}
+/// A place that took no write.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AggregationRefusal {
+    /// The place.
+    #[prost(message, optional, tag = "1")]
+    pub place: ::core::option::Option<AggregationPlace>,
+    /// Reason, such as UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY, LIMIT_REACHED or STALE_FENCE.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// The details.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Signed integers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SignedValues {
+    /// The numbers.
+    #[prost(sint64, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<i64>,
+}
+/// Unsigned integers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnsignedValues {
+    /// The numbers.
+    #[prost(uint64, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<u64>,
+}
+/// Floating-point numbers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FloatValues {
+    /// The numbers.
+    #[prost(double, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<f64>,
+}
+/// A message of a collective: numbers of one type.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CollectiveValues {
+    /// The numbers.
+    #[prost(oneof = "collective_values::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<collective_values::Kind>,
+}
+/// Nested message and enum types in `CollectiveValues`.
+pub mod collective_values {
+    /// The numbers.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Signed integers.
+        #[prost(message, tag = "1")]
+        SignedValues(super::SignedValues),
+        /// Unsigned integers.
+        #[prost(message, tag = "2")]
+        UnsignedValues(super::UnsignedValues),
+        /// Floating-point numbers.
+        #[prost(message, tag = "3")]
+        FloatValues(super::FloatValues),
+    }
+}
+/// What one run of a collective does; all processes say the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveWork {
+    /// Required. The operation.
+    #[prost(enumeration = "CollectiveOperation", tag = "1")]
+    pub operation: i32,
+    /// Required for reduce and all-reduce. How values are combined.
+    #[prost(enumeration = "Reduction", tag = "2")]
+    pub reduction: i32,
+    /// For broadcast and reduce. The process that sends or gets the values.
+    #[prost(uint32, tag = "3")]
+    pub root_process: u32,
+}
+/// How values are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Reduction {
+    /// Never sent where values are combined.
+    Unspecified = 0,
+    /// The sum; of integers modulo 2^64.
+    Sum = 1,
+    /// The least; floating-point numbers in the order of IEEE 754's totalOrder.
+    Min = 2,
+    /// The greatest, in the same order.
+    Max = 3,
+    /// Bits that all have; of integers only.
+    And = 4,
+    /// Bits that one has; of integers only.
+    Or = 5,
+}
+impl Reduction {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REDUCTION_UNSPECIFIED",
+            Self::Sum => "REDUCTION_SUM",
+            Self::Min => "REDUCTION_MIN",
+            Self::Max => "REDUCTION_MAX",
+            Self::And => "REDUCTION_AND",
+            Self::Or => "REDUCTION_OR",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REDUCTION_UNSPECIFIED" => Some(Self::Unspecified),
+            "REDUCTION_SUM" => Some(Self::Sum),
+            "REDUCTION_MIN" => Some(Self::Min),
+            "REDUCTION_MAX" => Some(Self::Max),
+            "REDUCTION_AND" => Some(Self::And),
+            "REDUCTION_OR" => Some(Self::Or),
+            _ => None,
+        }
+    }
+}
+/// What a collective does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CollectiveOperation {
+    /// Never sent.
+    Unspecified = 0,
+    /// Nobody goes on before everybody has come.
+    Barrier = 1,
+    /// One process's values to all.
+    Broadcast = 2,
+    /// All processes' values, combined, to one.
+    Reduce = 3,
+    /// All processes' values, combined, to all.
+    AllReduce = 4,
+}
+impl CollectiveOperation {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COLLECTIVE_OPERATION_UNSPECIFIED",
+            Self::Barrier => "COLLECTIVE_OPERATION_BARRIER",
+            Self::Broadcast => "COLLECTIVE_OPERATION_BROADCAST",
+            Self::Reduce => "COLLECTIVE_OPERATION_REDUCE",
+            Self::AllReduce => "COLLECTIVE_OPERATION_ALL_REDUCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COLLECTIVE_OPERATION_UNSPECIFIED" => Some(Self::Unspecified),
+            "COLLECTIVE_OPERATION_BARRIER" => Some(Self::Barrier),
+            "COLLECTIVE_OPERATION_BROADCAST" => Some(Self::Broadcast),
+            "COLLECTIVE_OPERATION_REDUCE" => Some(Self::Reduce),
+            "COLLECTIVE_OPERATION_ALL_REDUCE" => Some(Self::AllReduce),
+            _ => None,
+        }
+    }
+}
+/// Request of ReadFabricAggregation.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadFabricAggregationRequest {
+    /// Required. Key that proves a switch agent.
+    #[prost(string, tag = "1")]
+    pub management_key: ::prost::alloc::string::String,
+    /// Optional. Node ids; empty means all. Adapters behind the switches named are read with them.
+    #[prost(string, repeated, tag = "2")]
+    pub switch_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of ReadFabricAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadFabricAggregationResponse {
+    /// The entries of one switch, or of one adapter that holds some.
+    #[prost(message, optional, tag = "1")]
+    pub table: ::core::option::Option<AggregationTable>,
+}
+/// Request of WriteFabricAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WriteFabricAggregationRequest {
+    /// Required. Key that proves a switch agent.
+    #[prost(string, tag = "1")]
+    pub management_key: ::prost::alloc::string::String,
+    /// Required. Who writes.
+    #[prost(message, optional, tag = "2")]
+    pub fence: ::core::option::Option<Fence>,
+    /// Required. What to write, at most one part per place.
+    #[prost(message, repeated, tag = "3")]
+    pub writes: ::prost::alloc::vec::Vec<AggregationWrite>,
+}
+/// Response of WriteFabricAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WriteFabricAggregationResponse {
+    /// Places whose part was refused; theirs changed nothing.
+    #[prost(message, repeated, tag = "1")]
+    pub refusals: ::prost::alloc::vec::Vec<AggregationRefusal>,
+}
+/// Request of ContributeValues.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContributeValuesRequest {
+    /// Required. Number of the tree.
+    #[prost(uint32, tag = "1")]
+    pub tree: u32,
+    /// Required. Number of the run: one that no run on this tree had before.
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+    /// Required. Process and endpoint.
+    #[prost(message, optional, tag = "3")]
+    pub process: ::core::option::Option<AggregationProcess>,
+    /// Required. How many processes take part.
+    #[prost(uint32, tag = "4")]
+    pub process_count: u32,
+    /// Required. Where the process sends to: its switch, or in an adapter tree its parent, or itself if it has children.
+    #[prost(message, optional, tag = "5")]
+    pub to: ::core::option::Option<AggregationNode>,
+    /// Required. What is done.
+    #[prost(message, optional, tag = "6")]
+    pub work: ::core::option::Option<CollectiveWork>,
+    /// Optional. The values; left out for a barrier and by those who only receive.
+    #[prost(message, optional, tag = "7")]
+    pub values: ::core::option::Option<CollectiveValues>,
+    /// Optional. The run is given up if it has not ended by then; 5 s if left out, at most 9 s.
+    #[prost(message, optional, tag = "8")]
+    pub timeout: ::core::option::Option<::prost_types::Duration>,
+}
+/// Response of ContributeValues.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContributeValuesResponse {
+    /// What the process gets; left out where nothing is due.
+    #[prost(message, optional, tag = "1")]
+    pub values: ::core::option::Option<CollectiveValues>,
+}
+/// Request of ReadAggregation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadAggregationRequest {}
+/// Response of ReadAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadAggregationResponse {
+    /// The entries of one place.
+    #[prost(message, optional, tag = "1")]
+    pub table: ::core::option::Option<AggregationTable>,
+}
+/// Request of WriteAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WriteAggregationRequest {
+    /// Required. Who writes.
+    #[prost(message, optional, tag = "1")]
+    pub fence: ::core::option::Option<Fence>,
+    /// Required. What to write, at most one part per place.
+    #[prost(message, repeated, tag = "2")]
+    pub writes: ::prost::alloc::vec::Vec<AggregationWrite>,
+}
+/// Response of WriteAggregation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WriteAggregationResponse {
+    /// Places whose part was refused; theirs changed nothing.
+    #[prost(message, repeated, tag = "1")]
+    pub refusals: ::prost::alloc::vec::Vec<AggregationRefusal>,
+}
+/// Generated client implementations.
+pub mod fabric_aggregation_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// The aggregation engines of the emulated fabric's switches and adapters.
+    #[derive(Debug, Clone)]
+    pub struct FabricAggregationServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl FabricAggregationServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> FabricAggregationServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> FabricAggregationServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            FabricAggregationServiceClient::new(
+                InterceptedService::new(inner, interceptor),
+            )
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Reads aggregation entries; for switch agents. A dead place says nothing.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG.
+        pub async fn read_fabric_aggregation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadFabricAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<
+                tonic::codec::Streaming<super::ReadFabricAggregationResponse>,
+            >,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.FabricAggregationService/ReadFabricAggregation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.FabricAggregationService",
+                        "ReadFabricAggregation",
+                    ),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Writes aggregation entries, a place's part all or nothing; for switch agents.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written), INVALID_ARGUMENT / FIELD_MISSING;
+        /// a part that a place refuses is named in the answer: UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
+        pub async fn write_fabric_aggregation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WriteFabricAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WriteFabricAggregationResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.FabricAggregationService/WriteFabricAggregation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.FabricAggregationService",
+                        "WriteFabricAggregation",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends the part of one process to a run of a collective, and waits for its end.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED,
+        /// ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do it again with a new sequence number).
+        pub async fn contribute_values(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ContributeValuesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContributeValuesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.FabricAggregationService/ContributeValues",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.FabricAggregationService",
+                        "ContributeValues",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod fabric_aggregation_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with FabricAggregationServiceServer.
+    #[async_trait]
+    pub trait FabricAggregationService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the ReadFabricAggregation method.
+        type ReadFabricAggregationStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::ReadFabricAggregationResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads aggregation entries; for switch agents. A dead place says nothing.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG.
+        async fn read_fabric_aggregation(
+            &self,
+            request: tonic::Request<super::ReadFabricAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadFabricAggregationStream>,
+            tonic::Status,
+        >;
+        /// Writes aggregation entries, a place's part all or nothing; for switch agents.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written), INVALID_ARGUMENT / FIELD_MISSING;
+        /// a part that a place refuses is named in the answer: UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
+        async fn write_fabric_aggregation(
+            &self,
+            request: tonic::Request<super::WriteFabricAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WriteFabricAggregationResponse>,
+            tonic::Status,
+        >;
+        /// Sends the part of one process to a run of a collective, and waits for its end.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED,
+        /// ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do it again with a new sequence number).
+        async fn contribute_values(
+            &self,
+            request: tonic::Request<super::ContributeValuesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContributeValuesResponse>,
+            tonic::Status,
+        >;
+    }
+    /// The aggregation engines of the emulated fabric's switches and adapters.
+    #[derive(Debug)]
+    pub struct FabricAggregationServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> FabricAggregationServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>>
+    for FabricAggregationServiceServer<T>
+    where
+        T: FabricAggregationService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.FabricAggregationService/ReadFabricAggregation" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadFabricAggregationSvc<T: FabricAggregationService>(
+                        pub Arc<T>,
+                    );
+                    impl<
+                        T: FabricAggregationService,
+                    > tonic::server::ServerStreamingService<
+                        super::ReadFabricAggregationRequest,
+                    > for ReadFabricAggregationSvc<T> {
+                        type Response = super::ReadFabricAggregationResponse;
+                        type ResponseStream = T::ReadFabricAggregationStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadFabricAggregationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FabricAggregationService>::read_fabric_aggregation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadFabricAggregationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.FabricAggregationService/WriteFabricAggregation" => {
+                    #[allow(non_camel_case_types)]
+                    struct WriteFabricAggregationSvc<T: FabricAggregationService>(
+                        pub Arc<T>,
+                    );
+                    impl<
+                        T: FabricAggregationService,
+                    > tonic::server::UnaryService<super::WriteFabricAggregationRequest>
+                    for WriteFabricAggregationSvc<T> {
+                        type Response = super::WriteFabricAggregationResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WriteFabricAggregationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FabricAggregationService>::write_fabric_aggregation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WriteFabricAggregationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.FabricAggregationService/ContributeValues" => {
+                    #[allow(non_camel_case_types)]
+                    struct ContributeValuesSvc<T: FabricAggregationService>(pub Arc<T>);
+                    impl<
+                        T: FabricAggregationService,
+                    > tonic::server::UnaryService<super::ContributeValuesRequest>
+                    for ContributeValuesSvc<T> {
+                        type Response = super::ContributeValuesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ContributeValuesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FabricAggregationService>::contribute_values(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ContributeValuesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for FabricAggregationServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.FabricAggregationService";
+    impl<T> tonic::server::NamedService for FabricAggregationServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod switch_aggregation_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Aggregation engines as a switch agent reaches them.
+    #[derive(Debug, Clone)]
+    pub struct SwitchAggregationServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl SwitchAggregationServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> SwitchAggregationServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> SwitchAggregationServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            SwitchAggregationServiceClient::new(
+                InterceptedService::new(inner, interceptor),
+            )
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place per message.
+        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware has no such engines).
+        pub async fn read_aggregation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadAggregationResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.SwitchAggregationService/ReadAggregation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.SwitchAggregationService",
+                        "ReadAggregation",
+                    ),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Writes aggregation entries, a place's part all or nothing. Safe to repeat.
+        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
+        /// FAILED_PRECONDITION / NO_AGGREGATION; a part that a place refuses is named in the answer.
+        pub async fn write_aggregation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WriteAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WriteAggregationResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.SwitchAggregationService/WriteAggregation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.SwitchAggregationService",
+                        "WriteAggregation",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod switch_aggregation_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with SwitchAggregationServiceServer.
+    #[async_trait]
+    pub trait SwitchAggregationService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the ReadAggregation method.
+        type ReadAggregationStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadAggregationResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place per message.
+        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware has no such engines).
+        async fn read_aggregation(
+            &self,
+            request: tonic::Request<super::ReadAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadAggregationStream>,
+            tonic::Status,
+        >;
+        /// Writes aggregation entries, a place's part all or nothing. Safe to repeat.
+        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
+        /// FAILED_PRECONDITION / NO_AGGREGATION; a part that a place refuses is named in the answer.
+        async fn write_aggregation(
+            &self,
+            request: tonic::Request<super::WriteAggregationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WriteAggregationResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Aggregation engines as a switch agent reaches them.
+    #[derive(Debug)]
+    pub struct SwitchAggregationServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> SwitchAggregationServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>>
+    for SwitchAggregationServiceServer<T>
+    where
+        T: SwitchAggregationService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.SwitchAggregationService/ReadAggregation" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadAggregationSvc<T: SwitchAggregationService>(pub Arc<T>);
+                    impl<
+                        T: SwitchAggregationService,
+                    > tonic::server::ServerStreamingService<
+                        super::ReadAggregationRequest,
+                    > for ReadAggregationSvc<T> {
+                        type Response = super::ReadAggregationResponse;
+                        type ResponseStream = T::ReadAggregationStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadAggregationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SwitchAggregationService>::read_aggregation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadAggregationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.SwitchAggregationService/WriteAggregation" => {
+                    #[allow(non_camel_case_types)]
+                    struct WriteAggregationSvc<T: SwitchAggregationService>(pub Arc<T>);
+                    impl<
+                        T: SwitchAggregationService,
+                    > tonic::server::UnaryService<super::WriteAggregationRequest>
+                    for WriteAggregationSvc<T> {
+                        type Response = super::WriteAggregationResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WriteAggregationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SwitchAggregationService>::write_aggregation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WriteAggregationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for SwitchAggregationServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.SwitchAggregationService";
+    impl<T> tonic::server::NamedService for SwitchAggregationServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// A collective of the members of a group, and the trees it runs on.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Collective {
+    /// Immutable. Name, unique among live collectives, 1 to 256 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Immutable. Group whose members take part: those it had when the collective was created.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Immutable. Tenant it belongs to; may be empty.
+    #[prost(string, tag = "3")]
+    pub tenant: ::prost::alloc::string::String,
+    /// Immutable. Job of the tenant it belongs to; may be empty.
+    #[prost(string, tag = "4")]
+    pub job: ::prost::alloc::string::String,
+    /// Immutable. What it will do.
+    #[prost(enumeration = "CollectiveOperation", repeated, tag = "5")]
+    pub operations: ::prost::alloc::vec::Vec<i32>,
+    /// Immutable. Bytes of the smallest message.
+    #[prost(uint32, tag = "6")]
+    pub min_bytes: u32,
+    /// Immutable. Bytes of the largest message.
+    #[prost(uint32, tag = "7")]
+    pub max_bytes: u32,
+    /// Immutable. Whether it insisted on a switch tree when it was created.
+    #[prost(bool, tag = "8")]
+    pub switch_tree_required: bool,
+    /// Output only. What it runs on.
+    #[prost(enumeration = "CollectiveState", tag = "9")]
+    pub state: i32,
+    /// Output only. Why it has no switch tree, or which member is cut off; empty otherwise.
+    #[prost(string, tag = "10")]
+    pub reason: ::prost::alloc::string::String,
+    /// Output only. Its processes, by their numbers.
+    #[prost(message, repeated, tag = "11")]
+    pub processes: ::prost::alloc::vec::Vec<CollectiveProcess>,
+    /// Output only. Its tree of switches, if it has one.
+    #[prost(message, optional, tag = "12")]
+    pub switch_tree: ::core::option::Option<AggregationTree>,
+    /// Output only. Its tree of adapters: for sizes where that is faster, or where there is no tree of switches.
+    #[prost(message, optional, tag = "13")]
+    pub adapter_tree: ::core::option::Option<AggregationTree>,
+    /// Output only. Messages of reductions up to so many bytes run on the switch tree; larger ones on the adapter tree.
+    #[prost(uint32, tag = "14")]
+    pub switch_tree_max_bytes: u32,
+    /// Output only. Whether switches and adapters are known to hold the trees.
+    #[prost(bool, tag = "15")]
+    pub programmed: bool,
+    /// Output only. Entries it takes in switches.
+    #[prost(uint32, tag = "16")]
+    pub switch_entries: u32,
+}
+/// A process of a collective.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveProcess {
+    /// Its node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Its name on the node.
+    #[prost(string, tag = "2")]
+    pub process: ::prost::alloc::string::String,
+    /// Its endpoint.
+    #[prost(string, tag = "3")]
+    pub endpoint: ::prost::alloc::string::String,
+}
+/// Somebody that entries are kept for and limited.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveHolder {
+    /// Required. The tenant.
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+    /// Optional. One job of it; left out, the tenant with all its jobs.
+    #[prost(string, optional, tag = "2")]
+    pub job: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Most that a holder may have.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveQuota {
+    /// Required. Whose.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<CollectiveHolder>,
+    /// Optional. Collectives; more are refused.
+    #[prost(uint32, optional, tag = "2")]
+    pub collectives: ::core::option::Option<u32>,
+    /// Optional. Entries of all switches together; collectives that would take more run on adapters.
+    #[prost(uint32, optional, tag = "3")]
+    pub entries: ::core::option::Option<u32>,
+    /// Optional. Entries of any one switch; a switch where the holder has them is passed by.
+    #[prost(uint32, optional, tag = "4")]
+    pub entries_per_switch: ::core::option::Option<u32>,
+}
+/// Entries kept for a holder.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveReservation {
+    /// Output only. Its number, never used twice.
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    /// Required. For whom.
+    #[prost(message, optional, tag = "2")]
+    pub holder: ::core::option::Option<CollectiveHolder>,
+    /// Required. Entries in each switch.
+    #[prost(uint32, tag = "3")]
+    pub entries: u32,
+    /// Required. In the switches on and above the leaf switches of these.
+    #[prost(string, repeated, tag = "4")]
+    pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What a holder has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveUsage {
+    /// Who.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<CollectiveHolder>,
+    /// Collectives, with or without a switch tree.
+    #[prost(uint32, tag = "2")]
+    pub collectives: u32,
+    /// Entries of all switches together.
+    #[prost(uint32, tag = "3")]
+    pub entries: u32,
+}
+/// Who holds the entries of one switch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchHoldings {
+    /// Node id.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Entries it has.
+    #[prost(uint32, tag = "2")]
+    pub entries: u32,
+    /// The collectives that hold one each.
+    #[prost(string, repeated, tag = "3")]
+    pub collectives: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Entries kept for holders that do not use them now.
+    #[prost(uint32, tag = "4")]
+    pub reserved_entries: u32,
+}
+/// What a collective runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CollectiveState {
+    /// Never sent.
+    Unspecified = 0,
+    /// A tree of switches, and one of adapters where that is faster.
+    SwitchTree = 1,
+    /// Adapters only.
+    Adapters = 2,
+    /// Nothing, until a member that is cut off can be reached again.
+    Suspended = 3,
+}
+impl CollectiveState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COLLECTIVE_STATE_UNSPECIFIED",
+            Self::SwitchTree => "COLLECTIVE_STATE_SWITCH_TREE",
+            Self::Adapters => "COLLECTIVE_STATE_ADAPTERS",
+            Self::Suspended => "COLLECTIVE_STATE_SUSPENDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COLLECTIVE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "COLLECTIVE_STATE_SWITCH_TREE" => Some(Self::SwitchTree),
+            "COLLECTIVE_STATE_ADAPTERS" => Some(Self::Adapters),
+            "COLLECTIVE_STATE_SUSPENDED" => Some(Self::Suspended),
+            _ => None,
+        }
+    }
+}
+/// Request of CreateCollective.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateCollectiveRequest {
+    /// Required. Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Required. The group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Optional. The tenant it belongs to.
+    #[prost(string, tag = "3")]
+    pub tenant: ::prost::alloc::string::String,
+    /// Optional. The job of the tenant it belongs to.
+    #[prost(string, tag = "4")]
+    pub job: ::prost::alloc::string::String,
+    /// Required. What it will do.
+    #[prost(enumeration = "CollectiveOperation", repeated, tag = "5")]
+    pub operations: ::prost::alloc::vec::Vec<i32>,
+    /// Optional. Bytes of the smallest message.
+    #[prost(uint32, tag = "6")]
+    pub min_bytes: u32,
+    /// Required. Bytes of the largest message; 0 only for messages without bytes.
+    #[prost(uint32, tag = "7")]
+    pub max_bytes: u32,
+    /// Optional. Refuse if there is no switch tree, instead of running on adapters.
+    #[prost(bool, tag = "8")]
+    pub switch_tree_required: bool,
+}
+/// Response of CreateCollective.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateCollectiveResponse {
+    /// The collective.
+    #[prost(message, optional, tag = "1")]
+    pub collective: ::core::option::Option<Collective>,
+}
+/// Request of ReleaseCollective.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseCollectiveRequest {
+    /// Required. Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of ReleaseCollective.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseCollectiveResponse {
+    /// Whether it was there.
+    #[prost(bool, tag = "1")]
+    pub released: bool,
+}
+/// Request of GetCollective.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetCollectiveRequest {
+    /// Required. Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of GetCollective.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetCollectiveResponse {
+    /// The collective.
+    #[prost(message, optional, tag = "1")]
+    pub collective: ::core::option::Option<Collective>,
+}
+/// Request of ListCollectives.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCollectivesRequest {
+    /// Optional. Most collectives in one answer; 0 means 1000, more than 10000 means 10000.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// Optional. Token of the previous answer.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListCollectives.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCollectivesResponse {
+    /// The collectives.
+    #[prost(message, repeated, tag = "1")]
+    pub collectives: ::prost::alloc::vec::Vec<Collective>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Request of ReserveEntries.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReserveEntriesRequest {
+    /// Required. What to keep for whom.
+    #[prost(message, optional, tag = "1")]
+    pub reservation: ::core::option::Option<CollectiveReservation>,
+}
+/// Response of ReserveEntries.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReserveEntriesResponse {
+    /// The reservation with its number.
+    #[prost(message, optional, tag = "1")]
+    pub reservation: ::core::option::Option<CollectiveReservation>,
+}
+/// Request of CancelReservation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelReservationRequest {
+    /// Required. Its number.
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+}
+/// Response of CancelReservation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelReservationResponse {
+    /// Whether it was there.
+    #[prost(bool, tag = "1")]
+    pub cancelled: bool,
+}
+/// Request of SetCollectiveQuota.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetCollectiveQuotaRequest {
+    /// Required. The quota; without any limit it is taken away.
+    #[prost(message, optional, tag = "1")]
+    pub quota: ::core::option::Option<CollectiveQuota>,
+}
+/// Response of SetCollectiveQuota.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetCollectiveQuotaResponse {}
+/// Request of GetEntryUsage.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEntryUsageRequest {}
+/// Response of GetEntryUsage.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetEntryUsageResponse {
+    /// The switches that hold or keep entries, by node id.
+    #[prost(message, repeated, tag = "1")]
+    pub switches: ::prost::alloc::vec::Vec<SwitchHoldings>,
+    /// What tenants and jobs have.
+    #[prost(message, repeated, tag = "2")]
+    pub usages: ::prost::alloc::vec::Vec<CollectiveUsage>,
+    /// Their limits.
+    #[prost(message, repeated, tag = "3")]
+    pub quotas: ::prost::alloc::vec::Vec<CollectiveQuota>,
+    /// What is kept for them.
+    #[prost(message, repeated, tag = "4")]
+    pub reservations: ::prost::alloc::vec::Vec<CollectiveReservation>,
+}
+/// Request of WatchAggregationTrees.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchAggregationTreesRequest {}
+/// Response of WatchAggregationTrees.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchAggregationTreesResponse {
+    /// Revision of the trees with this message.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// This message has all trees there are.
+    #[prost(bool, tag = "2")]
+    pub snapshot: bool,
+    /// Trees that are new.
+    #[prost(message, repeated, tag = "3")]
+    pub added: ::prost::alloc::vec::Vec<AggregationTree>,
+    /// Trees that are gone.
+    #[prost(uint32, repeated, tag = "4")]
+    pub removed: ::prost::alloc::vec::Vec<u32>,
+}
+/// Request of ReportAggregationTrees.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportAggregationTreesRequest {
+    /// Required. Term of the route service.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// Required. Revision of the trees.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+    /// Optional. Trees of it that are not held everywhere.
+    #[prost(uint32, repeated, tag = "3")]
+    pub missing_trees: ::prost::alloc::vec::Vec<u32>,
+}
+/// Response of ReportAggregationTrees.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportAggregationTreesResponse {}
+/// Request of RunCollective.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunCollectiveRequest {
+    /// Required. The collective.
+    #[prost(string, tag = "1")]
+    pub collective: ::prost::alloc::string::String,
+    /// Required. Node of the process.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. The process.
+    #[prost(string, tag = "3")]
+    pub process: ::prost::alloc::string::String,
+    /// Required. Number of the run: one that no run of this collective had before, the same at all processes.
+    #[prost(uint64, tag = "4")]
+    pub sequence: u64,
+    /// Required. What is done; processes are numbered as the collective lists them.
+    #[prost(message, optional, tag = "5")]
+    pub work: ::core::option::Option<CollectiveWork>,
+    /// Optional. The values; left out for a barrier and by those who only receive.
+    #[prost(message, optional, tag = "6")]
+    pub values: ::core::option::Option<CollectiveValues>,
+    /// Optional. The run is given up if it has not ended by then; 5 s if left out, at most 9 s.
+    #[prost(message, optional, tag = "7")]
+    pub timeout: ::core::option::Option<::prost_types::Duration>,
+}
+/// Response of RunCollective.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunCollectiveResponse {
+    /// What the process gets; left out where nothing is due.
+    #[prost(message, optional, tag = "1")]
+    pub values: ::core::option::Option<CollectiveValues>,
+    /// Tree it ran on.
+    #[prost(uint32, tag = "2")]
+    pub tree: u32,
+}
+/// Generated client implementations.
+pub mod collective_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there are no trees on other
+    /// fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED
+    /// (whether it was changed is known when the call is repeated).
+    #[derive(Debug, Clone)]
+    pub struct CollectiveServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl CollectiveServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> CollectiveServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> CollectiveServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            CollectiveServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Creates a collective of the members a group has now. Durable once answered; repeated with the same fields it answers the same.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / QUOTA_REACHED,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION / NO_SWITCH_TREE (only where one was required).
+        pub async fn create_collective(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateCollectiveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/CreateCollective",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.CollectiveService", "CreateCollective"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Releases a collective; its entries are free then. One that is gone already is no error.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn release_collective(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReleaseCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseCollectiveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/ReleaseCollective",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveService",
+                        "ReleaseCollective",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Answers one collective with its trees.
+        /// Errors: NOT_FOUND / UNKNOWN_COLLECTIVE.
+        pub async fn get_collective(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetCollectiveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/GetCollective",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.CollectiveService", "GetCollective"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists collectives by name, without processes and trees.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        pub async fn list_collectives(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListCollectivesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCollectivesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/ListCollectives",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.CollectiveService", "ListCollectives"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Keeps entries for a tenant or job.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        pub async fn reserve_entries(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReserveEntriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveEntriesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/ReserveEntries",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.CollectiveService", "ReserveEntries"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends a reservation; one that is gone already is no error.
+        /// Errors: none of its own.
+        pub async fn cancel_reservation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelReservationResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/CancelReservation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveService",
+                        "CancelReservation",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Limits a tenant or job from now on; what it has stays.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn set_collective_quota(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetCollectiveQuotaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetCollectiveQuotaResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/SetCollectiveQuota",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveService",
+                        "SetCollectiveQuota",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Says who holds what: per switch, per holder.
+        /// Errors: none of its own.
+        pub async fn get_entry_usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetEntryUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetEntryUsageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/GetEntryUsage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.CollectiveService", "GetEntryUsage"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what differs. For the route service.
+        /// Errors: none of its own.
+        pub async fn watch_aggregation_trees(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchAggregationTreesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<
+                tonic::codec::Streaming<super::WatchAggregationTreesResponse>,
+            >,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/WatchAggregationTrees",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveService",
+                        "WatchAggregationTrees",
+                    ),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The route service says which trees are not held yet; all others of the revision are.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn report_aggregation_trees(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportAggregationTreesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportAggregationTreesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveService/ReportAggregationTrees",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveService",
+                        "ReportAggregationTrees",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod collective_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with CollectiveServiceServer.
+    #[async_trait]
+    pub trait CollectiveService: std::marker::Send + std::marker::Sync + 'static {
+        /// Creates a collective of the members a group has now. Durable once answered; repeated with the same fields it answers the same.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / QUOTA_REACHED,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION / NO_SWITCH_TREE (only where one was required).
+        async fn create_collective(
+            &self,
+            request: tonic::Request<super::CreateCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateCollectiveResponse>,
+            tonic::Status,
+        >;
+        /// Releases a collective; its entries are free then. One that is gone already is no error.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID.
+        async fn release_collective(
+            &self,
+            request: tonic::Request<super::ReleaseCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseCollectiveResponse>,
+            tonic::Status,
+        >;
+        /// Answers one collective with its trees.
+        /// Errors: NOT_FOUND / UNKNOWN_COLLECTIVE.
+        async fn get_collective(
+            &self,
+            request: tonic::Request<super::GetCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetCollectiveResponse>,
+            tonic::Status,
+        >;
+        /// Lists collectives by name, without processes and trees.
+        /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+        async fn list_collectives(
+            &self,
+            request: tonic::Request<super::ListCollectivesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCollectivesResponse>,
+            tonic::Status,
+        >;
+        /// Keeps entries for a tenant or job.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        async fn reserve_entries(
+            &self,
+            request: tonic::Request<super::ReserveEntriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveEntriesResponse>,
+            tonic::Status,
+        >;
+        /// Ends a reservation; one that is gone already is no error.
+        /// Errors: none of its own.
+        async fn cancel_reservation(
+            &self,
+            request: tonic::Request<super::CancelReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelReservationResponse>,
+            tonic::Status,
+        >;
+        /// Limits a tenant or job from now on; what it has stays.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID.
+        async fn set_collective_quota(
+            &self,
+            request: tonic::Request<super::SetCollectiveQuotaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetCollectiveQuotaResponse>,
+            tonic::Status,
+        >;
+        /// Says who holds what: per switch, per holder.
+        /// Errors: none of its own.
+        async fn get_entry_usage(
+            &self,
+            request: tonic::Request<super::GetEntryUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetEntryUsageResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchAggregationTrees method.
+        type WatchAggregationTreesStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::WatchAggregationTreesResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what differs. For the route service.
+        /// Errors: none of its own.
+        async fn watch_aggregation_trees(
+            &self,
+            request: tonic::Request<super::WatchAggregationTreesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchAggregationTreesStream>,
+            tonic::Status,
+        >;
+        /// The route service says which trees are not held yet; all others of the revision are.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn report_aggregation_trees(
+            &self,
+            request: tonic::Request<super::ReportAggregationTreesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportAggregationTreesResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there are no trees on other
+    /// fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED
+    /// (whether it was changed is known when the call is repeated).
+    #[derive(Debug)]
+    pub struct CollectiveServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> CollectiveServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for CollectiveServiceServer<T>
+    where
+        T: CollectiveService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.CollectiveService/CreateCollective" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateCollectiveSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::CreateCollectiveRequest>
+                    for CreateCollectiveSvc<T> {
+                        type Response = super::CreateCollectiveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateCollectiveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::create_collective(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateCollectiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/ReleaseCollective" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseCollectiveSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::ReleaseCollectiveRequest>
+                    for ReleaseCollectiveSvc<T> {
+                        type Response = super::ReleaseCollectiveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseCollectiveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::release_collective(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseCollectiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/GetCollective" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetCollectiveSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::GetCollectiveRequest>
+                    for GetCollectiveSvc<T> {
+                        type Response = super::GetCollectiveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetCollectiveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::get_collective(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetCollectiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/ListCollectives" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListCollectivesSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::ListCollectivesRequest>
+                    for ListCollectivesSvc<T> {
+                        type Response = super::ListCollectivesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListCollectivesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::list_collectives(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListCollectivesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/ReserveEntries" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReserveEntriesSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::ReserveEntriesRequest>
+                    for ReserveEntriesSvc<T> {
+                        type Response = super::ReserveEntriesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReserveEntriesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::reserve_entries(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReserveEntriesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/CancelReservation" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelReservationSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::CancelReservationRequest>
+                    for CancelReservationSvc<T> {
+                        type Response = super::CancelReservationResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelReservationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::cancel_reservation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelReservationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/SetCollectiveQuota" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetCollectiveQuotaSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::SetCollectiveQuotaRequest>
+                    for SetCollectiveQuotaSvc<T> {
+                        type Response = super::SetCollectiveQuotaResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetCollectiveQuotaRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::set_collective_quota(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetCollectiveQuotaSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/GetEntryUsage" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetEntryUsageSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::GetEntryUsageRequest>
+                    for GetEntryUsageSvc<T> {
+                        type Response = super::GetEntryUsageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetEntryUsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::get_entry_usage(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetEntryUsageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/WatchAggregationTrees" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchAggregationTreesSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::ServerStreamingService<
+                        super::WatchAggregationTreesRequest,
+                    > for WatchAggregationTreesSvc<T> {
+                        type Response = super::WatchAggregationTreesResponse;
+                        type ResponseStream = T::WatchAggregationTreesStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchAggregationTreesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::watch_aggregation_trees(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchAggregationTreesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.CollectiveService/ReportAggregationTrees" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportAggregationTreesSvc<T: CollectiveService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveService,
+                    > tonic::server::UnaryService<super::ReportAggregationTreesRequest>
+                    for ReportAggregationTreesSvc<T> {
+                        type Response = super::ReportAggregationTreesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportAggregationTreesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveService>::report_aggregation_trees(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportAggregationTreesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for CollectiveServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.CollectiveService";
+    impl<T> tonic::server::NamedService for CollectiveServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod collective_agent_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Runs collectives for the processes of the nodes hosted here; served by operating agents.
+    #[derive(Debug, Clone)]
+    pub struct CollectiveAgentServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl CollectiveAgentServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> CollectiveAgentServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> CollectiveAgentServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            CollectiveAgentServiceClient::new(
+                InterceptedService::new(inner, interceptor),
+            )
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Takes part in one run of a collective for one process, and waits for its end. All processes of the collective must call it with the
+        /// same sequence and work.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE, NOT_FOUND / NOT_A_MEMBER,
+        /// FAILED_PRECONDITION / NOT_PROGRAMMED (works later), FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a new sequence.
+        pub async fn run_collective(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RunCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RunCollectiveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.CollectiveAgentService/RunCollective",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.CollectiveAgentService",
+                        "RunCollective",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod collective_agent_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with CollectiveAgentServiceServer.
+    #[async_trait]
+    pub trait CollectiveAgentService: std::marker::Send + std::marker::Sync + 'static {
+        /// Takes part in one run of a collective for one process, and waits for its end. All processes of the collective must call it with the
+        /// same sequence and work.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE, NOT_FOUND / NOT_A_MEMBER,
+        /// FAILED_PRECONDITION / NOT_PROGRAMMED (works later), FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a new sequence.
+        async fn run_collective(
+            &self,
+            request: tonic::Request<super::RunCollectiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RunCollectiveResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Runs collectives for the processes of the nodes hosted here; served by operating agents.
+    #[derive(Debug)]
+    pub struct CollectiveAgentServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> CollectiveAgentServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>>
+    for CollectiveAgentServiceServer<T>
+    where
+        T: CollectiveAgentService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.CollectiveAgentService/RunCollective" => {
+                    #[allow(non_camel_case_types)]
+                    struct RunCollectiveSvc<T: CollectiveAgentService>(pub Arc<T>);
+                    impl<
+                        T: CollectiveAgentService,
+                    > tonic::server::UnaryService<super::RunCollectiveRequest>
+                    for RunCollectiveSvc<T> {
+                        type Response = super::RunCollectiveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RunCollectiveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CollectiveAgentService>::run_collective(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RunCollectiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for CollectiveAgentServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.CollectiveAgentService";
+    impl<T> tonic::server::NamedService for CollectiveAgentServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// A part of the fabric that can fail and heal.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Element {
+    /// Required. Which part.
+    #[prost(oneof = "element::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<element::Kind>,
+}
+/// Nested message and enum types in `Element`.
+pub mod element {
+    /// Required. Which part.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// A link, named by the switch port at either end.
+        #[prost(message, tag = "1")]
+        Link(super::PortName),
+        /// A switch, by node id or unique description.
+        #[prost(string, tag = "2")]
+        SwitchName(::prost::alloc::string::String),
+        /// An endpoint, by name.
+        #[prost(string, tag = "3")]
+        Endpoint(::prost::alloc::string::String),
+    }
+}
+/// A port of a switch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortName {
+    /// Required. Node id of the switch, such as S-ec0d9a0300ec8240.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Required. Physical port number, from 1.
+    #[prost(uint32, tag = "2")]
+    pub port: u32,
 }
 /// A multicast packet.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
