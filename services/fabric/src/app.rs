@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_emulator::Emulator;
+use fabricast_proto::v1::fabric_aggregation_service_server::FabricAggregationServiceServer;
 use fabricast_proto::v1::fabric_service_server::FabricServiceServer;
 use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
 use fabricast_topology::{Graph, TableKind};
@@ -19,6 +20,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::aggregation_service::AggregationService;
 use crate::fabric::Fabric;
 use crate::key::ManagementKey;
 use crate::service::Service;
@@ -146,7 +148,11 @@ impl App {
         let server = FabricServiceServer::new(self.service.clone())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        Services::new("fabric").with(server)
+        let Service { fabric, key, stop, .. } = self.service.clone();
+        let engines = FabricAggregationServiceServer::new(AggregationService { fabric, key, stop })
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        Services::new("fabric").with(server).with(engines)
     }
 
     /// Serves until `stop` is cancelled; what the switches hold is lost then, as without power.

@@ -11,6 +11,7 @@ use fabricast_proto::v1;
 use fabricast_topology::{EndpointId, Graph};
 use tokio::sync::watch;
 
+use crate::aggregation::Waiting;
 use crate::mailbox::Mailbox;
 use crate::wire;
 
@@ -35,6 +36,8 @@ pub(crate) struct Core {
     /// By endpoint: where its packets go.
     mailboxes: Vec<Option<Arc<Mailbox>>>,
     deliveries: Deliveries,
+    /// Processes in the middle of a collective.
+    pub(crate) waiting: Waiting,
 }
 
 /// An endpoint that somebody else has attached.
@@ -49,7 +52,8 @@ impl Fabric {
         let graph = Arc::clone(emulator.graph());
         let colors = emulator.colors();
         let mailboxes = vec![None; graph.endpoint_count()];
-        let core = Core { emulator, mailboxes, deliveries: Deliveries::new() };
+        let deliveries = Deliveries::new();
+        let core = Core { emulator, mailboxes, deliveries, waiting: Waiting::new() };
         let failed = watch::Sender::new(FailedElements::default());
         Self { graph, colors, dropped: Arc::default(), core: Mutex::new(core), failed, queue }
     }
@@ -76,6 +80,7 @@ impl Fabric {
             if live { core.emulator.heal(component) } else { core.emulator.fail(component) };
         let changed = changed.expect("the part was found in the graph");
         if changed {
+            core.settle();
             let elements = wire::failed_elements(&self.graph, core.emulator.faults());
             tracing::info!(failed = elements.len(), "failed elements changed");
             // Still under the lock, so that watchers see the lists in the order of the changes.

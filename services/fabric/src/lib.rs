@@ -9,6 +9,8 @@
 //! - FAB-2: an endpoint is attached by at most one stream, which alone sends from it.
 //! - FAB-3: a write with a fence older than one of its switches has seen changes nothing.
 
+mod aggregation;
+mod aggregation_service;
 mod app;
 mod attach;
 mod fabric;

@@ -17,8 +17,8 @@ use crate::wire::{self, Refusal};
 )]
 pub(crate) struct Stale {
     pub(crate) switch: String,
-    offered: Fence,
-    seen: Fence,
+    pub(crate) offered: Fence,
+    pub(crate) seen: Fence,
 }
 
 /// Lists all switches by node id.

@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Missing { .. } => Reason::FieldMissing,
             Self::UnknownEndpoint { .. } | Self::NotAttached { .. } => Reason::UnknownEndpoint,
