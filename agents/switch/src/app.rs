@@ -15,11 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1::switch_agent_service_server::SwitchAgentServiceServer;
+use fabricast_proto::v1::switch_aggregation_service_server::SwitchAggregationServiceServer;
 use fabricast_rpc::{BindError, BoundServer, Leader, PeerError, ServeError, Services};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregation::AggregationAgent;
 use crate::driver::Driver;
 use crate::failures;
 use crate::inventory::Inventory;
@@ -110,7 +112,11 @@ impl App {
         let server = SwitchAgentServiceServer::new(agent)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        let services = Services::new("switch-agent").with(server);
+        let engines = AggregationAgent { inventory: Arc::clone(&self.inventory) };
+        let engines = SwitchAggregationServiceServer::new(engines)
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        let services = Services::new("switch-agent").with(server).with(engines);
         let tics = self.tic.addresses().iter();
         tics.fold(services, |services, tic| services.with_peer("tic", tic.as_str()))
     }

@@ -60,6 +60,31 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// [`DriverError::Unavailable`], [`DriverError::UnknownSwitch`].
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError>;
 
+    /// Reads the aggregation entries of switches and of the adapters behind them.
+    ///
+    /// # Errors
+    ///
+    /// [`DriverError::Unavailable`], [`DriverError::NoAggregation`].
+    async fn read_aggregation(
+        &self,
+        _switches: Vec<String>,
+    ) -> Result<DriverStream<v1::AggregationTable>, DriverError> {
+        Err(DriverError::NoAggregation)
+    }
+
+    /// Writes aggregation entries, a place's part all or nothing; answers the parts refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::write_tables`]; [`DriverError::NoAggregation`].
+    async fn write_aggregation(
+        &self,
+        _fence: v1::Fence,
+        _writes: Vec<v1::AggregationWrite>,
+    ) -> Result<Vec<v1::AggregationRefusal>, DriverError> {
+        Err(DriverError::NoAggregation)
+    }
+
     /// Gives all failed parts now, and again after each change.
     ///
     /// # Errors
@@ -104,6 +129,9 @@ pub enum DriverError {
         /// The node id asked for.
         switch: String,
     },
+    /// Its switches have no aggregation engines that can be programmed.
+    #[error("the hardware has no aggregation engines")]
+    NoAggregation,
     /// A switch has seen a newer writer; nothing was written.
     #[error("a switch has seen a newer writer than term {term}, generation {generation}")]
     StaleFence {
@@ -128,6 +156,7 @@ impl From<DriverError> for Status {
             DriverError::UnknownSwitch { switch } => {
                 Reason::UnknownSwitch.status(text, &[("switch", switch)])
             }
+            DriverError::NoAggregation => Reason::NoAggregation.status(text, &[]),
             DriverError::StaleFence { .. } => Reason::StaleFence.status(text, &[]),
         }
     }

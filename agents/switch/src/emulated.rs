@@ -1,6 +1,7 @@
 //! The driver for the emulated fabric: gRPC with the management key.
 
 use fabricast_proto::v1;
+use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_rpc::{Peer, PeerError, Reason, reason_of};
 use tokio_stream::StreamExt;
@@ -15,6 +16,7 @@ use crate::service::MESSAGE_LIMIT;
 pub struct EmulatedDriver {
     fabric: Peer,
     client: FabricServiceClient<Channel>,
+    engines: FabricAggregationServiceClient<Channel>,
     management_key: String,
 }
 
@@ -40,7 +42,10 @@ impl EmulatedDriver {
         let client = FabricServiceClient::new(fabric.channel())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        Ok(Self { fabric, client, management_key: management_key.to_owned() })
+        let engines = FabricAggregationServiceClient::new(fabric.channel())
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        Ok(Self { fabric, client, engines, management_key: management_key.to_owned() })
     }
 
     fn key(&self) -> String {
@@ -104,6 +109,40 @@ impl Driver for EmulatedDriver {
             Ok(answer) => Ok(answer.into_inner().ports),
             Err(status) if status.code() == Code::NotFound => {
                 Err(DriverError::UnknownSwitch { switch: switch.to_owned() })
+            }
+            Err(status) => Err(self.failed(status)),
+        }
+    }
+
+    async fn read_aggregation(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::AggregationTable>, DriverError> {
+        let request =
+            v1::ReadFabricAggregationRequest { management_key: self.key(), switch_names: switches };
+        let answer = self.engines.clone().read_fabric_aggregation(request).await;
+        let messages = answer.map_err(|status| self.failed(status))?.into_inner();
+        let fabric = self.fabric.address().to_owned();
+        Ok(Box::pin(messages.map(move |message| {
+            message.map(|read| read.table.unwrap_or_default()).map_err(|s| failed(&fabric, s))
+        })))
+    }
+
+    async fn write_aggregation(
+        &self,
+        fence: v1::Fence,
+        writes: Vec<v1::AggregationWrite>,
+    ) -> Result<Vec<v1::AggregationRefusal>, DriverError> {
+        let request = v1::WriteFabricAggregationRequest {
+            management_key: self.key(),
+            fence: Some(fence),
+            writes,
+        };
+        match self.engines.clone().write_fabric_aggregation(request).await {
+            Ok(answer) => Ok(answer.into_inner().refusals),
+            Err(status) if reason_of(&status).as_deref() == Some(Reason::StaleFence.text()) => {
+                let v1::Fence { term, generation } = fence;
+                Err(DriverError::StaleFence { term, generation })
             }
             Err(status) => Err(self.failed(status)),
         }

@@ -8,6 +8,7 @@
 //! - G4 (agent's share): a write with an older term than the agent has seen, or a fence older
 //!   than a switch has seen, changes nothing. The hardware remembers for the agent.
 
+mod aggregation;
 mod app;
 mod check;
 mod driver;
