@@ -291,5 +291,6 @@ fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {
         .with(Gate::new(seat, |office| office.tic.clone(), copy))
         .with(Gate::new(seat, |office| office.jobs.clone(), None))
         .with(Gate::new(seat, |office| office.choices.clone(), None))
+        .with(Gate::new(seat, |office| office.collectives.clone(), None))
         .with(Gate::new(seat, |office| office.batches.clone(), None))
 }

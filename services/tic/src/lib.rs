@@ -5,6 +5,7 @@
 //! serves them as `fabricast.v1.TicService`, and keeps an eye on the nodes that host group agents.
 //!
 //! Invariants
+//! - AGG-8: what switches are told to hold for collectives is durable; a tree's number is used once.
 //! - CHOICE-1: what the route service chose is kept as its newest report left it.
 //! - G3: nothing is answered, published or hinted before the store has acknowledged it.
 //! - G4: a TIC that does not lead changes nothing and answers for nobody.
@@ -17,6 +18,8 @@ mod batch_service;
 mod batches;
 mod choice_service;
 mod choices;
+mod collective_service;
+mod collectives;
 mod commit;
 mod election;
 mod elements;

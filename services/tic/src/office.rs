@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fabricast_proto::v1;
+use fabricast_proto::v1::collective_service_server::CollectiveServiceServer;
 use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
@@ -31,6 +32,7 @@ use tower::Service;
 
 use crate::batch_service::GroupBatches;
 use crate::choice_service::RouteChoices;
+use crate::collective_service::Collectives;
 use crate::election::{Incumbent, Tenure};
 use crate::job_service::Jobs;
 use crate::records::Records;
@@ -47,6 +49,7 @@ pub(crate) struct Office {
     pub(crate) tic: TicServiceServer<Tic>,
     pub(crate) jobs: JobServiceServer<Jobs>,
     pub(crate) choices: RouteChoiceServiceServer<RouteChoices>,
+    pub(crate) collectives: CollectiveServiceServer<Collectives>,
     pub(crate) batches: GroupBatchServiceServer<GroupBatches>,
 }
 

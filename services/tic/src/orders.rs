@@ -12,6 +12,7 @@ use tonic::Status;
 
 use crate::choices::Texts;
 use crate::choices::report::ChoiceReport;
+use crate::collectives::wish::{CollectiveDone, CollectiveWork};
 use crate::jobs::{JobView, Wish};
 
 /// What the writer can be asked to do.
@@ -54,6 +55,15 @@ pub(crate) enum Work {
     RecordChoices(Box<ChoiceReport>),
     /// Show what was chosen.
     ViewChoices,
+    /// Give, take or show trees of collectives.
+    Collectives(Box<CollectiveWork>),
+}
+
+impl Work {
+    /// Has collectives follow what has failed or been mended.
+    pub(crate) fn follow_fabric() -> Self {
+        Self::Collectives(Box::new(CollectiveWork::Sync))
+    }
 }
 
 /// A job that asks for nodes.
@@ -91,6 +101,8 @@ pub(crate) enum Done {
     },
     /// What was chosen.
     Choices(Texts),
+    /// What came of a question about collectives.
+    Collectives(Box<CollectiveDone>),
 }
 
 /// Work on its way to the writer.

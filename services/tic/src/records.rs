@@ -16,6 +16,7 @@ use fabricast_topology::Graph;
 use tonic::Status;
 use v1::directory_change::Kind;
 
+use crate::collectives::published::Publisher;
 use crate::elements::{ElementKey, FailedElements};
 use crate::hints::Hint;
 use crate::watchers::{WatchStream, Watchers};
@@ -26,6 +27,8 @@ use crate::wire;
 pub(crate) struct Records {
     graph: Arc<Graph>,
     state: RwLock<State>,
+    /// The collectives, which have readers of their own.
+    pub(crate) collectives: Arc<Publisher>,
 }
 
 #[derive(Debug)]
@@ -52,7 +55,7 @@ impl Records {
         watchers: Watchers,
     ) -> Self {
         let state = State { directory, failed, watchers };
-        Self { graph, state: RwLock::new(state) }
+        Self { graph, state: RwLock::new(state), collectives: Arc::default() }
     }
 
     /// Reads the directory.
@@ -87,6 +90,7 @@ impl Records {
     pub(crate) fn close(&self, reason: Reason) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.watchers.close(reason);
+        self.collectives.close();
     }
 
     /// Opens a watch.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
+use fabricast_proto::v1::collective_service_server::CollectiveServiceServer;
 use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
@@ -21,6 +22,8 @@ use crate::app::{Options, RunError};
 use crate::batch_service::GroupBatches;
 use crate::choice_service::RouteChoices;
 use crate::choices::report::Yardstick;
+use crate::collective_service::Collectives;
+use crate::collectives::CollectiveDesk;
 use crate::election::{Candidate, Tenure};
 use crate::elements::FailedElements;
 use crate::hints::Hints;
@@ -71,7 +74,7 @@ impl Blueprint {
     pub(crate) fn open(
         &self,
         tenure: &Tenure,
-        loaded: Loaded,
+        mut loaded: Loaded,
     ) -> Result<(Office, Term), LayoutError> {
         let options = &self.options;
         let graph = Arc::clone(&options.graph);
@@ -100,14 +103,25 @@ impl Blueprint {
                 orders: orders.clone(),
                 yardstick,
             }),
+            collectives: CollectiveServiceServer::new(Collectives {
+                orders: orders.clone(),
+                publisher: Arc::clone(&records.collectives),
+                graph: Arc::clone(&graph),
+            }),
         };
+        let desk = CollectiveDesk::new(
+            Arc::clone(&graph),
+            digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            std::mem::take(&mut loaded.collectives),
+            Arc::clone(&records.collectives),
+        );
         let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
         let writer = Writer::new(
             (self.storage.clone(), tenure.clone()),
             (loaded, options.route_lease),
             Arc::clone(&records),
             to_others,
-            (mgids, JobDesk::new(graph)),
+            (mgids, JobDesk::new(graph), desk),
         );
         let (peers, detector) = (Arc::clone(&self.peers), options.detector);
         let watching = (Arc::clone(&records), orders);

@@ -275,6 +275,9 @@ impl v1::tic_service_server::TicService for Tic {
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.suspect(cut_off);
+        if self.records.collectives.newest().failed != self.records.failed() {
+            self.orders.place(Work::follow_fabric()).await?;
+        }
         let failed_count = u32::try_from(count).unwrap_or(u32::MAX);
         Ok(Response::new(v1::ReportFailedElementsResponse { failed_count }))
     }

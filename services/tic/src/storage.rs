@@ -5,6 +5,7 @@
 //!   tic/route_term      the newest term given to a route service
 //!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
 //!   tic/choices/...     what the route service chose, one key per group (`choices`)
+//!   tic/collectives/... collectives with their trees, and what is kept for whom (`collectives`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
 //!   tic/redo/...        changes that are decided and not written out yet (`commit`)
 //!   election/tic        the TIC that leads, if there are several (`election`)
@@ -23,6 +24,7 @@ use thiserror::Error;
 
 use crate::choices::text::CHOICES;
 use crate::choices::{self, Puts, Texts};
+use crate::collectives::{self, COLLECTIVES};
 use crate::commit::{self, REDO};
 use crate::election::Tenure;
 
@@ -87,6 +89,7 @@ pub(crate) struct Loaded {
     pub(crate) choices: Texts,
     /// Durable, but not carried out yet; the records here have it already.
     pub(crate) redo: Option<Puts>,
+    pub(crate) collectives: collectives::Texts,
 }
 
 impl Storage {
@@ -142,6 +145,7 @@ impl Storage {
         let mut term = 0;
         let mut failed = Vec::new();
         let mut choices = Texts::new();
+        let mut collectives = collectives::Texts::new();
         for (key, value) in keys {
             let key = String::from_utf8(key).map_err(|error| RecordsError::Foreign {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -162,6 +166,10 @@ impl Storage {
                 let (topic, text) =
                     read.ok_or_else(|| RecordsError::Foreign { key: key.clone() })?;
                 choices.insert(topic, text.into());
+            } else if let Some(rest) = key.strip_prefix(COLLECTIVES) {
+                let text = String::from_utf8(value);
+                let text = text.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
+                collectives.insert(rest.to_owned(), text.into());
             } else if let Some(record) = key.strip_prefix(RECORDS) {
                 records.push((record.to_owned(), value));
             } else {
@@ -169,7 +177,7 @@ impl Storage {
             }
         }
         let directory = Directory::load(self.limits.clone(), records)?;
-        Ok(Loaded { directory, term, failed, choices, redo })
+        Ok(Loaded { directory, term, failed, choices, redo, collectives })
     }
 }
 

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::choices::{ChoiceDesk, Puts};
+use crate::collectives::CollectiveDesk;
 use crate::commit::{self, Written};
 use crate::election::{LEADER, Tenure};
 use crate::hints::Hints;
@@ -52,6 +53,7 @@ pub(crate) struct Writer {
     mgids: MgidChoice,
     jobs: JobDesk,
     choices: ChoiceDesk,
+    collectives: CollectiveDesk,
     directory: Directory,
     terms: RouteTerms,
     tenure: Tenure,
@@ -76,9 +78,9 @@ impl Writer {
         (loaded, lease): (Loaded, Duration),
         records: Arc<Records>,
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
-        (mgids, jobs): (MgidChoice, JobDesk),
+        (mgids, jobs, collectives): (MgidChoice, JobDesk, CollectiveDesk),
     ) -> Self {
-        let Loaded { directory, term, failed: _, choices, redo: _ } = loaded;
+        let Loaded { directory, term, choices, .. } = loaded;
         Self {
             storage,
             records,
@@ -87,6 +89,7 @@ impl Writer {
             mgids,
             jobs,
             choices: ChoiceDesk::new(choices),
+            collectives,
             directory,
             terms: RouteTerms::new(term, lease),
             tenure,
@@ -187,6 +190,11 @@ impl Writer {
                     kept.map(|groups| Done::ChoicesRecorded { groups })
                 }),
                 Work::ViewChoices => Ok(Done::Choices(self.choices.view())),
+                Work::Collectives(work) => {
+                    let seen = (&self.directory, &self.records.failed());
+                    let done = self.collectives.decide(*work, seen, &mut batch.puts);
+                    done.map(|done| Done::Collectives(Box::new(done)))
+                }
                 Work::DecideInTerm(term, command) => match self.terms.check(term) {
                     Ok(()) => self.decide_command(&command, batch),
                     Err(stale) => Err(stale),
@@ -198,7 +206,7 @@ impl Writer {
     }
 
     fn decide_command(&mut self, command: &Command, batch: &mut Batch) -> Result<Done, Status> {
-        let Self { directory, mgids, jobs, .. } = self;
+        let Self { directory, mgids, jobs, collectives, .. } = self;
         let decision = directory
             .decide(wall_clock(), command, &mut |group| mgids.choose(group))
             .map_err(|refusal| refusals::status(&refusal))?;
@@ -206,6 +214,7 @@ impl Writer {
         for change in &decision.changes {
             directory.apply(change);
             jobs.applied(change);
+            collectives.applied(change, &mut batch.puts);
             batch.puts.insert(storage::key(change), change.encode());
         }
         batch.changes.extend(decision.changes);
@@ -281,6 +290,7 @@ impl Writer {
             written @ (Written::Whole | Written::Logged) => {
                 self.terms.committed();
                 self.choices.committed();
+                self.collectives.committed();
                 Ok(written == Written::Logged)
             }
             Written::Conflict { key } if key == LEADER => Err(Unwritten::Deposed),
@@ -305,6 +315,7 @@ impl Writer {
                 self.mgids.start_over(&self.directory);
                 self.jobs.start_over();
                 self.choices.roll_back();
+                self.collectives.roll_back();
                 self.terms.roll_back();
                 Ok(())
             }
@@ -316,7 +327,7 @@ impl Writer {
     /// busy, later.
     async fn settle_doubt(&mut self) -> Result<(), Ended> {
         match self.storage.load().await {
-            Ok(Loaded { directory, term, failed: _, choices, redo: _ }) => {
+            Ok(Loaded { directory, term, choices, collectives, .. }) => {
                 if directory.revision() != self.records.read(Directory::revision) {
                     self.records.replace(directory.clone());
                     self.liveness.hosts_changed();
@@ -324,6 +335,7 @@ impl Writer {
                 self.mgids.start_over(&directory);
                 self.jobs.start_over();
                 self.choices.start_over(choices);
+                self.collectives.start_over(collectives);
                 self.terms.start_over(term);
                 self.directory = directory;
                 self.in_doubt = false;

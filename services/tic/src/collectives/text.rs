@@ -1,0 +1,81 @@
+//! Collectives as they lie in the store: JSON, one text for each and one for the rest.
+
+use fabricast_collectives::{Collective, Holder, Quota, Reservation, ReservationId, TreeId};
+use fabricast_topology::SwitchId;
+use serde::{Deserialize, Serialize};
+
+/// One collective.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    pub(super) name: String,
+    pub(super) group: String,
+    pub(super) gn: u64,
+    pub(super) tenant: String,
+    pub(super) job: String,
+    /// By process.
+    pub(super) members: Vec<Member>,
+    /// Its tree of adapters; built again from the rest.
+    pub(super) adapter_tree: Option<TreeId>,
+    /// Switches and endpoints are numbers of the topology that the ledger names.
+    pub(super) collective: Collective,
+}
+
+/// A process of a collective.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Member {
+    pub(super) node: String,
+    pub(super) process: String,
+    pub(super) endpoint: String,
+}
+
+/// What belongs to no single collective.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ledger {
+    /// Digest of the topology that numbers are of.
+    pub(super) topology: String,
+    /// Grows with every change.
+    pub(super) revision: u64,
+    pub(super) next_id: u64,
+    pub(super) next_tree: u32,
+    pub(super) next_reservation: u32,
+    /// A tenant's number is its place.
+    pub(super) tenants: Vec<String>,
+    /// Tenant and name; a job's number is its place.
+    pub(super) jobs: Vec<(u64, String)>,
+    pub(super) reservations: Vec<(ReservationId, Reservation, Vec<SwitchId>)>,
+    pub(super) quotas: Vec<(Holder, Quota)>,
+}
+
+impl Record {
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists are JSON")
+    }
+}
+
+impl Ledger {
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists are JSON")
+    }
+
+    /// The number of a tenant, given out if it has none.
+    pub(super) fn tenant(&mut self, name: &str) -> u64 {
+        number(&mut self.tenants, |tenant| tenant == name, || name.to_owned())
+    }
+
+    /// The number of a job.
+    pub(super) fn job(&mut self, tenant: u64, name: &str) -> u64 {
+        let is_it = |(of, job): &(u64, String)| *of == tenant && job == name;
+        number(&mut self.jobs, is_it, || (tenant, name.to_owned()))
+    }
+}
+
+fn number<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> u64 {
+    let place = list.iter().position(is_it).unwrap_or_else(|| {
+        list.push(new());
+        list.len() - 1
+    });
+    u64::try_from(place).expect("a place fits in 64 bits")
+}
