@@ -4,6 +4,9 @@
 //!  TIC ──watch──► watch task ──news──► control loop ──writes──► switch agents
 //!                                       ▲   │
 //!  RouteService ──────questions─────────┘   └──choices, reports──► TIC
+//!
+//!  TIC ──trees of collectives──► aggregation loop ──writes──► switch agents
+//!                                        └──what is held──► TIC
 //! ```
 //!
 //! The control loop owns all state; the other tasks only pass messages. Both channels are bounded:
@@ -28,6 +31,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregation::Aggregation;
 use crate::control::{Control, Ended, Question};
 use crate::planner::PlanError;
 use crate::service::RouteServer;
@@ -184,7 +188,11 @@ async fn route(
             let control =
                 Control::start(standby.tic.clone(), agents.to_vec(), options.clone(), (&map, term))
                     .await?;
+            let peers = (standby.tic.clone(), agents.to_vec());
+            let graph = Arc::clone(&map.graph);
+            let collectives = Aggregation::new(peers, graph, term, options.read_back);
             tokio::select! {
+                () = collectives.run() => Err(Ended::Deposed),
                 ended = control.run(&mut news, questions) => ended,
                 () = watch::follow(standby.tic.clone(), telling) => Ok(()),
             }

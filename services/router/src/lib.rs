@@ -4,6 +4,7 @@
 //! nothing: what it could not compute again it gives to the TIC (`choices.rs`). After a restart it reads
 //! the switches back and finds that there is nothing to write.
 
+mod aggregation;
 mod app;
 mod choices;
 mod control;
