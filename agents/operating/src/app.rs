@@ -17,6 +17,7 @@ use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
 use fabricast_groups::operating::{Identity, OaConfig};
 use fabricast_proto::v1;
+use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentServiceServer;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentServiceServer;
 use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, ServeError, Services};
@@ -24,6 +25,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::collectives::CollectiveAgent;
 use crate::host::{Host, NodeSpec, Parts};
 use crate::service::OperatingAgentServer;
 
@@ -107,6 +109,7 @@ impl App {
     pub fn bind(options: Options) -> Result<Self, StartError> {
         let tic = Leader::new(&options.tic)?;
         let fabric = Peer::new(&options.fabric)?;
+        let (tic_peer, fabric_peer) = (tic.clone(), fabric.clone());
         let server = BoundServer::bind(options.listen)?;
         let address = server.address().to_string();
         let nodes = identities(&options.nodes, &address)?;
@@ -129,10 +132,13 @@ impl App {
         });
         let operating =
             OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() });
+        let collectives =
+            CollectiveAgent { host: host.clone(), tic: tic_peer, fabric: fabric_peer };
         let group = GroupAgentServiceServer::new(GroupAgentServer::new(host.clone()));
         let mut services = Services::new("operating-agent")
             .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
             .with(group.max_decoding_message_size(MESSAGE_LIMIT))
+            .with(CollectiveAgentServiceServer::new(collectives))
             .with_peer("fabric", options.fabric);
         for tic in options.tic {
             services = services.with_peer("tic", tic);

@@ -6,6 +6,7 @@
 
 mod app;
 mod calls;
+mod collectives;
 mod effects;
 mod fabric;
 mod host;
