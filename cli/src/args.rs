@@ -15,8 +15,9 @@ use fabricast_routing::{EngineKind, MAX_COLORS};
 use fabricast_tic::StoreLocation;
 
 pub use collectives::{
-    CollectiveCommand, CollectivePlanArgs, CostArgs, FitArgs, ModelArgs, TreeArgs, TreeChoice,
-    WorkArgs,
+    CollectiveArgs, CollectiveCommand, CollectivePlanArgs, CostArgs, CreateCollectiveArgs, FitArgs,
+    HolderArgs, ModelArgs, QuotaArgs, ReductionArg, ReserveArgs, RunCollectiveArgs, TreeArgs,
+    TreeChoice, WorkArgs,
 };
 pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
 pub use offline::{EvalArgs, PlanArgs, RouteCommand, TopologyCommand, VerifyArgs};
@@ -105,7 +106,7 @@ pub enum Command {
     /// Give nodes to jobs, so that no two jobs share a link.
     #[command(subcommand)]
     Job(JobCommand),
-    /// Plan trees for collective operations in the network.
+    /// Trees for collective operations in the network: planned, allocated, run.
     #[command(subcommand)]
     Collective(CollectiveCommand),
     /// Run the papers' experiments: CSV, SVG, and published numbers beside ours.

@@ -5,6 +5,8 @@ use std::future::Future;
 
 use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
+use fabricast_proto::v1::collective_agent_service_client::CollectiveAgentServiceClient;
+use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::job_service_client::JobServiceClient;
@@ -88,6 +90,18 @@ impl Remote {
         JobServiceClient::new(self.leader.channel())
     }
 
+    /// Calls about collectives, which the topology information center answers.
+    #[must_use]
+    pub(crate) fn collectives(&self) -> CollectiveServiceClient<Channel> {
+        CollectiveServiceClient::new(self.peer.channel())
+    }
+
+    /// Calls that run collectives, which the operating agents answer.
+    #[must_use]
+    pub(crate) fn collective_agent(&self) -> CollectiveAgentServiceClient<Channel> {
+        CollectiveAgentServiceClient::new(self.peer.channel())
+    }
+
     /// Calls of the operating agents.
     #[must_use]
     pub(crate) fn agent(&self) -> OperatingAgentServiceClient<Channel> {
@@ -140,6 +154,7 @@ impl Remote {
         let list = match reason.as_str() {
             "UNKNOWN_GROUP" => "group list",
             "UNKNOWN_JOB" => "job list",
+            "UNKNOWN_COLLECTIVE" => "collective list",
             "UNKNOWN_NODE" => "node list",
             "UNKNOWN_ENDPOINT" => "node list",
             "UNKNOWN_SWITCH" => "switch list",

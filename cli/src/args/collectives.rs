@@ -1,12 +1,19 @@
 //! Verbs of `collective`.
 
+mod running;
+
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
 use fabricast_collectives::{Operation, Term};
 
-use super::GroupArgs;
+use super::{GroupArgs, ServerArgs};
+
+pub use running::{
+    CollectiveArgs, CreateCollectiveArgs, HolderArgs, QuotaArgs, ReductionArg, ReserveArgs,
+    RunCollectiveArgs,
+};
 
 /// Verbs of `collective`.
 #[derive(Debug, Subcommand)]
@@ -19,6 +26,39 @@ pub enum CollectiveCommand {
     Tree(TreeArgs),
     /// Give all groups their trees, one after the other, without a running control plane.
     Plan(CollectivePlanArgs),
+    /// Give a group of a running control plane a tree for collectives.
+    Create(CreateCollectiveArgs),
+    /// Release a collective; its entries are free then.
+    Release(CollectiveArgs),
+    /// Show a collective with its processes and trees.
+    Show(CollectiveArgs),
+    /// List collectives.
+    List {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Say who holds and keeps the entries of which switches.
+    Usage {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Keep entries for a tenant or job; exit 1 if a switch has too few.
+    Reserve(ReserveArgs),
+    /// End a reservation.
+    Cancel {
+        /// Its number.
+        reservation: u32,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Limit a tenant or job; without any limit, take the limits away.
+    Quota(QuotaArgs),
+    /// Let all processes of a collective take part in one run over the emulated fabric, and check what they
+    /// get; exit 1 if no run ends well.
+    Run(RunCollectiveArgs),
 }
 
 /// What trees cost and how wide they may be.

@@ -1,17 +1,21 @@
 //! `fabricast collective`: trees for collective operations.
 
 mod cost;
+mod exercise;
 mod fit;
 mod plan;
+mod running;
 mod tree;
 
 use std::sync::Arc;
 
 use anyhow::Context;
-use fabricast_collectives::{CostParameters, Fabric, Limits, ParametersError};
+use fabricast_collectives::{CostParameters, Fabric, Limits, Operation, ParametersError};
+use fabricast_proto::v1;
 
 use crate::args::{CollectiveCommand, Format, ModelArgs};
 use crate::failure::Failure;
+use crate::remote::block_on;
 use crate::source::{Topology, in_one_line, read_text};
 
 /// Runs one verb.
@@ -25,6 +29,38 @@ pub(crate) fn run(command: CollectiveCommand, format: Format) -> Result<(), Fail
         CollectiveCommand::Fit(args) => fit::run(&args, format),
         CollectiveCommand::Tree(args) => tree::run(&args, format),
         CollectiveCommand::Plan(args) => plan::run(&args, format),
+        others => block_on(running(others, format)),
+    }
+}
+
+/// Runs a verb on a running control plane.
+async fn running(command: CollectiveCommand, format: Format) -> Result<(), Failure> {
+    match command {
+        CollectiveCommand::Create(args) => running::create(args, format).await,
+        CollectiveCommand::Release(args) => running::release(args, format).await,
+        CollectiveCommand::Show(args) => running::show(args, format).await,
+        CollectiveCommand::List { server } => running::list(&server, format).await,
+        CollectiveCommand::Usage { server } => running::usage(&server, format).await,
+        CollectiveCommand::Reserve(args) => running::reserve(args, format).await,
+        CollectiveCommand::Cancel { reservation, server } => {
+            running::cancel(reservation, &server, format).await
+        }
+        CollectiveCommand::Quota(args) => running::quota(args, format).await,
+        CollectiveCommand::Run(args) => exercise::run(args, format).await,
+        CollectiveCommand::Cost(_)
+        | CollectiveCommand::Fit(_)
+        | CollectiveCommand::Tree(_)
+        | CollectiveCommand::Plan(_) => Err(Failure::input("this verb needs no control plane")),
+    }
+}
+
+/// An operation as it travels.
+fn wire_operation(operation: Operation) -> v1::CollectiveOperation {
+    match operation {
+        Operation::Barrier => v1::CollectiveOperation::Barrier,
+        Operation::Broadcast => v1::CollectiveOperation::Broadcast,
+        Operation::Reduce => v1::CollectiveOperation::Reduce,
+        Operation::AllReduce => v1::CollectiveOperation::AllReduce,
     }
 }
 
