@@ -26,8 +26,8 @@ pub struct Client {
     pub(crate) tic: Leader,
     router: Leader,
     switch_agents: Vec<Peer>,
-    hosts: Vec<Peer>,
-    homes: BTreeMap<String, usize>,
+    pub(crate) hosts: Vec<Peer>,
+    pub(crate) homes: BTreeMap<String, usize>,
 }
 
 /// The color that packets of a group carry, if there is a hardware route.

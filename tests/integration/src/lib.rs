@@ -8,6 +8,7 @@
 mod audit;
 mod client;
 mod cluster;
+mod collectives;
 mod conditions;
 mod layout;
 mod part;
@@ -20,6 +21,7 @@ mod trees;
 pub use audit::{audit, copied, table_entries};
 pub use client::{Client, color_of};
 pub use cluster::{Cluster, MANAGEMENT_KEY, start_fabric, start_switch_agent};
+pub use collectives::{Contribution, number};
 pub use layout::Layout;
 pub use part::{Bound, Part};
 pub use patience::{DEADLINE, eventually, soon};

@@ -5,6 +5,7 @@
 mod bad_input;
 mod batches;
 mod choices;
+mod collectives;
 mod driver;
 mod engines;
 mod etcd;
