@@ -94,11 +94,16 @@ async fn a_switch_that_dies_in_the_middle_ends_the_run_and_moves_only_what_it_ca
     client.fail(dead.clone()).await;
     let last = client.contribute(&hit, 5, (1, sum), Some(number(1)));
     for part in waiting.into_iter().chain([last]) {
-        let refused = part.await.unwrap().unwrap_err();
-        let reason = reason_of(&refused).unwrap();
-        // The last may hear that the tree is moving already.
-        let told = ["COLLECTIVE_FAILED", "NOT_PROGRAMMED"].contains(&reason.as_str());
-        assert!(told, "{refused:?}");
+        match part.await.unwrap() {
+            // Whoever comes late may hear that the tree is moving already.
+            Err(refused) => {
+                let reason = reason_of(&refused).unwrap();
+                let told = ["COLLECTIVE_FAILED", "NOT_PROGRAMMED"].contains(&reason.as_str());
+                assert!(told, "{refused:?}");
+            }
+            // On a slow machine all of them may have come when there was a new tree.
+            Ok(answer) => assert_eq!(answer.into_inner().values, Some(number(6))),
+        }
     }
     let moved = client.collective("hit", |one| tree(one) != tree(&hit)).await;
     client.adds_up(&moved, 2).await;
