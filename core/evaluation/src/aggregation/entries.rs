@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabricast_collectives::{Fabric, Method, Survey, survey};
-use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup, PatternShape};
+use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, TableKind};
 
@@ -85,14 +85,11 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Outcome>, ExperimentError> {
 }
 
 /// MR4LMS's patterns for a fabric of this size, one process to an endpoint: this paper's are two
-/// planes, two cubes and a random one, of which it names the planes. How many random groups there are
-/// is not said: MR4LMS's number, and one of more and smaller groups.
+/// planes, two cubes and a random one, of which it names the planes.
 fn patterns() -> Vec<Mr4lmsPattern> {
     let fabric = MR4LMS_FABRICS.iter().find(|fabric| fabric.preset == "taihulight");
     let all = fabric.expect("it is listed").patterns;
-    let random =
-        Mr4lmsPattern { shape: PatternShape::Random(1_024), processes: 1, published: false };
-    all.into_iter().filter(|pattern| pattern.processes == 1).chain([random]).collect()
+    all.into_iter().filter(|pattern| pattern.processes == 1).collect()
 }
 
 fn communicators(
