@@ -119,6 +119,11 @@ impl Records {
         self.state.read().unwrap_or_else(PoisonError::into_inner).failed.all().clone()
     }
 
+    /// Tells whether the collectives have not been told yet of what is down.
+    pub(crate) fn collectives_lag(&self) -> bool {
+        self.collectives.newest().failed != self.failed()
+    }
+
     /// Takes over what one reporter sees down. Answers how much is down in all, and the nodes
     /// that what is newly down cuts off.
     pub(crate) fn report_failed(

@@ -269,16 +269,15 @@ impl v1::tic_service_server::TicService for Tic {
         let elements = elements.map(|element| ElementKey::find(&self.graph, element));
         let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
         if self.records.is_news(reporter, &elements)? {
-            let key = storage::failed_key(reporter);
             let value = elements::text(&self.graph, &elements).into_bytes();
-            self.orders.place(Work::Keep { key, value }).await?;
+            self.orders.place(Work::Keep { key: storage::failed_key(reporter), value }).await?;
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.suspect(cut_off);
-        if self.records.collectives.newest().failed != self.records.failed() {
+        if self.records.collectives_lag() {
             self.orders.place(Work::follow_fabric()).await?;
         }
-        let failed_count = u32::try_from(count).unwrap_or(u32::MAX);
+        let failed_count = count.try_into().unwrap_or(u32::MAX);
         Ok(Response::new(v1::ReportFailedElementsResponse { failed_count }))
     }
 
