@@ -49,10 +49,13 @@ impl SwitchAggregationService for AggregationAgent {
         if term < self.inventory.newest_term().await? {
             return Err(DriverError::StaleFence { term, generation }.into());
         }
-        self.inventory.note_term(term);
         let places = writes.len();
         let refusals = self.inventory.driver().write_aggregation(fence, writes).await?;
         let refused = refusals.len();
+        if refused < places {
+            // One that writes nothing possible is no writer: it must not shut out the real one.
+            self.inventory.note_term(term);
+        }
         tracing::debug!(term, generation, places, refused, "aggregation entries written");
         Ok(Response::new(v1::WriteAggregationResponse { refusals }))
     }

@@ -111,8 +111,12 @@ impl Drop for Waiting<'_> {
 
 fn timeout(timeout: Option<prost_types::Duration>) -> Result<Duration, Status> {
     let Some(timeout) = timeout else { return Ok(DEFAULT_TIMEOUT) };
-    match Duration::try_from(timeout) {
-        Ok(timeout) if !timeout.is_zero() && timeout <= MAX_TIMEOUT => Ok(timeout),
+    // Not by the conversion of prost-types, which panics at the least numbers there are.
+    let seconds = u64::try_from(timeout.seconds).ok();
+    let nanos = u32::try_from(timeout.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
+    let timeout = seconds.zip(nanos).map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    match timeout {
+        Some(timeout) if !timeout.is_zero() && timeout <= MAX_TIMEOUT => Ok(timeout),
         _ => {
             let text = "timeout: must be more than 0 and at most 9 s";
             Err(Reason::ContributionInvalid.status(text, &[("field", "timeout")]))

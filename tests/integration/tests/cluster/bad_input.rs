@@ -119,7 +119,7 @@ impl Fault {
             Kind::Uint32 => Value::U32(if small { 999_999 } else { u32::MAX }),
             Kind::Uint64 => Value::U64(if small { 999_999 } else { u64::MAX }),
             Kind::Int32 => Value::I32(i32::MIN),
-            Kind::Int64 => Value::I64(i64::MIN),
+            Kind::Int64 | Kind::Sint64 => Value::I64(i64::MIN),
             Kind::Double => Value::F64(f64::NAN),
             other => panic!("the wire has no {other:?} so far: say what is bad of that kind"),
         }
@@ -162,15 +162,18 @@ fn is_clear(fault: Fault, status: &Status) -> bool {
 
 fn address(cluster: &Cluster, service: &str) -> SocketAddr {
     match service {
-        "FabricService" => cluster.fabric.address(),
+        "FabricService" | "FabricAggregationService" => cluster.fabric.address(),
         "TicService"
         | "JobService"
         | "GroupBatchService"
         | "RouteChoiceService"
+        | "CollectiveService"
         | "AdministrationService" => cluster.tic.address(),
         "RouteService" => cluster.router.address(),
-        "SwitchAgentService" => cluster.switches[0].address(),
-        "OperatingAgentService" | "GroupAgentService" => cluster.operating[0].address(),
+        "SwitchAgentService" | "SwitchAggregationService" => cluster.switches[0].address(),
+        "OperatingAgentService" | "GroupAgentService" | "CollectiveAgentService" => {
+            cluster.operating[0].address()
+        }
         other => panic!("say which part serves {other}"),
     }
 }
