@@ -457,13 +457,45 @@ pub struct PortStatus {
     #[prost(uint64, tag = "7")]
     pub dropped_packets: u64,
 }
+/// What passed one switch port since its switch was powered on or its counters were cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortCounters {
+    /// Output only. Physical number.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// Output only. Packets received.
+    #[prost(uint64, tag = "2")]
+    pub received_packets: u64,
+    /// Output only. Packets sent.
+    #[prost(uint64, tag = "3")]
+    pub sent_packets: u64,
+    /// Output only. Bytes received.
+    #[prost(uint64, tag = "4")]
+    pub received_bytes: u64,
+    /// Output only. Bytes sent.
+    #[prost(uint64, tag = "5")]
+    pub sent_bytes: u64,
+    /// Output only. Packets dropped: nothing led on from here, or what should have gone out here could not.
+    #[prost(uint64, tag = "6")]
+    pub dropped_packets: u64,
+}
+/// The port counters of one switch.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SwitchCounters {
+    /// Output only. Node id of the switch.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Output only. Its ports with a counter, ordered by number.
+    #[prost(message, repeated, tag = "2")]
+    pub ports: ::prost::alloc::vec::Vec<PortCounters>,
+}
 /// A switch that took no write.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SwitchRefusal {
     /// Node id.
     #[prost(string, tag = "1")]
     pub switch_name: ::prost::alloc::string::String,
-    /// Reason, such as UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
+    /// Reason, such as UNKNOWN_SWITCH, SWITCH_DOWN, WRITE_FAILED, BAD_ENTRY or STALE_FENCE.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
     /// The details.
@@ -3766,6 +3798,59 @@ pub struct HealElementResponse {
     #[prost(bool, tag = "1")]
     pub changed: bool,
 }
+/// Request of DisturbSwitch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DisturbSwitchRequest {
+    /// Required. Node id.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Required. What is to happen to it.
+    #[prost(oneof = "disturb_switch_request::Disturbance", tags = "2, 3, 4")]
+    pub disturbance: ::core::option::Option<disturb_switch_request::Disturbance>,
+}
+/// Nested message and enum types in `DisturbSwitchRequest`.
+pub mod disturb_switch_request {
+    /// Required. What is to happen to it.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Disturbance {
+        /// All entries are gone; the fence stays.
+        #[prost(message, tag = "2")]
+        Wipe(super::WipeTable),
+        /// Entries lead elsewhere.
+        #[prost(message, tag = "3")]
+        Corrupt(super::CorruptTable),
+        /// How the switch takes writes from now on.
+        #[prost(message, tag = "4")]
+        Programming(super::Programming),
+    }
+}
+/// All entries of a table vanish.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WipeTable {}
+/// Entries of a table change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CorruptTable {
+    /// Optional. How many, spread over the table; 0 means one.
+    #[prost(uint32, tag = "1")]
+    pub entries: u32,
+}
+/// How a switch takes writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Programming {
+    /// Optional. How long a write takes, at most a minute; left out, as fast as can be.
+    #[prost(message, optional, tag = "1")]
+    pub delay: ::core::option::Option<::prost_types::Duration>,
+    /// Optional. Writes are refused with WRITE_FAILED.
+    #[prost(bool, tag = "2")]
+    pub fails: bool,
+}
+/// Response of DisturbSwitch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DisturbSwitchResponse {
+    /// Entries that are not what they were.
+    #[prost(uint32, tag = "1")]
+    pub changed_entries: u32,
+}
 /// Request of WatchFailedElements.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchFailedElementsRequest {
@@ -3850,6 +3935,23 @@ pub struct ListSwitchPortsResponse {
     /// The ports, ordered by number.
     #[prost(message, repeated, tag = "1")]
     pub ports: ::prost::alloc::vec::Vec<PortStatus>,
+}
+/// Request of ReadSwitchCounters.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadSwitchCountersRequest {
+    /// Required. Key that proves a switch agent.
+    #[prost(string, tag = "1")]
+    pub management_key: ::prost::alloc::string::String,
+    /// Optional. Node ids; empty means all.
+    #[prost(string, repeated, tag = "2")]
+    pub switch_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of ReadSwitchCounters.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadSwitchCountersResponse {
+    /// The counters of one switch.
+    #[prost(message, optional, tag = "1")]
+    pub counters: ::core::option::Option<SwitchCounters>,
 }
 /// Generated client implementations.
 pub mod fabric_service_client {
@@ -4053,6 +4155,32 @@ pub mod fabric_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.FabricService", "HealElement"));
             self.inner.unary(req, path, codec).await
         }
+        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to take writes.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / SWITCH_DOWN.
+        pub async fn disturb_switch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DisturbSwitchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DisturbSwitchResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.FabricService/DisturbSwitch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.FabricService", "DisturbSwitch"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Streams the failed parts: the whole list at the start and again after each change.
         /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG.
         pub async fn watch_failed_elements(
@@ -4139,7 +4267,8 @@ pub mod fabric_service_client {
         }
         /// Writes switch tables; for switch agents.
         /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
-        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN or BAD_ENTRY.
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN,
+        /// WRITE_FAILED or BAD_ENTRY.
         pub async fn write_switch_tables(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteSwitchTablesRequest>,
@@ -4193,6 +4322,34 @@ pub mod fabric_service_client {
                     GrpcMethod::new("fabricast.v1.FabricService", "ListSwitchPorts"),
                 );
             self.inner.unary(req, path, codec).await
+        }
+        /// Reads the port counters of live switches; for switch agents.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, NOT_FOUND / UNKNOWN_SWITCH.
+        pub async fn read_switch_counters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadSwitchCountersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadSwitchCountersResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.FabricService/ReadSwitchCounters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.FabricService", "ReadSwitchCounters"),
+                );
+            self.inner.server_streaming(req, path, codec).await
         }
     }
 }
@@ -4253,6 +4410,15 @@ pub mod fabric_service_server {
             tonic::Response<super::HealElementResponse>,
             tonic::Status,
         >;
+        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to take writes.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / SWITCH_DOWN.
+        async fn disturb_switch(
+            &self,
+            request: tonic::Request<super::DisturbSwitchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DisturbSwitchResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the WatchFailedElements method.
         type WatchFailedElementsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<
@@ -4300,7 +4466,8 @@ pub mod fabric_service_server {
         >;
         /// Writes switch tables; for switch agents.
         /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
-        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN or BAD_ENTRY.
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN,
+        /// WRITE_FAILED or BAD_ENTRY.
         async fn write_switch_tables(
             &self,
             request: tonic::Request<super::WriteSwitchTablesRequest>,
@@ -4315,6 +4482,24 @@ pub mod fabric_service_server {
             request: tonic::Request<super::ListSwitchPortsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSwitchPortsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ReadSwitchCounters method.
+        type ReadSwitchCountersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::ReadSwitchCountersResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads the port counters of live switches; for switch agents.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, NOT_FOUND / UNKNOWN_SWITCH.
+        async fn read_switch_counters(
+            &self,
+            request: tonic::Request<super::ReadSwitchCountersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadSwitchCountersStream>,
             tonic::Status,
         >;
     }
@@ -4579,6 +4764,51 @@ pub mod fabric_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/fabricast.v1.FabricService/DisturbSwitch" => {
+                    #[allow(non_camel_case_types)]
+                    struct DisturbSwitchSvc<T: FabricService>(pub Arc<T>);
+                    impl<
+                        T: FabricService,
+                    > tonic::server::UnaryService<super::DisturbSwitchRequest>
+                    for DisturbSwitchSvc<T> {
+                        type Response = super::DisturbSwitchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DisturbSwitchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FabricService>::disturb_switch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DisturbSwitchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/fabricast.v1.FabricService/WatchFailedElements" => {
                     #[allow(non_camel_case_types)]
                     struct WatchFailedElementsSvc<T: FabricService>(pub Arc<T>);
@@ -4813,6 +5043,54 @@ pub mod fabric_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/fabricast.v1.FabricService/ReadSwitchCounters" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadSwitchCountersSvc<T: FabricService>(pub Arc<T>);
+                    impl<
+                        T: FabricService,
+                    > tonic::server::ServerStreamingService<
+                        super::ReadSwitchCountersRequest,
+                    > for ReadSwitchCountersSvc<T> {
+                        type Response = super::ReadSwitchCountersResponse;
+                        type ResponseStream = T::ReadSwitchCountersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadSwitchCountersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FabricService>::read_switch_counters(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadSwitchCountersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -5014,838 +5292,6 @@ impl RouteState {
         }
     }
 }
-/// A member and its neighbours in the unicast tree.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Position {
-    /// Group number.
-    #[prost(uint64, tag = "1")]
-    pub gn: u64,
-    /// Epoch of the group agent that says so.
-    #[prost(uint64, tag = "2")]
-    pub epoch: u64,
-    /// The member the position is for.
-    #[prost(uint32, tag = "3")]
-    pub pn: u32,
-    /// The node that member is on.
-    #[prost(string, tag = "4")]
-    pub node: ::prost::alloc::string::String,
-    /// The parent; absent for the root.
-    #[prost(message, optional, tag = "5")]
-    pub parent: ::core::option::Option<Neighbor>,
-    /// The children, ascending by PN.
-    #[prost(message, repeated, tag = "6")]
-    pub children: ::prost::alloc::vec::Vec<Neighbor>,
-    /// Route of the group as far as the agent knows; absent until routed.
-    #[prost(message, optional, tag = "7")]
-    pub route: ::core::option::Option<Route>,
-    /// Grows with every change within the epoch.
-    #[prost(uint64, tag = "8")]
-    pub version: u64,
-}
-/// A tree neighbour and where to reach it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Neighbor {
-    /// PN of the neighbour.
-    #[prost(uint32, tag = "1")]
-    pub pn: u32,
-    /// Its node.
-    #[prost(string, tag = "2")]
-    pub node: ::prost::alloc::string::String,
-    /// Address (host:port) of its operating agent.
-    #[prost(string, tag = "3")]
-    pub address: ::prost::alloc::string::String,
-}
-/// Request of RegisterMember.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RegisterMemberRequest {
-    /// Required. Node that hosts the group agent.
-    #[prost(string, tag = "1")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Required. Group number.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// Required. Epoch of the agent as the TIC told it.
-    #[prost(uint64, tag = "3")]
-    pub epoch: u64,
-    /// Required. The member, with the PN the TIC allotted.
-    #[prost(message, optional, tag = "4")]
-    pub member: ::core::option::Option<Member>,
-}
-/// Response of RegisterMember.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RegisterMemberResponse {
-    /// The member's place in the tree.
-    #[prost(message, optional, tag = "1")]
-    pub position: ::core::option::Option<Position>,
-}
-/// Request of DeregisterMember.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeregisterMemberRequest {
-    /// Required. Node that hosts the group agent.
-    #[prost(string, tag = "1")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Required. Group number.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// Required. Epoch of the agent as the member knows it.
-    #[prost(uint64, tag = "3")]
-    pub epoch: u64,
-    /// Required. PN of the member.
-    #[prost(uint32, tag = "4")]
-    pub pn: u32,
-    /// Required. Node of the member.
-    #[prost(string, tag = "5")]
-    pub node: ::prost::alloc::string::String,
-}
-/// Response of DeregisterMember.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeregisterMemberResponse {}
-/// Report of one node to the group agents hosted on another.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct OperatingAgentStatus {
-    /// Required. Node that hosts the group agents.
-    #[prost(string, tag = "1")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Required. The reporting node.
-    #[prost(string, tag = "2")]
-    pub node: ::prost::alloc::string::String,
-    /// Required. Its incarnation.
-    #[prost(uint64, tag = "3")]
-    pub incarnation: u64,
-    /// Required. Its memberships in groups of that agent host.
-    #[prost(message, repeated, tag = "4")]
-    pub memberships: ::prost::alloc::vec::Vec<MembershipStatus>,
-}
-/// One membership as its operating agent knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct MembershipStatus {
-    /// Group number.
-    #[prost(uint64, tag = "1")]
-    pub gn: u64,
-    /// Epoch of the group agent it follows.
-    #[prost(uint64, tag = "2")]
-    pub epoch: u64,
-    /// PN of the member.
-    #[prost(uint32, tag = "3")]
-    pub pn: u32,
-    /// Version of the position it holds; 0 if none.
-    #[prost(uint64, tag = "4")]
-    pub position_version: u64,
-    /// Revision at which it joined.
-    #[prost(uint64, tag = "5")]
-    pub joined_revision: u64,
-}
-/// Request of ReportOperatingAgents.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportOperatingAgentsRequest {
-    /// Required. One status per pair of nodes.
-    #[prost(message, repeated, tag = "1")]
-    pub statuses: ::prost::alloc::vec::Vec<OperatingAgentStatus>,
-}
-/// Response of ReportOperatingAgents.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReportOperatingAgentsResponse {
-    /// Positions that the reporters were behind on.
-    #[prost(message, repeated, tag = "1")]
-    pub positions: ::prost::alloc::vec::Vec<Position>,
-    /// Memberships that the agents do not know: ask the TIC.
-    #[prost(message, repeated, tag = "2")]
-    pub unknown: ::prost::alloc::vec::Vec<UnknownMembership>,
-    /// Agent nodes that do not take part here; reports to them were not taken.
-    #[prost(string, repeated, tag = "3")]
-    pub absent_agent_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// A membership that is not in the agent's table.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UnknownMembership {
-    /// The reporting node.
-    #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// Group number.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// PN of the member.
-    #[prost(uint32, tag = "3")]
-    pub pn: u32,
-}
-/// Request of QueryGroup.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct QueryGroupRequest {
-    /// Required. Node that hosts the group agent.
-    #[prost(string, tag = "1")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Required. Group number.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-}
-/// Response of QueryGroup.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct QueryGroupResponse {
-    /// The group with its members.
-    #[prost(message, optional, tag = "1")]
-    pub group: ::core::option::Option<Group>,
-    /// Every member's place in the tree, by PN.
-    #[prost(message, repeated, tag = "2")]
-    pub positions: ::prost::alloc::vec::Vec<Position>,
-}
-/// Request of NotifyGroups.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NotifyGroupsRequest {
-    /// Required. Node that hosts the group agents.
-    #[prost(string, tag = "1")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Required. Groups to fetch.
-    #[prost(uint64, repeated, tag = "2")]
-    pub gns: ::prost::alloc::vec::Vec<u64>,
-}
-/// Response of NotifyGroups.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NotifyGroupsResponse {}
-/// Generated client implementations.
-pub mod group_agent_service_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
-    #[derive(Debug, Clone)]
-    pub struct GroupAgentServiceClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl GroupAgentServiceClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> GroupAgentServiceClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> GroupAgentServiceClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            GroupAgentServiceClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING.
-        pub async fn register_member(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RegisterMemberRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RegisterMemberResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.GroupAgentService/RegisterMember",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("fabricast.v1.GroupAgentService", "RegisterMember"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// A member that the TIC has taken out says good-bye.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
-        pub async fn deregister_member(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DeregisterMemberRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::DeregisterMemberResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.GroupAgentService/DeregisterMember",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("fabricast.v1.GroupAgentService", "DeregisterMember"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// Reports that operating agents are alive, all nodes of one process and all groups at once.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
-        pub async fn report_operating_agents(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReportOperatingAgentsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportOperatingAgentsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.GroupAgentService/ReportOperatingAgents",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "fabricast.v1.GroupAgentService",
-                        "ReportOperatingAgents",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// Answers a group as its agent knows it.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
-        pub async fn query_group(
-            &mut self,
-            request: impl tonic::IntoRequest<super::QueryGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryGroupResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.GroupAgentService/QueryGroup",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("fabricast.v1.GroupAgentService", "QueryGroup"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
-        pub async fn notify_groups(
-            &mut self,
-            request: impl tonic::IntoRequest<super::NotifyGroupsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::NotifyGroupsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/fabricast.v1.GroupAgentService/NotifyGroups",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("fabricast.v1.GroupAgentService", "NotifyGroups"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-    }
-}
-/// Generated server implementations.
-pub mod group_agent_service_server {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with GroupAgentServiceServer.
-    #[async_trait]
-    pub trait GroupAgentService: std::marker::Send + std::marker::Sync + 'static {
-        /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING.
-        async fn register_member(
-            &self,
-            request: tonic::Request<super::RegisterMemberRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RegisterMemberResponse>,
-            tonic::Status,
-        >;
-        /// A member that the TIC has taken out says good-bye.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
-        async fn deregister_member(
-            &self,
-            request: tonic::Request<super::DeregisterMemberRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::DeregisterMemberResponse>,
-            tonic::Status,
-        >;
-        /// Reports that operating agents are alive, all nodes of one process and all groups at once.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
-        async fn report_operating_agents(
-            &self,
-            request: tonic::Request<super::ReportOperatingAgentsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReportOperatingAgentsResponse>,
-            tonic::Status,
-        >;
-        /// Answers a group as its agent knows it.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
-        async fn query_group(
-            &self,
-            request: tonic::Request<super::QueryGroupRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryGroupResponse>,
-            tonic::Status,
-        >;
-        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
-        async fn notify_groups(
-            &self,
-            request: tonic::Request<super::NotifyGroupsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::NotifyGroupsResponse>,
-            tonic::Status,
-        >;
-    }
-    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
-    #[derive(Debug)]
-    pub struct GroupAgentServiceServer<T> {
-        inner: Arc<T>,
-        accept_compression_encodings: EnabledCompressionEncodings,
-        send_compression_encodings: EnabledCompressionEncodings,
-        max_decoding_message_size: Option<usize>,
-        max_encoding_message_size: Option<usize>,
-    }
-    impl<T> GroupAgentServiceServer<T> {
-        pub fn new(inner: T) -> Self {
-            Self::from_arc(Arc::new(inner))
-        }
-        pub fn from_arc(inner: Arc<T>) -> Self {
-            Self {
-                inner,
-                accept_compression_encodings: Default::default(),
-                send_compression_encodings: Default::default(),
-                max_decoding_message_size: None,
-                max_encoding_message_size: None,
-            }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
-        where
-            F: tonic::service::Interceptor,
-        {
-            InterceptedService::new(Self::new(inner), interceptor)
-        }
-        /// Enable decompressing requests with the given encoding.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.accept_compression_encodings.enable(encoding);
-            self
-        }
-        /// Compress responses with the given encoding, if the client supports it.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.send_compression_encodings.enable(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.max_decoding_message_size = Some(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.max_encoding_message_size = Some(limit);
-            self
-        }
-    }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for GroupAgentServiceServer<T>
-    where
-        T: GroupAgentService,
-        B: Body + std::marker::Send + 'static,
-        B::Error: Into<StdError> + std::marker::Send + 'static,
-    {
-        type Response = http::Response<tonic::body::Body>;
-        type Error = std::convert::Infallible;
-        type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(
-            &mut self,
-            _cx: &mut Context<'_>,
-        ) -> Poll<std::result::Result<(), Self::Error>> {
-            Poll::Ready(Ok(()))
-        }
-        fn call(&mut self, req: http::Request<B>) -> Self::Future {
-            match req.uri().path() {
-                "/fabricast.v1.GroupAgentService/RegisterMember" => {
-                    #[allow(non_camel_case_types)]
-                    struct RegisterMemberSvc<T: GroupAgentService>(pub Arc<T>);
-                    impl<
-                        T: GroupAgentService,
-                    > tonic::server::UnaryService<super::RegisterMemberRequest>
-                    for RegisterMemberSvc<T> {
-                        type Response = super::RegisterMemberResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::RegisterMemberRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as GroupAgentService>::register_member(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = RegisterMemberSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.GroupAgentService/DeregisterMember" => {
-                    #[allow(non_camel_case_types)]
-                    struct DeregisterMemberSvc<T: GroupAgentService>(pub Arc<T>);
-                    impl<
-                        T: GroupAgentService,
-                    > tonic::server::UnaryService<super::DeregisterMemberRequest>
-                    for DeregisterMemberSvc<T> {
-                        type Response = super::DeregisterMemberResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DeregisterMemberRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as GroupAgentService>::deregister_member(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DeregisterMemberSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.GroupAgentService/ReportOperatingAgents" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReportOperatingAgentsSvc<T: GroupAgentService>(pub Arc<T>);
-                    impl<
-                        T: GroupAgentService,
-                    > tonic::server::UnaryService<super::ReportOperatingAgentsRequest>
-                    for ReportOperatingAgentsSvc<T> {
-                        type Response = super::ReportOperatingAgentsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReportOperatingAgentsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as GroupAgentService>::report_operating_agents(
-                                        &inner,
-                                        request,
-                                    )
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReportOperatingAgentsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.GroupAgentService/QueryGroup" => {
-                    #[allow(non_camel_case_types)]
-                    struct QueryGroupSvc<T: GroupAgentService>(pub Arc<T>);
-                    impl<
-                        T: GroupAgentService,
-                    > tonic::server::UnaryService<super::QueryGroupRequest>
-                    for QueryGroupSvc<T> {
-                        type Response = super::QueryGroupResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::QueryGroupRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as GroupAgentService>::query_group(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = QueryGroupSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/fabricast.v1.GroupAgentService/NotifyGroups" => {
-                    #[allow(non_camel_case_types)]
-                    struct NotifyGroupsSvc<T: GroupAgentService>(pub Arc<T>);
-                    impl<
-                        T: GroupAgentService,
-                    > tonic::server::UnaryService<super::NotifyGroupsRequest>
-                    for NotifyGroupsSvc<T> {
-                        type Response = super::NotifyGroupsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::NotifyGroupsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as GroupAgentService>::notify_groups(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = NotifyGroupsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
-            }
-        }
-    }
-    impl<T> Clone for GroupAgentServiceServer<T> {
-        fn clone(&self) -> Self {
-            let inner = self.inner.clone();
-            Self {
-                inner,
-                accept_compression_encodings: self.accept_compression_encodings,
-                send_compression_encodings: self.send_compression_encodings,
-                max_decoding_message_size: self.max_decoding_message_size,
-                max_encoding_message_size: self.max_encoding_message_size,
-            }
-        }
-    }
-    /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "fabricast.v1.GroupAgentService";
-    impl<T> tonic::server::NamedService for GroupAgentServiceServer<T> {
-        const NAME: &'static str = SERVICE_NAME;
-    }
-}
 /// A compute node: one operating agent and the endpoints it owns.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Node {
@@ -5864,6 +5310,13 @@ pub struct Node {
     /// Output only. Whether the node takes part.
     #[prost(enumeration = "NodeState", tag = "5")]
     pub state: i32,
+    /// Output only. Set while the node is suppressed, as it has come and gone too often: until then it hosts no group agents
+    /// while another member's node can, or is not readmitted, as the TIC's settings say.
+    #[prost(message, optional, tag = "6")]
+    pub suppressed_until: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. Why it is suppressed; empty if it is not.
+    #[prost(string, tag = "7")]
+    pub suppressed_reason: ::prost::alloc::string::String,
 }
 /// Whether a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -6161,6 +5614,10 @@ pub struct ReportNodeFailureRequest {
     /// Required. Who reports, for the log.
     #[prost(string, tag = "3")]
     pub reporter: ::prost::alloc::string::String,
+    /// Optional. The reporter only cannot reach the node: the TIC does what its settings say about such reports, which is to
+    /// ask the node first, and answers before it has done so.
+    #[prost(bool, tag = "4")]
+    pub probe_first: bool,
 }
 /// Response of ReportNodeFailure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6171,6 +5628,20 @@ pub struct ReportNodeFailureResponse {
     /// Revision of the change; that of the records if nothing changed.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
+}
+/// Request of ReadmitNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitNodeRequest {
+    /// Required. The node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of ReadmitNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitNodeResponse {
+    /// The node, not suppressed.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
 }
 /// Status report of the group agents hosted on one node.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6332,6 +5803,9 @@ pub struct AcquireRouteTermRequest {
     /// Optional. Take the term even if another route service holds it, which is deposed by that.
     #[prost(bool, tag = "2")]
     pub take_over: bool,
+    /// Optional. Where callers reach the route service, host:port; told to those that wait, for their own callers.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
 }
 /// Response of AcquireRouteTerm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6352,6 +5826,9 @@ pub struct RenewRouteTermRequest {
     /// Required. The term.
     #[prost(uint64, tag = "2")]
     pub term: u64,
+    /// Optional. As in AcquireRouteTerm.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
 }
 /// Response of RenewRouteTerm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6421,6 +5898,8 @@ pub mod tic_service_client {
     /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
     /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
+    /// Where parts show each other certificates, any call of this or another service may also be refused with
+    /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -6502,7 +5981,8 @@ pub mod tic_service_client {
             self
         }
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
+        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
         pub async fn register_node(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterNodeRequest>,
@@ -6713,7 +6193,8 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ListNodes"));
             self.inner.unary(req, path, codec).await
         }
-        /// Network management says that a node has failed: it is expelled at once.
+        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
+        /// expels it if it does not answer.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn report_node_failure(
             &mut self,
@@ -6737,6 +6218,32 @@ pub mod tic_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ReportNodeFailure"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and it is not suppressed any more.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn readmit_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadmitNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitNodeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ReadmitNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ReadmitNode"));
             self.inner.unary(req, path, codec).await
         }
         /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
@@ -6966,7 +6473,8 @@ pub mod tic_service_server {
     #[async_trait]
     pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
+        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
         async fn register_node(
             &self,
             request: tonic::Request<super::RegisterNodeRequest>,
@@ -7041,13 +6549,23 @@ pub mod tic_service_server {
             tonic::Response<super::ListNodesResponse>,
             tonic::Status,
         >;
-        /// Network management says that a node has failed: it is expelled at once.
+        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
+        /// expels it if it does not answer.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
         async fn report_node_failure(
             &self,
             request: tonic::Request<super::ReportNodeFailureRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ReportNodeFailureResponse>,
+            tonic::Status,
+        >;
+        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and it is not suppressed any more.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn readmit_node(
+            &self,
+            request: tonic::Request<super::ReadmitNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitNodeResponse>,
             tonic::Status,
         >;
         /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
@@ -7146,6 +6664,8 @@ pub mod tic_service_server {
     /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
     /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
+    /// Where parts show each other certificates, any call of this or another service may also be refused with
+    /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,
@@ -7613,6 +7133,51 @@ pub mod tic_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReportNodeFailureSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ReadmitNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadmitNodeSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ReadmitNodeRequest>
+                    for ReadmitNodeSvc<T> {
+                        type Response = super::ReadmitNodeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadmitNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::readmit_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadmitNodeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -8207,6 +7772,40 @@ pub mod leave_answer {
         Refusal(super::CallRefusal),
     }
 }
+/// Request of GetMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetManyRequest {
+    /// Required. The questions, at most 10000.
+    #[prost(message, repeated, tag = "1")]
+    pub gets: ::prost::alloc::vec::Vec<GetGroupRequest>,
+}
+/// Response of GetMany.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetManyResponse {
+    /// What each came to, in the order asked. Large groups fill an answer before all are in it: ask again for the rest.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<GetAnswer>,
+}
+/// What one question of many came to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetAnswer {
+    /// Required. Found or refused.
+    #[prost(oneof = "get_answer::Answer", tags = "1, 2")]
+    pub answer: ::core::option::Option<get_answer::Answer>,
+}
+/// Nested message and enum types in `GetAnswer`.
+pub mod get_answer {
+    /// Required. Found or refused.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        /// The group.
+        #[prost(message, tag = "1")]
+        Found(super::GetGroupResponse),
+        /// It was refused.
+        #[prost(message, tag = "2")]
+        Refusal(super::CallRefusal),
+    }
+}
 /// The status of one call among many.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CallRefusal {
@@ -8426,6 +8025,32 @@ pub mod group_batch_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "LeaveMany"));
             self.inner.unary(req, path, codec).await
         }
+        /// Many calls of TicService.GetGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn get_many(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetManyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetManyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupBatchService/GetMany",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "GetMany"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -8486,6 +8111,12 @@ pub mod group_batch_service_server {
             tonic::Response<super::LeaveManyResponse>,
             tonic::Status,
         >;
+        /// Many calls of TicService.GetGroup at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn get_many(
+            &self,
+            request: tonic::Request<super::GetManyRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetManyResponse>, tonic::Status>;
     }
     /// Many groups and memberships with one call; served by the TIC.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of
@@ -8750,6 +8381,51 @@ pub mod group_batch_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/fabricast.v1.GroupBatchService/GetMany" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetManySvc<T: GroupBatchService>(pub Arc<T>);
+                    impl<
+                        T: GroupBatchService,
+                    > tonic::server::UnaryService<super::GetManyRequest>
+                    for GetManySvc<T> {
+                        type Response = super::GetManyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetManyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupBatchService>::get_many(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetManySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -8787,6 +8463,1074 @@ pub mod group_batch_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "fabricast.v1.GroupBatchService";
     impl<T> tonic::server::NamedService for GroupBatchServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// A member and its neighbours in the unicast tree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Position {
+    /// Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Epoch of the group agent that says so.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// The member the position is for.
+    #[prost(uint32, tag = "3")]
+    pub pn: u32,
+    /// The node that member is on.
+    #[prost(string, tag = "4")]
+    pub node: ::prost::alloc::string::String,
+    /// The parent; absent for the root.
+    #[prost(message, optional, tag = "5")]
+    pub parent: ::core::option::Option<Neighbor>,
+    /// The children, ascending by PN.
+    #[prost(message, repeated, tag = "6")]
+    pub children: ::prost::alloc::vec::Vec<Neighbor>,
+    /// Route of the group as far as the agent knows; absent until routed.
+    #[prost(message, optional, tag = "7")]
+    pub route: ::core::option::Option<Route>,
+    /// Grows with every change within the epoch.
+    #[prost(uint64, tag = "8")]
+    pub version: u64,
+}
+/// A tree neighbour and where to reach it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Neighbor {
+    /// PN of the neighbour.
+    #[prost(uint32, tag = "1")]
+    pub pn: u32,
+    /// Its node.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Address (host:port) of its operating agent.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+}
+/// Request of RegisterMember.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegisterMemberRequest {
+    /// Required. Node that hosts the group agent.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. Group number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// Required. Epoch of the agent as the TIC told it.
+    #[prost(uint64, tag = "3")]
+    pub epoch: u64,
+    /// Required. The member, with the PN the TIC allotted.
+    #[prost(message, optional, tag = "4")]
+    pub member: ::core::option::Option<Member>,
+}
+/// Response of RegisterMember.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RegisterMemberResponse {
+    /// The member's place in the tree.
+    #[prost(message, optional, tag = "1")]
+    pub position: ::core::option::Option<Position>,
+}
+/// Request of RegisterMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RegisterMembersRequest {
+    /// Required. The new members, at most 10000.
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<RegisterMemberRequest>,
+}
+/// Response of RegisterMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RegisterMembersResponse {
+    /// What each came to, in the order asked.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<RegisterAnswer>,
+}
+/// What one registration of many came to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RegisterAnswer {
+    /// Required. Seated or refused.
+    #[prost(oneof = "register_answer::Answer", tags = "1, 2")]
+    pub answer: ::core::option::Option<register_answer::Answer>,
+}
+/// Nested message and enum types in `RegisterAnswer`.
+pub mod register_answer {
+    /// Required. Seated or refused.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        /// The member's place in the tree.
+        #[prost(message, tag = "1")]
+        Position(super::Position),
+        /// It was refused.
+        #[prost(message, tag = "2")]
+        Refusal(super::CallRefusal),
+    }
+}
+/// Request of DeregisterMember.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeregisterMemberRequest {
+    /// Required. Node that hosts the group agent.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. Group number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// Required. Epoch of the agent as the member knows it.
+    #[prost(uint64, tag = "3")]
+    pub epoch: u64,
+    /// Required. PN of the member.
+    #[prost(uint32, tag = "4")]
+    pub pn: u32,
+    /// Required. Node of the member.
+    #[prost(string, tag = "5")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of DeregisterMember.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeregisterMemberResponse {}
+/// Report of one node to the group agents hosted on another.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatingAgentStatus {
+    /// Required. Node that hosts the group agents.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. The reporting node.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Its incarnation.
+    #[prost(uint64, tag = "3")]
+    pub incarnation: u64,
+    /// Required. Its memberships in groups of that agent host.
+    #[prost(message, repeated, tag = "4")]
+    pub memberships: ::prost::alloc::vec::Vec<MembershipStatus>,
+}
+/// One membership as its operating agent knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MembershipStatus {
+    /// Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Epoch of the group agent it follows.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// PN of the member.
+    #[prost(uint32, tag = "3")]
+    pub pn: u32,
+    /// Version of the position it holds; 0 if none.
+    #[prost(uint64, tag = "4")]
+    pub position_version: u64,
+    /// Revision at which it joined.
+    #[prost(uint64, tag = "5")]
+    pub joined_revision: u64,
+}
+/// Request of ReportOperatingAgents.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportOperatingAgentsRequest {
+    /// Required. One status per pair of nodes.
+    #[prost(message, repeated, tag = "1")]
+    pub statuses: ::prost::alloc::vec::Vec<OperatingAgentStatus>,
+}
+/// Response of ReportOperatingAgents.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportOperatingAgentsResponse {
+    /// Positions that the reporters were behind on.
+    #[prost(message, repeated, tag = "1")]
+    pub positions: ::prost::alloc::vec::Vec<Position>,
+    /// Memberships that the agents do not know: ask the TIC.
+    #[prost(message, repeated, tag = "2")]
+    pub unknown: ::prost::alloc::vec::Vec<UnknownMembership>,
+    /// Agent nodes that do not take part here; reports to them were not taken.
+    #[prost(string, repeated, tag = "3")]
+    pub absent_agent_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A membership that is not in the agent's table.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnknownMembership {
+    /// The reporting node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Group number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// PN of the member.
+    #[prost(uint32, tag = "3")]
+    pub pn: u32,
+}
+/// Request of QueryGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueryGroupRequest {
+    /// Required. Node that hosts the group agent.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. Group number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+}
+/// Response of QueryGroup.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueryGroupResponse {
+    /// The group with its members.
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// Every member's place in the tree, by PN.
+    #[prost(message, repeated, tag = "2")]
+    pub positions: ::prost::alloc::vec::Vec<Position>,
+}
+/// Request of WatchGroupMembers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchGroupMembersRequest {
+    /// Required. Node that hosts the group agent.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. Group number.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+}
+/// Response of WatchGroupMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchGroupMembersResponse {
+    /// All members, ordered by PN.
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<Member>,
+}
+/// Request of NotifyGroups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NotifyGroupsRequest {
+    /// Required. Node that hosts the group agents.
+    #[prost(string, tag = "1")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Required. Groups to fetch.
+    #[prost(uint64, repeated, tag = "2")]
+    pub gns: ::prost::alloc::vec::Vec<u64>,
+}
+/// Response of NotifyGroups.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NotifyGroupsResponse {}
+/// Generated client implementations.
+pub mod group_agent_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
+    #[derive(Debug, Clone)]
+    pub struct GroupAgentServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl GroupAgentServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> GroupAgentServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> GroupAgentServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            GroupAgentServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// A new member makes itself known; the answer is its place in the tree.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn register_member(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RegisterMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterMemberResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/RegisterMember",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.GroupAgentService", "RegisterMember"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Many calls of RegisterMember at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn register_members(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RegisterMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterMembersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/RegisterMembers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.GroupAgentService", "RegisterMembers"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// A member that the TIC has taken out says good-bye.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn deregister_member(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeregisterMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeregisterMemberResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/DeregisterMember",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.GroupAgentService", "DeregisterMember"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reports that operating agents are alive, all nodes of one process and all groups at once.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn report_operating_agents(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportOperatingAgentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportOperatingAgentsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/ReportOperatingAgents",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.GroupAgentService",
+                        "ReportOperatingAgents",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Answers a group as its agent knows it.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn query_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::QueryGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::QueryGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/QueryGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.GroupAgentService", "QueryGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams the members of a group as its agent knows them: the present ones at once, then all of them after every change. Changes in
+        /// quick succession may come as one.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group; INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn watch_group_members(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchGroupMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchGroupMembersResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/WatchGroupMembers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "fabricast.v1.GroupAgentService",
+                        "WatchGroupMembers",
+                    ),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn notify_groups(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NotifyGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NotifyGroupsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.GroupAgentService/NotifyGroups",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.GroupAgentService", "NotifyGroups"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod group_agent_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with GroupAgentServiceServer.
+    #[async_trait]
+    pub trait GroupAgentService: std::marker::Send + std::marker::Sync + 'static {
+        /// A new member makes itself known; the answer is its place in the tree.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING.
+        async fn register_member(
+            &self,
+            request: tonic::Request<super::RegisterMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterMemberResponse>,
+            tonic::Status,
+        >;
+        /// Many calls of RegisterMember at once. Each comes to its own end.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn register_members(
+            &self,
+            request: tonic::Request<super::RegisterMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RegisterMembersResponse>,
+            tonic::Status,
+        >;
+        /// A member that the TIC has taken out says good-bye.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, INVALID_ARGUMENT / NAME_INVALID.
+        async fn deregister_member(
+            &self,
+            request: tonic::Request<super::DeregisterMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeregisterMemberResponse>,
+            tonic::Status,
+        >;
+        /// Reports that operating agents are alive, all nodes of one process and all groups at once.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn report_operating_agents(
+            &self,
+            request: tonic::Request<super::ReportOperatingAgentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportOperatingAgentsResponse>,
+            tonic::Status,
+        >;
+        /// Answers a group as its agent knows it.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn query_group(
+            &self,
+            request: tonic::Request<super::QueryGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::QueryGroupResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchGroupMembers method.
+        type WatchGroupMembersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::WatchGroupMembersResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the members of a group as its agent knows them: the present ones at once, then all of them after every change. Changes in
+        /// quick succession may come as one.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group; INVALID_ARGUMENT / NAME_INVALID.
+        async fn watch_group_members(
+            &self,
+            request: tonic::Request<super::WatchGroupMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchGroupMembersStream>,
+            tonic::Status,
+        >;
+        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn notify_groups(
+            &self,
+            request: tonic::Request<super::NotifyGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NotifyGroupsResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
+    #[derive(Debug)]
+    pub struct GroupAgentServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> GroupAgentServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for GroupAgentServiceServer<T>
+    where
+        T: GroupAgentService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.GroupAgentService/RegisterMember" => {
+                    #[allow(non_camel_case_types)]
+                    struct RegisterMemberSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::RegisterMemberRequest>
+                    for RegisterMemberSvc<T> {
+                        type Response = super::RegisterMemberResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RegisterMemberRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::register_member(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RegisterMemberSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/RegisterMembers" => {
+                    #[allow(non_camel_case_types)]
+                    struct RegisterMembersSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::RegisterMembersRequest>
+                    for RegisterMembersSvc<T> {
+                        type Response = super::RegisterMembersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RegisterMembersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::register_members(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RegisterMembersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/DeregisterMember" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeregisterMemberSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::DeregisterMemberRequest>
+                    for DeregisterMemberSvc<T> {
+                        type Response = super::DeregisterMemberResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeregisterMemberRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::deregister_member(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeregisterMemberSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/ReportOperatingAgents" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportOperatingAgentsSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::ReportOperatingAgentsRequest>
+                    for ReportOperatingAgentsSvc<T> {
+                        type Response = super::ReportOperatingAgentsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportOperatingAgentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::report_operating_agents(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportOperatingAgentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/QueryGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct QueryGroupSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::QueryGroupRequest>
+                    for QueryGroupSvc<T> {
+                        type Response = super::QueryGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::QueryGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::query_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QueryGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/WatchGroupMembers" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchGroupMembersSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::ServerStreamingService<
+                        super::WatchGroupMembersRequest,
+                    > for WatchGroupMembersSvc<T> {
+                        type Response = super::WatchGroupMembersResponse;
+                        type ResponseStream = T::WatchGroupMembersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchGroupMembersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::watch_group_members(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchGroupMembersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.GroupAgentService/NotifyGroups" => {
+                    #[allow(non_camel_case_types)]
+                    struct NotifyGroupsSvc<T: GroupAgentService>(pub Arc<T>);
+                    impl<
+                        T: GroupAgentService,
+                    > tonic::server::UnaryService<super::NotifyGroupsRequest>
+                    for NotifyGroupsSvc<T> {
+                        type Response = super::NotifyGroupsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NotifyGroupsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GroupAgentService>::notify_groups(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NotifyGroupsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for GroupAgentServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.GroupAgentService";
+    impl<T> tonic::server::NamedService for GroupAgentServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
@@ -9893,6 +10637,42 @@ pub struct UpdatePositionsRequest {
 /// Response of UpdatePositions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdatePositionsResponse {}
+/// Message of the node that opens a link.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OpenLinkRequest {
+    /// Required in the first message. The node that opens the link.
+    #[prost(string, tag = "1")]
+    pub from_node: ::prost::alloc::string::String,
+    /// Required in the first message. The node of this server that it is linked to.
+    #[prost(string, tag = "2")]
+    pub to_node: ::prost::alloc::string::String,
+    /// Optional. Frames, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub frames: ::prost::alloc::vec::Vec<LinkFrame>,
+}
+/// Message of the node that was called.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OpenLinkResponse {
+    /// Frames, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub frames: ::prost::alloc::vec::Vec<LinkFrame>,
+}
+/// What one member's agent says to that of a neighbor in the group's tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkFrame {
+    /// Required. Group number; tells apart the groups that share the link.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Required. PN of the member whose agent speaks.
+    #[prost(uint32, tag = "2")]
+    pub from_pn: u32,
+    /// Required. PN of the member whose agent is spoken to.
+    #[prost(uint32, tag = "3")]
+    pub to_pn: u32,
+    /// Required. What is said, in the form of core/messages/src/codec.rs.
+    #[prost(bytes = "vec", tag = "4")]
+    pub body: ::prost::alloc::vec::Vec<u8>,
+}
 /// Request of ListHostedNodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListHostedNodesRequest {}
@@ -10324,6 +11104,36 @@ pub mod operating_agent_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Links two nodes for the messages of all groups that they share, in both directions and in order. The stream is the link: when it
+        /// ends, both begin anew from what they have. docs/messages.md says what travels.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two are linked already).
+        pub async fn open_link(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::OpenLinkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::OpenLinkResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.OperatingAgentService/OpenLink",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.OperatingAgentService", "OpenLink"),
+                );
+            self.inner.streaming(req, path, codec).await
+        }
         /// Lists the nodes this server hosts.
         /// Errors: none of its own.
         pub async fn list_hosted_nodes(
@@ -10528,6 +11338,20 @@ pub mod operating_agent_service_server {
             tonic::Response<super::UpdatePositionsResponse>,
             tonic::Status,
         >;
+        /// Server streaming response type for the OpenLink method.
+        type OpenLinkStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::OpenLinkResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Links two nodes for the messages of all groups that they share, in both directions and in order. The stream is the link: when it
+        /// ends, both begin anew from what they have. docs/messages.md says what travels.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two are linked already).
+        async fn open_link(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::OpenLinkRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::OpenLinkStream>, tonic::Status>;
         /// Lists the nodes this server hosts.
         /// Errors: none of its own.
         async fn list_hosted_nodes(
@@ -11121,6 +11945,55 @@ pub mod operating_agent_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/fabricast.v1.OperatingAgentService/OpenLink" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenLinkSvc<T: OperatingAgentService>(pub Arc<T>);
+                    impl<
+                        T: OperatingAgentService,
+                    > tonic::server::StreamingService<super::OpenLinkRequest>
+                    for OpenLinkSvc<T> {
+                        type Response = super::OpenLinkResponse;
+                        type ResponseStream = T::OpenLinkStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::OpenLinkRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperatingAgentService>::open_link(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenLinkSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/fabricast.v1.OperatingAgentService/ListHostedNodes" => {
                     #[allow(non_camel_case_types)]
                     struct ListHostedNodesSvc<T: OperatingAgentService>(pub Arc<T>);
@@ -11299,6 +12172,963 @@ pub mod operating_agent_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "fabricast.v1.OperatingAgentService";
     impl<T> tonic::server::NamedService for OperatingAgentServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Request of ListLocalNodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLocalNodesRequest {}
+/// Response of ListLocalNodes.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLocalNodesResponse {
+    /// Names of the nodes.
+    #[prost(string, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Request of AttachProcess.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttachProcessRequest {
+    /// Required. Name of the process, unique on its node.
+    #[prost(string, tag = "1")]
+    pub process: ::prost::alloc::string::String,
+    /// Optional. The node it runs on; may be left out if the socket serves one node only.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of AttachProcess.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttachProcessResponse {
+    /// The session, to be named in further calls.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// The node it runs on.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Request of ReserveMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReserveMembersRequest {
+    /// Required. Session of the launcher.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. The processes, in the order of their ranks if the group is new.
+    #[prost(message, repeated, tag = "3")]
+    pub processes: ::prost::alloc::vec::Vec<LocalProcess>,
+}
+/// A process of this machine.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LocalProcess {
+    /// Required. Name of the process, unique on its node.
+    #[prost(string, tag = "1")]
+    pub process: ::prost::alloc::string::String,
+    /// Optional. The node it runs on; may be left out if the socket serves one node only.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of ReserveMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReserveMembersResponse {
+    /// The memberships, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub memberships: ::prost::alloc::vec::Vec<Membership>,
+}
+/// Request of JoinGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessServiceJoinGroupRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of JoinGroup.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProcessServiceJoinGroupResponse {
+    /// The membership.
+    #[prost(message, optional, tag = "1")]
+    pub membership: ::core::option::Option<Membership>,
+}
+/// Request of LeaveGroup.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessServiceLeaveGroupRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of LeaveGroup.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessServiceLeaveGroupResponse {}
+/// Request of ListMembers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMembersRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of ListMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMembersResponse {
+    /// The members, ordered by PN.
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<Member>,
+}
+/// Request of WatchMembers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchMembersRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of WatchMembers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchMembersResponse {
+    /// All members, ordered by PN.
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<Member>,
+}
+/// Generated client implementations.
+pub mod process_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at an address of a network. Whoever may
+    /// open the socket may attach.
+    /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
+    /// its death, the agent takes the process out of every group it is in.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
+    /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
+    /// Messages and operations have no call here yet. Where an agent's own code runs them, it is refused with ALREADY_EXISTS / SEAT_TAKEN,
+    /// FAILED_PRECONDITION / OPERATION_RUNNING, FAILED_PRECONDITION / OPERATIONS_DIFFER or ABORTED / MEMBERS_FAILED.
+    #[derive(Debug, Clone)]
+    pub struct ProcessServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ProcessServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ProcessServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ProcessServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ProcessServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Lists the nodes that processes can attach to here, ordered by name.
+        /// Errors: none of its own.
+        pub async fn list_local_nodes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListLocalNodesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLocalNodesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/ListLocalNodes",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.ProcessService", "ListLocalNodes"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Attaches a process for as long as the call lasts. The one answer comes at once.
+        /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
+        /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn attach_process(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AttachProcessRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::AttachProcessResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/AttachProcess",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "AttachProcess"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
+        /// ends are taken out again.
+        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several).
+        pub async fn reserve_members(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReserveMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveMembersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/ReserveMembers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.ProcessService", "ReserveMembers"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Joins the process to a group; a member learns its membership.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, and those of OperatingAgentService.JoinGroup.
+        pub async fn join_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProcessServiceJoinGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceJoinGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/JoinGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "JoinGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes the process out of a group.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, and those of OperatingAgentService.LeaveGroup.
+        pub async fn leave_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProcessServiceLeaveGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceLeaveGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/LeaveGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "LeaveGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the members of a group that the process is in, as the group's agent knows them.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE.
+        pub async fn list_members(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMembersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/ListMembers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "ListMembers"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams the members of a group that the process is in: the present ones at once, then all of them after every change. Changes in
+        /// quick succession may come as one. Lasts over a change of the group's agent.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn watch_members(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchMembersResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/WatchMembers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "WatchMembers"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod process_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ProcessServiceServer.
+    #[async_trait]
+    pub trait ProcessService: std::marker::Send + std::marker::Sync + 'static {
+        /// Lists the nodes that processes can attach to here, ordered by name.
+        /// Errors: none of its own.
+        async fn list_local_nodes(
+            &self,
+            request: tonic::Request<super::ListLocalNodesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLocalNodesResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the AttachProcess method.
+        type AttachProcessStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AttachProcessResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Attaches a process for as long as the call lasts. The one answer comes at once.
+        /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
+        /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn attach_process(
+            &self,
+            request: tonic::Request<super::AttachProcessRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::AttachProcessStream>,
+            tonic::Status,
+        >;
+        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
+        /// ends are taken out again.
+        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several).
+        async fn reserve_members(
+            &self,
+            request: tonic::Request<super::ReserveMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveMembersResponse>,
+            tonic::Status,
+        >;
+        /// Joins the process to a group; a member learns its membership.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, and those of OperatingAgentService.JoinGroup.
+        async fn join_group(
+            &self,
+            request: tonic::Request<super::ProcessServiceJoinGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceJoinGroupResponse>,
+            tonic::Status,
+        >;
+        /// Takes the process out of a group.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, and those of OperatingAgentService.LeaveGroup.
+        async fn leave_group(
+            &self,
+            request: tonic::Request<super::ProcessServiceLeaveGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceLeaveGroupResponse>,
+            tonic::Status,
+        >;
+        /// Lists the members of a group that the process is in, as the group's agent knows them.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE.
+        async fn list_members(
+            &self,
+            request: tonic::Request<super::ListMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMembersResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchMembers method.
+        type WatchMembersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchMembersResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the members of a group that the process is in: the present ones at once, then all of them after every change. Changes in
+        /// quick succession may come as one. Lasts over a change of the group's agent.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID.
+        async fn watch_members(
+            &self,
+            request: tonic::Request<super::WatchMembersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchMembersStream>,
+            tonic::Status,
+        >;
+    }
+    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at an address of a network. Whoever may
+    /// open the socket may attach.
+    /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
+    /// its death, the agent takes the process out of every group it is in.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
+    /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
+    /// Messages and operations have no call here yet. Where an agent's own code runs them, it is refused with ALREADY_EXISTS / SEAT_TAKEN,
+    /// FAILED_PRECONDITION / OPERATION_RUNNING, FAILED_PRECONDITION / OPERATIONS_DIFFER or ABORTED / MEMBERS_FAILED.
+    #[derive(Debug)]
+    pub struct ProcessServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ProcessServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ProcessServiceServer<T>
+    where
+        T: ProcessService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.ProcessService/ListLocalNodes" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListLocalNodesSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ListLocalNodesRequest>
+                    for ListLocalNodesSvc<T> {
+                        type Response = super::ListLocalNodesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListLocalNodesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::list_local_nodes(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListLocalNodesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/AttachProcess" => {
+                    #[allow(non_camel_case_types)]
+                    struct AttachProcessSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::ServerStreamingService<super::AttachProcessRequest>
+                    for AttachProcessSvc<T> {
+                        type Response = super::AttachProcessResponse;
+                        type ResponseStream = T::AttachProcessStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AttachProcessRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::attach_process(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AttachProcessSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/ReserveMembers" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReserveMembersSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ReserveMembersRequest>
+                    for ReserveMembersSvc<T> {
+                        type Response = super::ReserveMembersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReserveMembersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::reserve_members(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReserveMembersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/JoinGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinGroupSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ProcessServiceJoinGroupRequest>
+                    for JoinGroupSvc<T> {
+                        type Response = super::ProcessServiceJoinGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::ProcessServiceJoinGroupRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::join_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/LeaveGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct LeaveGroupSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ProcessServiceLeaveGroupRequest>
+                    for LeaveGroupSvc<T> {
+                        type Response = super::ProcessServiceLeaveGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::ProcessServiceLeaveGroupRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::leave_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LeaveGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/ListMembers" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListMembersSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ListMembersRequest>
+                    for ListMembersSvc<T> {
+                        type Response = super::ListMembersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListMembersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::list_members(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListMembersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/WatchMembers" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchMembersSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::ServerStreamingService<super::WatchMembersRequest>
+                    for WatchMembersSvc<T> {
+                        type Response = super::WatchMembersResponse;
+                        type ResponseStream = T::WatchMembersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchMembersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::watch_members(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchMembersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ProcessServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.ProcessService";
+    impl<T> tonic::server::NamedService for ProcessServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
@@ -11913,9 +13743,22 @@ pub struct GetRouteStatusResponse {
     /// Groups that have only one of their two trees left.
     #[prost(uint32, tag = "21")]
     pub unprotected_groups: u32,
-    /// This route service is the one at work; where it is not, it waits for the term of the other, and says nothing else here.
+    /// This route service is the one at work; where it is not, it waits for the term of the other, and says nothing here but where that
+    /// one is.
     #[prost(bool, tag = "22")]
     pub active: bool,
+    /// Where the route service at work is reached, host:port, if it is another one and known; ask there.
+    #[prost(string, tag = "23")]
+    pub active_address: ::prost::alloc::string::String,
+    /// How roots are chosen among equally good ones; empty: by the engine's own order.
+    #[prost(string, tag = "24")]
+    pub root_policy: ::prost::alloc::string::String,
+    /// Why port loads are missing or old at a policy that looks at them; empty if they are not.
+    #[prost(string, tag = "25")]
+    pub load_problem: ::prost::alloc::string::String,
+    /// Readings of port counters since this route service got its term; 0 where nobody looks at them.
+    #[prost(uint64, tag = "26")]
+    pub load_readings: u64,
 }
 /// Request of ExplainRoute.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -11987,6 +13830,47 @@ pub struct TreeLink {
     #[prost(uint32, tag = "5")]
     pub tree: u32,
 }
+/// Request of ListTableDrifts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTableDriftsRequest {}
+/// Response of ListTableDrifts.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTableDriftsResponse {
+    /// The newest ones, at most 256, oldest first. They are forgotten when the route service ends.
+    #[prost(message, repeated, tag = "1")]
+    pub drifts: ::prost::alloc::vec::Vec<TableDrift>,
+    /// How many there were since this route service got its term.
+    #[prost(uint64, tag = "2")]
+    pub drift_count: u64,
+    /// Tables that were read back and compared since then, each as often as it was read.
+    #[prost(uint64, tag = "3")]
+    pub compared_tables: u64,
+    /// How long ago tables were compared last; left out if never.
+    #[prost(message, optional, tag = "4")]
+    pub compared_ago: ::core::option::Option<::prost_types::Duration>,
+}
+/// A switch that did not hold what it had confirmed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TableDrift {
+    /// Node id of the switch.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// How long ago that was seen.
+    #[prost(message, optional, tag = "2")]
+    pub seen_ago: ::core::option::Option<::prost_types::Duration>,
+    /// How long ago the switch had confirmed the right entries again; left out as long as it has not.
+    #[prost(message, optional, tag = "3")]
+    pub repaired_ago: ::core::option::Option<::prost_types::Duration>,
+    /// Entries that were gone.
+    #[prost(uint32, tag = "4")]
+    pub missing_entries: u32,
+    /// Entries that nobody had written.
+    #[prost(uint32, tag = "5")]
+    pub extra_entries: u32,
+    /// Entries that led elsewhere.
+    #[prost(uint32, tag = "6")]
+    pub altered_entries: u32,
+}
 /// Generated client implementations.
 pub mod route_service_client {
     #![allow(
@@ -12000,7 +13884,7 @@ pub mod route_service_client {
     use tonic::codegen::http::Uri;
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// refuse ExplainRoute with UNAVAILABLE / NOT_LEADER.
+    /// answer GetRouteStatus with its address alone, and refuse ExplainRoute with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -12133,6 +14017,32 @@ pub mod route_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.RouteService", "ExplainRoute"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lists where switches were found to hold something else than they had confirmed, now and before.
+        /// Errors: none of its own.
+        pub async fn list_table_drifts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTableDriftsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTableDriftsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.RouteService/ListTableDrifts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.RouteService", "ListTableDrifts"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -12166,10 +14076,19 @@ pub mod route_service_server {
             tonic::Response<super::ExplainRouteResponse>,
             tonic::Status,
         >;
+        /// Lists where switches were found to hold something else than they had confirmed, now and before.
+        /// Errors: none of its own.
+        async fn list_table_drifts(
+            &self,
+            request: tonic::Request<super::ListTableDriftsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTableDriftsResponse>,
+            tonic::Status,
+        >;
     }
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// refuse ExplainRoute with UNAVAILABLE / NOT_LEADER.
+    /// answer GetRouteStatus with its address alone, and refuse ExplainRoute with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -12336,6 +14255,52 @@ pub mod route_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/fabricast.v1.RouteService/ListTableDrifts" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTableDriftsSvc<T: RouteService>(pub Arc<T>);
+                    impl<
+                        T: RouteService,
+                    > tonic::server::UnaryService<super::ListTableDriftsRequest>
+                    for ListTableDriftsSvc<T> {
+                        type Response = super::ListTableDriftsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTableDriftsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouteService>::list_table_drifts(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTableDriftsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -12433,6 +14398,20 @@ pub struct ListPortsResponse {
     /// The ports, ordered by number.
     #[prost(message, repeated, tag = "1")]
     pub ports: ::prost::alloc::vec::Vec<PortStatus>,
+}
+/// Request of ReadCounters.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadCountersRequest {
+    /// Optional. Node ids; empty means all.
+    #[prost(string, repeated, tag = "1")]
+    pub switch_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of ReadCounters.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadCountersResponse {
+    /// The counters of one switch.
+    #[prost(message, optional, tag = "1")]
+    pub counters: ::core::option::Option<SwitchCounters>,
 }
 /// Generated client implementations.
 pub mod switch_agent_service_client {
@@ -12637,6 +14616,35 @@ pub mod switch_agent_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.SwitchAgentService", "ListPorts"));
             self.inner.unary(req, path, codec).await
         }
+        /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
+        /// that can be read).
+        pub async fn read_counters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadCountersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadCountersResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.SwitchAgentService/ReadCounters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.SwitchAgentService", "ReadCounters"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -12690,6 +14698,22 @@ pub mod switch_agent_service_server {
             request: tonic::Request<super::ListPortsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListPortsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ReadCounters method.
+        type ReadCountersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadCountersResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
+        /// that can be read).
+        async fn read_counters(
+            &self,
+            request: tonic::Request<super::ReadCountersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadCountersStream>,
             tonic::Status,
         >;
     }
@@ -12950,6 +14974,53 @@ pub mod switch_agent_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.SwitchAgentService/ReadCounters" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadCountersSvc<T: SwitchAgentService>(pub Arc<T>);
+                    impl<
+                        T: SwitchAgentService,
+                    > tonic::server::ServerStreamingService<super::ReadCountersRequest>
+                    for ReadCountersSvc<T> {
+                        type Response = super::ReadCountersResponse;
+                        type ResponseStream = T::ReadCountersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadCountersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SwitchAgentService>::read_counters(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadCountersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
