@@ -20,6 +20,7 @@
 //! `FABRICAST_ROUTER__SWITCH_AGENTS='["a:7405", "b:7405"]'`. Durations are written `"250ms"`.
 
 mod addresses;
+mod detection;
 mod fabric;
 mod infiniband;
 mod load;
@@ -32,6 +33,7 @@ mod tree;
 mod value;
 
 pub use addresses::Addresses;
+pub use detection::{Expel, FlapPolicyName, RawAdaptive, RawFlapping};
 pub use fabric::{FabricConfig, RawFabricConfig};
 pub use fabricast_store::StoreLocation;
 pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};

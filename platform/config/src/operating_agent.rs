@@ -2,33 +2,44 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_groups::detector::DetectorConfig;
 use serde::Deserialize;
 
 use crate::addresses::Addresses;
+use crate::detection::{Expel, RawAdaptive, RawDetection};
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_listen, check_longer, check_positive};
+use crate::value::{
+    PeerAddress, check_connections, check_longer, check_mode, check_path, check_positive,
+};
 
 /// Checked settings of an operating agent process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatingAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// Folder with the part's certificate; `None` for plain text.
+    pub certificates: Option<PathBuf>,
+    /// What the TIC and other nodes are told to call; `None` for the address it listens at.
+    pub advertise: Option<PeerAddress>,
     /// The TICs.
     pub tic: Vec<PeerAddress>,
     /// The fabric that the endpoints are attached to.
     pub fabric: PeerAddress,
     /// Nodes it is the agent of, at least one; every endpoint belongs to one of them only.
     pub nodes: Vec<NodeConfig>,
+    /// Unix domain socket for the processes of this machine; `None` if none can attach.
+    pub socket: Option<PathBuf>,
+    /// Permissions of the socket's file: whoever may write to it may attach processes.
+    pub socket_mode: u32,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
-    /// A group agent hosted here probes a node that has not reported for this time.
-    pub report_timeout: Duration,
-    /// How long to wait for the answer to one probe; two without an answer are a verdict.
-    pub probe_timeout: Duration,
+    /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
+    pub detector: DetectorConfig,
 }
 
 /// One compute node.
@@ -50,6 +61,12 @@ pub struct RawOperatingAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
+    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    pub certificates: Option<PathBuf>,
+    /// What the TIC and other nodes are told to call, `host:port`. Default: the address it listens at, which
+    /// will not do if that is of all interfaces, or if certificates are for names.
+    pub advertise: Option<String>,
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
     /// 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
@@ -57,17 +74,32 @@ pub struct RawOperatingAgentConfig {
     pub fabric: String,
     /// The nodes hosted here, as `[[operating_agent.nodes]]`. No default: a node has a name.
     pub nodes: Vec<RawNode>,
+    /// Path of a Unix domain socket at which processes of this machine attach. A file left there by a
+    /// dead agent is replaced. Default none: no process can attach.
+    pub socket: Option<PathBuf>,
+    /// Permissions of the socket's file, in octal. Default 600: only the user that the agent runs as
+    /// may attach processes; 660 lets its group, too.
+    pub socket_mode: String,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
     pub report_interval: Duration,
-    /// Default 2s: four intervals, so that one lost report or a pause of a second expels nobody.
+    /// A member's node that has not reported for this time to a group agent here is asked, or reported to the
+    /// TIC. Default 2s: four intervals, so that one lost report or a pause of a second expels nobody.
     #[serde(with = "humantime_serde")]
     pub report_timeout: Duration,
-    /// Default 500ms, for each of two probes, as the TIC's: a thousand times a round trip in a
-    /// cluster, so only the dead miss it, and one lost message expels nobody.
+    /// How a report may be overdue earlier, as `[operating_agent.adaptive]`. Default: not at all.
+    pub adaptive: Option<RawAdaptive>,
+    /// `probe` a node whose report is overdue before the TIC hears of it, or `expel`: let the TIC decide at
+    /// once. Default `probe`: most silence is a lost message.
+    pub on_silence: Expel,
+    /// How long to wait for the answer to one probe. Default 500ms, as the TIC's: a thousand times a round
+    /// trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
+    /// Probes without an answer, one after the other, before a node is reported; at least 1. Default 2: one
+    /// lost message reports nobody.
+    pub probe_attempts: u32,
 }
 
 /// One compute node as written.
@@ -86,12 +118,19 @@ impl Default for RawOperatingAgentConfig {
         Self {
             listen: ports::loopback(ports::OPERATING_AGENT),
             allow_plaintext: false,
+            certificates: None,
+            advertise: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             fabric: ports::local_peer(ports::FABRIC),
             nodes: Vec::new(),
+            socket: None,
+            socket_mode: "600".to_owned(),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
+            adaptive: None,
+            on_silence: Expel::Probe,
             probe_timeout: Duration::from_millis(500),
+            probe_attempts: 2,
         }
     }
 }
@@ -101,29 +140,46 @@ impl Role for OperatingAgentConfig {
     const SECTION: &'static str = "operating_agent";
 
     fn check(raw: RawOperatingAgentConfig, problems: &mut Problems) -> Option<Self> {
-        check_listen(problems, raw.listen, raw.allow_plaintext);
+        let open = (raw.listen, raw.allow_plaintext);
+        let certificates = check_connections(problems, open, raw.certificates);
         check_positive(problems, "report_interval", raw.report_interval);
-        check_positive(problems, "probe_timeout", raw.probe_timeout);
         check_longer(
             problems,
             ("report_timeout", raw.report_timeout),
             ("report_interval", raw.report_interval),
         );
-        if raw.listen.ip().is_unspecified() {
-            let what = "the TIC and other nodes are told this address: name that of one interface";
-            problems.add("listen", what);
+        let advertise = raw.advertise.map(|text| PeerAddress::check(problems, "advertise", &text));
+        if raw.listen.ip().is_unspecified() && advertise.is_none() {
+            let why = "missing; nobody can call an agent at an address of all interfaces";
+            problems.add("advertise", why);
         }
         let tic = raw.tic.check(problems, "tic");
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
         let nodes = check_nodes(problems, raw.nodes);
+        let detection = RawDetection {
+            report_timeout: raw.report_timeout,
+            adaptive: raw.adaptive,
+            on_silence: raw.on_silence,
+            probe_timeout: raw.probe_timeout,
+            probe_attempts: raw.probe_attempts,
+        };
+        let detector = detection.check(problems);
+        let socket = match raw.socket {
+            Some(path) => check_path(problems, "socket", Some(path)).map(Some),
+            None => Some(None),
+        };
+        let socket_mode = check_mode(problems, "socket_mode", &raw.socket_mode);
         Some(Self {
             listen: raw.listen,
+            certificates,
+            advertise: advertise.flatten(),
             tic: tic?,
             fabric: fabric?,
             nodes: nodes?,
+            socket: socket?,
+            socket_mode: socket_mode?,
             report_interval: raw.report_interval,
-            report_timeout: raw.report_timeout,
-            probe_timeout: raw.probe_timeout,
+            detector: detector?,
         })
     }
 }

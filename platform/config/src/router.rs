@@ -1,9 +1,10 @@
 //! Settings of the route service. The topology is not among them: it comes from the TIC.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use fabricast_routing::{EngineKind, RootScope};
+use fabricast_routing::{EngineKind, RootPolicy, RootScope};
 use fabricast_topology::TableKind;
 use serde::{Deserialize, Deserializer};
 
@@ -11,13 +12,20 @@ use crate::addresses::Addresses;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_colors, check_listen, check_positive};
+use crate::value::{PeerAddress, check_colors, check_connections, check_positive};
+
+/// Counters are not read more often.
+const LEAST_COUNTER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Checked settings of the route service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// What callers of other route services are told of this one, if not `listen`.
+    pub advertise: Option<PeerAddress>,
+    /// Folder with the part's certificate; `None` for plain text.
+    pub certificates: Option<PathBuf>,
     /// The TICs.
     pub tic: Vec<PeerAddress>,
     /// Switch agents, at least one; each says itself which switches it programs.
@@ -30,6 +38,10 @@ pub struct RouterConfig {
     pub fault_tolerant: bool,
     /// Whether groups that a dead link has moved stay where they are when it is back.
     pub stay_after_healing: bool,
+    /// How roots are chosen where several are equally good; none: by the engine's own order.
+    pub root_policy: Option<RootPolicy>,
+    /// Time between two readings of all port counters.
+    pub counter_interval: Duration,
     /// Table entries that may be used, at least 1.
     pub colors: u16,
     /// How the switches key their tables.
@@ -50,6 +62,13 @@ pub struct RawRouterConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Where callers reach this route service, `host:port`; others that wait for its term send theirs
+    /// there. Default: `listen`, which another machine can use only if it is no loopback or
+    /// unspecified address.
+    pub advertise: Option<String>,
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
+    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    pub certificates: Option<PathBuf>,
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
     /// 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
@@ -71,6 +90,16 @@ pub struct RawRouterConfig {
     /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups and
     /// dead parts, and a group that came back shares a tree with whom its MGID says.
     pub stay_after_healing: bool,
+    /// How roots are chosen where several are equally good: `cyclic`, `llp`, `llp-ec-max`, `llp-ec-sum`
+    /// or `hlse`; all but `cyclic` look at the load that port counters show. Not for `c-mr4lms-fixed` and
+    /// `global-tree`, whose roots follow from the MGIDs. Default: none, the engine's own order, which
+    /// counts groups and not bytes. A root that was chosen stays while it is as good as any other.
+    #[serde(deserialize_with = "root_policy")]
+    pub root_policy: Option<RootPolicy>,
+    /// Time between two readings of all port counters; at least 100ms, so that agents have time for
+    /// other work. Default 1s: loads are older than that anyway by the time a packet takes the tree.
+    #[serde(with = "humantime_serde")]
+    pub counter_interval: Duration,
     /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
@@ -117,17 +146,26 @@ fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<EngineKind, D::Error> {
     })
 }
 
+fn root_policy<'de, D: Deserializer<'de>>(value: D) -> Result<Option<RootPolicy>, D::Error> {
+    let name = String::deserialize(value)?;
+    name.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
 impl Default for RawRouterConfig {
     fn default() -> Self {
         Self {
             listen: ports::loopback(ports::ROUTER),
             allow_plaintext: false,
+            advertise: None,
+            certificates: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: EngineKind::CMr4lmsFixed,
             root_scope: ScopeName::default(),
             fault_tolerant: false,
             stay_after_healing: false,
+            root_policy: None,
+            counter_interval: Duration::from_secs(1),
             colors: 32,
             tables: TableKind::PerPort,
             drain: Duration::from_secs(1),
@@ -141,7 +179,8 @@ impl Role for RouterConfig {
     const SECTION: &'static str = "router";
 
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
-        check_listen(problems, raw.listen, raw.allow_plaintext);
+        let open = (raw.listen, raw.allow_plaintext);
+        let certificates = check_connections(problems, open, raw.certificates);
         check_colors(problems, raw.colors);
         let (only, engine) = (EngineKind::CMr4lmsFixed, raw.engine);
         for (field, asked) in
@@ -151,10 +190,17 @@ impl Role for RouterConfig {
                 problems.add(field, format!("only {only} has it, not {engine}"));
             }
         }
+        if raw.root_policy.is_some() && !engine.chooses_roots() {
+            problems.add("root_policy", format!("{engine} has no roots to choose from"));
+        }
+        if raw.counter_interval < LEAST_COUNTER_INTERVAL {
+            problems.add("counter_interval", "less than 100ms");
+        }
         check_positive(problems, "read_back", raw.read_back);
         if raw.switch_agents.is_empty() {
             problems.add("switch_agents", "empty; without an agent no switch can be programmed");
         }
+        let advertise = raw.advertise.map(|text| PeerAddress::check(problems, "advertise", &text));
         let tic = raw.tic.check(problems, "tic");
         let mut switch_agents = Vec::new();
         for (index, agent) in raw.switch_agents.iter().enumerate() {
@@ -167,12 +213,16 @@ impl Role for RouterConfig {
         }
         Some(Self {
             listen: raw.listen,
+            advertise: advertise.flatten(),
+            certificates,
             tic: tic?,
             switch_agents,
             engine: raw.engine,
             root_scope: raw.root_scope.into(),
             fault_tolerant: raw.fault_tolerant,
             stay_after_healing: raw.stay_after_healing,
+            root_policy: raw.root_policy,
+            counter_interval: raw.counter_interval,
             colors: raw.colors,
             tables: raw.tables,
             drain: raw.drain,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -11,13 +12,15 @@ use crate::infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, Secret, check_listen, check_name, check_positive};
+use crate::value::{PeerAddress, Secret, check_connections, check_name, check_positive};
 
 /// Checked settings of a switch agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchAgentConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// Folder with the part's certificate; `None` for plain text.
+    pub certificates: Option<PathBuf>,
     /// Its name, unique among switch agents.
     pub name: String,
     /// The TICs, of which the one that leads is told of failed parts of the fabric.
@@ -53,6 +56,9 @@ pub struct RawSwitchAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
+    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    pub certificates: Option<PathBuf>,
     /// Its name. No default: two agents of one name would overwrite each other's reports.
     pub name: Option<String>,
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
@@ -79,6 +85,7 @@ impl Default for RawSwitchAgentConfig {
         Self {
             listen: ports::loopback(ports::SWITCH_AGENT),
             allow_plaintext: false,
+            certificates: None,
             name: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             driver: DriverName::default(),
@@ -96,7 +103,8 @@ impl Role for SwitchAgentConfig {
     const SECTION: &'static str = "switch_agent";
 
     fn check(raw: RawSwitchAgentConfig, problems: &mut Problems) -> Option<Self> {
-        check_listen(problems, raw.listen, raw.allow_plaintext);
+        let open = (raw.listen, raw.allow_plaintext);
+        let certificates = check_connections(problems, open, raw.certificates);
         check_positive(problems, "report_interval", raw.report_interval);
         let name = check_name(problems, "name", raw.name);
         let tic = raw.tic.check(problems, "tic");
@@ -113,6 +121,7 @@ impl Role for SwitchAgentConfig {
         let switches = raw.switches.map(|names| check_switches(problems, names));
         Some(Self {
             listen: raw.listen,
+            certificates,
             name: name?,
             tic: tic?,
             hardware: hardware?,

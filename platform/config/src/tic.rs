@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_groups::flaps::FlapDamping;
+use fabricast_groups::watch::WatchConfig;
 use fabricast_store::StoreLocation;
 use fabricast_topology::TableKind;
 use serde::Deserialize;
 
+use crate::detection::{Expel, RawAdaptive, RawDetection, RawFlapping};
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
 use crate::value::{
-    PeerAddress, check_attempts, check_colors, check_listen, check_path, check_positive,
+    PeerAddress, check_aggregation, check_colors, check_connections, check_path, check_positive,
     check_store,
 };
 
@@ -21,6 +24,8 @@ use crate::value::{
 pub struct TicConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
+    /// Folder with the part's certificate; `None` for plain text.
+    pub certificates: Option<PathBuf>,
     /// What others are told to call when this TIC leads; `None` for the address it listens at.
     pub advertise: Option<PeerAddress>,
     /// Where groups, members and nodes are kept.
@@ -37,12 +42,16 @@ pub struct TicConfig {
     pub fault_tolerant: bool,
     /// How the switches key their tables.
     pub tables: TableKind,
-    /// A host of group agents that has not reported for this time is probed.
-    pub report_timeout: Duration,
-    /// How long to wait for the answer to one probe.
-    pub probe_timeout: Duration,
-    /// Probes without an answer, one after the other, that are a verdict; at least 1.
-    pub probe_attempts: u32,
+    /// Entries of a switch's aggregation engine, at least 1.
+    pub aggregation_entries: u16,
+    /// Children of such an entry, at least 3.
+    pub aggregation_children: u32,
+    /// File with the constants that trees of collectives are compared by; `None` for the paper's.
+    pub aggregation_parameters: Option<PathBuf>,
+    /// When a node is probed, and when it is expelled.
+    pub watch: WatchConfig,
+    /// How nodes that come and go are held off.
+    pub damping: FlapDamping,
 }
 
 /// Section `[tic]` as written.
@@ -54,6 +63,9 @@ pub struct RawTicConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
+    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    pub certificates: Option<PathBuf>,
     /// What others are told to call when this TIC leads, `host:port`. Default: the address it listens
     /// at, which will not do if that is of all interfaces.
     pub advertise: Option<String>,
@@ -77,14 +89,35 @@ pub struct RawTicConfig {
     pub fault_tolerant: bool,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
-    /// Default 2s: four reports of an operating agent at its default interval, so that one lost
-    /// report or a pause of a second expels nobody.
+    /// Entries of a switch's aggregation engine, at least 1. Default 16: what the paper's switches have.
+    pub aggregation_entries: u16,
+    /// Children of such an entry, at least 3. Default 64: the most the paper measured.
+    pub aggregation_children: u32,
+    /// File with the constants that trees of collectives are compared by, as `fabricast collective fit` writes
+    /// it. Left out: the paper's.
+    pub aggregation_parameters: Option<PathBuf>,
+    /// A host of group agents that has not reported for this time has failed, or is asked. Default 2s: four
+    /// reports of an operating agent at its default interval, so that one lost report or a pause of a
+    /// second expels nobody.
     #[serde(with = "humantime_serde")]
     pub report_timeout: Duration,
-    /// Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
+    /// How a report may be overdue earlier, as `[tic.adaptive]`. Default: not at all.
+    pub adaptive: Option<RawAdaptive>,
+    /// `probe` or `expel` a host whose report is overdue. Default `probe`: a slow node is no dead one.
+    pub on_silence: Expel,
+    /// `probe` or `expel` a member's node that a group agent cannot reach. Default `probe`: the agent knows
+    /// only that the way from its own node is cut.
+    pub on_report: Expel,
+    /// `probe` or `expel` a node all of whose ports are down. Default `probe`: one that answers over the
+    /// management network keeps its memberships, so a cable may be changed.
+    pub on_ports_down: Expel,
+    /// How nodes that come and go are held off, as `[tic.flapping]`.
+    pub flapping: RawFlapping,
+    /// How long to wait for the answer to one probe. Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
-    /// Default 2, as group agents always send: one lost message expels nobody.
+    /// Probes without an answer, one after the other, that are a verdict; at least 1. Default 2: one lost
+    /// message expels nobody.
     pub probe_attempts: u32,
 }
 
@@ -93,6 +126,7 @@ impl Default for RawTicConfig {
         Self {
             listen: ports::loopback(ports::TIC),
             allow_plaintext: false,
+            certificates: None,
             advertise: None,
             store: None,
             leader_lease: Duration::from_secs(5),
@@ -101,7 +135,15 @@ impl Default for RawTicConfig {
             colors: 32,
             fault_tolerant: false,
             tables: TableKind::PerPort,
+            aggregation_entries: 16,
+            aggregation_children: 64,
+            aggregation_parameters: None,
             report_timeout: Duration::from_secs(2),
+            adaptive: None,
+            on_silence: Expel::Probe,
+            on_report: Expel::Probe,
+            on_ports_down: Expel::Probe,
+            flapping: RawFlapping::default(),
             probe_timeout: Duration::from_millis(500),
             probe_attempts: 2,
         }
@@ -113,11 +155,10 @@ impl Role for TicConfig {
     const SECTION: &'static str = "tic";
 
     fn check(raw: RawTicConfig, problems: &mut Problems) -> Option<Self> {
-        check_listen(problems, raw.listen, raw.allow_plaintext);
+        let open = (raw.listen, raw.allow_plaintext);
+        let certificates = check_connections(problems, open, raw.certificates);
         check_colors(problems, raw.colors);
-        check_positive(problems, "report_timeout", raw.report_timeout);
-        check_positive(problems, "probe_timeout", raw.probe_timeout);
-        check_attempts(problems, raw.probe_attempts);
+        check_aggregation(problems, raw.aggregation_entries, raw.aggregation_children);
         check_positive(problems, "route_lease", raw.route_lease);
         if raw.leader_lease < Duration::from_secs(2) || raw.leader_lease.subsec_nanos() > 0 {
             let given = raw.leader_lease;
@@ -131,8 +172,19 @@ impl Role for TicConfig {
             problems.add("advertise", why);
         }
         let topology = check_path(problems, "topology", raw.topology);
+        let detection = RawDetection {
+            report_timeout: raw.report_timeout,
+            adaptive: raw.adaptive,
+            on_silence: raw.on_silence,
+            probe_timeout: raw.probe_timeout,
+            probe_attempts: raw.probe_attempts,
+        };
+        let detector = detection.check(problems);
+        let damping = raw.flapping.check(problems);
+        let (on_report, on_ports_down) = (raw.on_report.into(), raw.on_ports_down.into());
         Some(Self {
             listen: raw.listen,
+            certificates,
             advertise: advertise.flatten(),
             store: store?,
             leader_lease: raw.leader_lease,
@@ -141,9 +193,11 @@ impl Role for TicConfig {
             colors: raw.colors,
             fault_tolerant: raw.fault_tolerant,
             tables: raw.tables,
-            report_timeout: raw.report_timeout,
-            probe_timeout: raw.probe_timeout,
-            probe_attempts: raw.probe_attempts,
+            aggregation_entries: raw.aggregation_entries,
+            aggregation_children: raw.aggregation_children,
+            aggregation_parameters: raw.aggregation_parameters,
+            watch: WatchConfig { detector: detector?, on_report, on_ports_down },
+            damping,
         })
     }
 }

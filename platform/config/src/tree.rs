@@ -57,9 +57,12 @@ impl<'a> Tree<'a> {
     pub(crate) fn set(&mut self, path: &str, text: &'a str, location: &Location) {
         let node = self.add_node(path.to_owned(), location.clone());
         self.nodes[node].other_reading = DeValue::parse(text).ok().map(Spanned::into_inner);
+        let Self { root, nodes } = self;
+        let mut value = root;
+        let mut walked = String::new();
         let mut path = path.split('.').peekable();
-        let mut value = &mut self.root;
         while let Some(key) = path.next() {
+            walked.push_str(key);
             if !value.get_ref().is_table() {
                 *value.get_mut() = DeValue::Table(DeTable::new());
             }
@@ -68,10 +71,13 @@ impl<'a> Tree<'a> {
             if last || !table.contains_key(key) {
                 // Removed first: an insert would keep the old key with its old number.
                 table.remove(key);
-                let inner = if last {
-                    DeValue::String(Cow::Borrowed(text))
+                let (node, inner) = if last {
+                    (node, DeValue::String(Cow::Borrowed(text)))
                 } else {
-                    DeValue::Table(DeTable::new())
+                    // A table on the way is a node of its own: what is wrong with the value concerns only that.
+                    let (path, location) = (walked.clone(), location.clone());
+                    nodes.push(Node { path, location, other_reading: None });
+                    (nodes.len() - 1, DeValue::Table(DeTable::new()))
                 };
                 let span = node..node + 1;
                 table.insert(
@@ -80,6 +86,7 @@ impl<'a> Tree<'a> {
                 );
             }
             value = table.get_mut(key).expect("present or just inserted");
+            walked.push('.');
         }
     }
 

@@ -88,14 +88,26 @@ pub(crate) fn check_store(
     }
 }
 
-/// Refuses to serve plain text beyond this machine unless that was asked for.
-pub(crate) fn check_listen(problems: &mut Problems, listen: SocketAddr, allow_plaintext: bool) {
-    if !listen.ip().is_loopback() && !allow_plaintext {
-        problems.add(
+/// How a part serves, and connects to others: with certificates, or in plain text, which beyond this machine
+/// must have been asked for. The files are not looked at.
+pub(crate) fn check_connections(
+    problems: &mut Problems,
+    (listen, allow_plaintext): (SocketAddr, bool),
+    certificates: Option<PathBuf>,
+) -> Option<PathBuf> {
+    match &certificates {
+        None if !listen.ip().is_loopback() && !allow_plaintext => problems.add(
             "listen",
-            format!("{listen} can be reached from other machines, and connections are not encrypted: set allow_plaintext = true to accept that"),
-        );
+            format!("{listen} can be reached from other machines, and connections are not encrypted: give certificates, or set allow_plaintext = true to accept that"),
+        ),
+        Some(folder) if folder.as_os_str().is_empty() => problems.add("certificates", "empty"),
+        Some(_) if allow_plaintext => {
+            let why = "contradicts certificates: with them nothing is in plain text";
+            problems.add("allow_plaintext", why);
+        }
+        None | Some(_) => {}
     }
+    certificates
 }
 
 /// Refuses a duration of zero, with which nothing would ever happen, or all the time.
@@ -152,10 +164,41 @@ pub(crate) fn check_path(
     Some(path)
 }
 
+/// Reads the permissions of a file, in octal; its owner must be able to use it.
+pub(crate) fn check_mode(problems: &mut Problems, field: &str, text: &str) -> Option<u32> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
+    match mode {
+        Some(mode) if mode & 0o600 == 0o600 => Some(mode),
+        Some(_) => {
+            problems.add(field, format!("'{text}' keeps the agent's own user out"));
+            None
+        }
+        None => {
+            problems.add(field, format!("'{text}' is not the octal mode of a file, such as 660"));
+            None
+        }
+    }
+}
+
 /// Refuses a fabric without table entries.
 pub(crate) fn check_colors(problems: &mut Problems, colors: u16) {
     if colors == 0 {
         problems.add("colors", "a switch has at least 1 table entry");
+    }
+}
+
+/// Refuses aggregation engines that can do nothing.
+pub(crate) fn check_aggregation(problems: &mut Problems, entries: u16, children: u32) {
+    if entries == 0 {
+        problems.add(
+            "aggregation_entries",
+            "at least 1; without collectives in the network nobody asks for them",
+        );
+    }
+    if children < 3 {
+        let what =
+            format!("{children} are too few for a tree: its own process and two others are 3");
+        problems.add("aggregation_children", what);
     }
 }
 
@@ -184,6 +227,15 @@ mod tests {
             "a b:1",
         ] {
             assert_eq!(peer(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn permissions_are_octal_and_let_the_owner_in() {
+        let mode = |text: &str| check_mode(&mut Problems::new("operating_agent"), "mode", text);
+        assert_eq!((mode("600"), mode("0660")), (Some(0o600), Some(0o660)));
+        for bad in ["", "rw-", "888", "1777", "60", "066"] {
+            assert_eq!(mode(bad), None, "{bad}");
         }
     }
 

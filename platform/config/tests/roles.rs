@@ -1,6 +1,9 @@
 //! Every part's settings as an operator meets them: defaults, the order of sources, and the
 //! message for every mistake.
 
+#[path = "roles/connections.rs"]
+mod connections;
+
 use std::fs;
 use std::time::Duration;
 
@@ -8,6 +11,7 @@ use fabricast_config::{
     FabricConfig, Hardware, OperatingAgentConfig, Role, RouterConfig, Sources, StoreLocation,
     SwitchAgentConfig, TicConfig, load,
 };
+use fabricast_groups::watch::WatchConfig;
 use fabricast_routing::EngineKind;
 
 /// Loads from a file with this text and these variables; the messages name the file `F`.
@@ -86,11 +90,10 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     assert_eq!(emulated.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.fabric.as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.nodes[0].endpoints, ["h0"]);
-    assert!(tic.report_timeout > operating_agent.report_interval);
-    // Group agents and the TIC judge a silent node alike.
-    assert_eq!(tic.report_timeout, operating_agent.report_timeout);
-    assert_eq!(tic.probe_timeout, operating_agent.probe_timeout);
-    assert_eq!(tic.probe_attempts, 2, "what group agents send");
+    // Group agents and the TIC judge a silent node alike, and nobody is expelled unasked.
+    assert!(tic.watch.detector.report_timeout > operating_agent.report_interval);
+    assert_eq!(tic.watch, WatchConfig::new(operating_agent.detector));
+    assert_eq!(tic.watch.detector.adaptive, None);
     // A sender that missed the hint hears of its new color before the old entries go.
     let hint_pause = Duration::from_millis(20);
     assert!(router.drain > operating_agent.report_interval + hint_pause);
@@ -179,6 +182,16 @@ allow_plaintext = 'yes'
 ";
     let engines: Vec<String> = EngineKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
     let engines = engines.join(", ");
+    let policy = "[router]\nroot_policy = 'hlse'\ncounter_interval = '99ms'\n";
+    assert_eq!(
+        complaints::<RouterConfig>(policy, &[]),
+        [
+            "F:2: router.root_policy: c-mr4lms-fixed has no roots to choose from",
+            "F:3: router.counter_interval: less than 100ms",
+        ]
+    );
+    let unknown = complaints::<RouterConfig>("[router]\nroot_policy = 'best'\n", &[]);
+    assert!(unknown[0].starts_with("F:2: router.root_policy: no root policy is called"));
     assert_eq!(
         complaints::<RouterConfig>(file, &[]),
         [
@@ -189,7 +202,7 @@ allow_plaintext = 'yes'
             &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected an address of the form host:port, or a list of them",
-            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `colors`, `tables`, `drain`, `read_back`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `advertise`, `certificates`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `root_policy`, `counter_interval`, `colors`, `tables`, `drain`, `read_back`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
         ]
@@ -324,19 +337,6 @@ fn a_filter_of_switches_is_a_set_with_something_in_it() {
             "F:4: switch_agent.switches[2]: listed twice",
         ]
     );
-}
-
-#[test]
-fn an_agent_listens_where_others_can_be_told_to_reach_it() {
-    let file = "[operating_agent]\nlisten='0.0.0.0:7404'\nallow_plaintext=true\n[[operating_agent.nodes]]\nname='a'";
-    assert_eq!(
-        complaints::<OperatingAgentConfig>(file, &[]),
-        [
-            "F:2: operating_agent.listen: the TIC and other nodes are told this address: name that of one interface"
-        ]
-    );
-    let file = file.replace("0.0.0.0", "10.0.0.7");
-    assert_eq!(load_text::<OperatingAgentConfig>(&file, &[]).unwrap().listen.port(), 7404);
 }
 
 #[test]
