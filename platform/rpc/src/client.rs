@@ -9,7 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::connection;
+use crate::security::Security;
 
 /// A connection attempt is given up after this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,16 +42,24 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Prepares a channel to `host:port`; nothing is sent yet.
+    /// Prepares a channel in plain text to `host:port`; nothing is sent yet.
     ///
     /// # Errors
     ///
     /// [`PeerError`] if the address cannot be parsed.
     pub fn new(address: &str) -> Result<Self, PeerError> {
-        Self::with_deadline(address, CALL_DEADLINE)
+        Self::secured(address, Security::plaintext())
     }
 
-    fn with_deadline(address: &str, deadline: Duration) -> Result<Self, PeerError> {
+    pub(crate) fn secured(address: &str, security: Security) -> Result<Self, PeerError> {
+        Self::with_deadline(address, CALL_DEADLINE, security)
+    }
+
+    fn with_deadline(
+        address: &str,
+        deadline: Duration,
+        security: Security,
+    ) -> Result<Self, PeerError> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|source| PeerError { address: address.to_owned(), source })?
             .connect_timeout(CONNECT_TIMEOUT)
@@ -53,7 +68,14 @@ impl Peer {
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(5))
             .keep_alive_while_idle(true);
-        Ok(Self { address: address.into(), channel: endpoint.connect_lazy() })
+        let channel =
+            match security.is_mutual() {
+                false => endpoint.connect_lazy(),
+                true => endpoint.connect_with_connector_lazy(tower::service_fn(
+                    move |uri: http::Uri| connection::connect(uri, security.clone()),
+                )),
+            };
+        Ok(Self { address: address.into(), channel })
     }
 
     /// The address, for logs.
@@ -66,6 +88,18 @@ impl Peer {
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.channel.clone()
+    }
+
+    /// Asks whether a service is served there, such as `fabricast.v1.TicService`; the empty name asks for the server as
+    /// a whole.
+    ///
+    /// # Errors
+    ///
+    /// That of the call; `NOT_FOUND` if there is no such service.
+    pub async fn is_serving(&self, service: &str) -> Result<bool, Status> {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let answer = HealthClient::new(self.channel()).check(request).await?;
+        Ok(answer.into_inner().status() == ServingStatus::Serving)
     }
 }
 
@@ -133,9 +167,10 @@ mod tests {
     async fn a_call_that_is_not_answered_ends_at_its_deadline() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap().to_string();
-        let peer = Peer::with_deadline(&address, Duration::from_millis(20)).unwrap();
-        let mut client = tonic_health::pb::health_client::HealthClient::new(peer.channel());
-        let ended = client.check(tonic_health::pb::HealthCheckRequest::default()).await;
+        let peer = Peer::with_deadline(&address, Duration::from_millis(20), Security::plaintext())
+            .unwrap();
+        let mut client = HealthClient::new(peer.channel());
+        let ended = client.check(HealthCheckRequest::default()).await;
         let status = ended.unwrap_err();
         // What tonic makes of its own timer.
         assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));

@@ -8,7 +8,8 @@
 //!
 //! So every call made through here must be safe to repeat, which all of Fabricast's are, and must
 //! have said everything before it is answered: its messages are gathered first. With one address
-//! there is nothing to find out, and calls go straight through.
+//! nobody is asked, and a call that fails has failed; but who is refused there by one that names the
+//! leader goes to that one, and comes back if it is not there any more.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -28,6 +29,7 @@ use tonic::transport::Error;
 use tower::{Service, ServiceExt};
 
 use crate::client::{Backoff, Peer, PeerError};
+use crate::security::Security;
 use crate::status::{Reason, fact_of, reason_of};
 
 /// A call that has had no answer for this long makes one ask who leads.
@@ -36,6 +38,8 @@ const SUSPICION: Duration = Duration::from_millis(400);
 const ANSWER: Duration = Duration::from_millis(400);
 /// What was found out is good for this long, so that many waiting calls ask once.
 const FRESH: Duration = Duration::from_millis(100);
+/// Hints that a call follows where only one address was given: leaders change, and then once more.
+const HINTS: u32 = 3;
 /// A call is not sent again after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Addresses that are remembered beside those given.
@@ -48,6 +52,7 @@ pub struct Leader(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     addresses: Vec<String>,
+    security: Security,
     peers: Mutex<BTreeMap<String, Peer>>,
     believed: watch::Sender<Belief>,
     /// When it was last asked who leads; held while somebody asks.
@@ -70,7 +75,7 @@ enum Attempt {
 }
 
 impl Leader {
-    /// Prepares calls to one of several parts; nothing is sent yet.
+    /// Prepares calls in plain text to one of several parts; nothing is sent yet.
     ///
     /// - `addresses`: `host:port` of each, at least one.
     ///
@@ -78,17 +83,22 @@ impl Leader {
     ///
     /// [`PeerError`] if there is none, or one cannot be parsed.
     pub fn new(addresses: &[String]) -> Result<Self, PeerError> {
+        Self::secured(addresses, Security::plaintext())
+    }
+
+    pub(crate) fn secured(addresses: &[String], security: Security) -> Result<Self, PeerError> {
         let mut peers = BTreeMap::new();
         for address in addresses {
-            peers.insert(address.clone(), Peer::new(address)?);
+            peers.insert(address.clone(), security.peer(address)?);
         }
         let first = match addresses.first() {
             Some(first) => peers[first].clone(),
-            None => Peer::new("")?,
+            None => security.peer("")?,
         };
         let (believed, _) = watch::channel(Belief { term: 0, peer: first });
         let (peers, asked) = (Mutex::new(peers), tokio::sync::Mutex::default());
-        Ok(Self(Arc::new(Shared { addresses: addresses.to_vec(), peers, believed, asked })))
+        let addresses = addresses.to_vec();
+        Ok(Self(Arc::new(Shared { addresses, security, peers, believed, asked })))
     }
 
     /// The channel for generated clients.
@@ -143,7 +153,7 @@ impl Leader {
         if let Some(peer) = peers.get(address) {
             return Some(peer.clone());
         }
-        let peer = Peer::new(address).ok()?;
+        let peer = self.0.security.peer(address).ok()?;
         if peers.len() < self.0.addresses.len() + MAX_PEERS {
             peers.insert(address.to_owned(), peer.clone());
         }
@@ -197,21 +207,22 @@ impl Leader {
     }
 
     async fn call(self, request: http::Request<Body>) -> Result<http::Response<Body>, Error> {
-        if self.0.addresses.len() == 1 {
-            let channel = self.0.believed.borrow().peer.channel();
-            return channel.oneshot(request).await;
-        }
         let (parts, body) = request.into_parts();
         let body = match body.collect().await {
             Ok(body) => body.to_bytes(),
             Err(status) => return Ok(status.into_http()),
         };
+        let request = || {
+            let body = Body::new(Full::new(body.clone()));
+            http::Request::from_parts(parts.clone(), body)
+        };
+        if let [only] = self.0.addresses.as_slice() {
+            return self.call_from(only, request).await;
+        }
         let (started, mut backoff) = (Instant::now(), Backoff::default());
         loop {
             let belief = self.0.believed.borrow().clone();
-            let body = Body::new(Full::new(body.clone()));
-            let request = http::Request::from_parts(parts.clone(), body);
-            let ended = match self.attempt(&belief, request).await {
+            let ended = match self.attempt(&belief, request()).await {
                 Attempt::Left => continue,
                 Attempt::Answered(response) => {
                     let Some(status) = elsewhere(&response) else { return Ok(response) };
@@ -229,6 +240,31 @@ impl Leader {
             }
             if stays() {
                 sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+
+    /// Calls the only address that was given, or whom it names as the leader.
+    async fn call_from(
+        &self,
+        only: &str,
+        request: impl Fn() -> http::Request<Body>,
+    ) -> Result<http::Response<Body>, Error> {
+        let mut hints = 0;
+        loop {
+            let believed = self.0.believed.borrow().peer.clone();
+            let ended = believed.channel().oneshot(request()).await;
+            let refusal = ended.as_ref().ok().and_then(elsewhere);
+            if ended.is_ok() && refusal.is_none() || hints == HINTS {
+                return ended;
+            }
+            hints += 1;
+            refusal.iter().for_each(|status| self.take_hint(status));
+            if self.0.believed.borrow().peer.address() == believed.address() {
+                if believed.address() == only {
+                    return ended;
+                }
+                self.believe(0, only, true);
             }
         }
     }

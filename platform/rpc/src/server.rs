@@ -10,15 +10,20 @@ use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::server::{Connected, TcpIncoming};
 use tower::Service;
 
+use crate::access::EnforceLayer;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
+use crate::connection;
+use crate::security::Security;
 
 /// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
@@ -46,8 +51,8 @@ pub enum ServeError {
     /// The transport failed.
     #[error("serving on {address} failed")]
     Transport {
-        /// Where it served.
-        address: SocketAddr,
+        /// Where it served: an address, or the path of a socket.
+        address: String,
         /// The transport's reason.
         #[source]
         source: tonic::transport::Error,
@@ -172,6 +177,7 @@ impl Services {
 pub struct BoundServer {
     incoming: TcpIncoming,
     address: SocketAddr,
+    security: Security,
 }
 
 impl BoundServer {
@@ -186,7 +192,14 @@ impl BoundServer {
             .map_err(|error| failed(error.into()))?
             .with_nodelay(Some(true));
         let address = incoming.local_addr().map_err(|error| failed(error.into()))?;
-        Ok(Self { incoming, address })
+        Ok(Self { incoming, address, security: Security::plaintext() })
+    }
+
+    /// Lets in only who shows a certificate, if `security` says so. Without this, everybody is let in.
+    #[must_use]
+    pub fn secured(mut self, security: Security) -> Self {
+        self.security = security;
+        self
     }
 
     /// The address that clients use.
@@ -205,30 +218,46 @@ impl BoundServer {
         services: Services,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        let Self { incoming, address } = self;
-        let routes = services.routes().await?;
-        let limits = tower::ServiceBuilder::new()
-            .layer(tower::load_shed::LoadShedLayer::new())
-            .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
-            .into_inner();
-        let serving = tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
-            .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-            .max_concurrent_streams(Some(1024))
-            .layer(limits)
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned());
-        tokio::pin!(serving);
-        tokio::select! {
-            ended = &mut serving => {
-                return ended.map_err(|source| ServeError::Transport { address, source });
-            }
-            () = stop.cancelled() => {}
+        let incoming = connection::take(self.incoming, self.security, stop.clone());
+        serve_incoming(incoming, self.address.to_string(), services, stop).await
+    }
+}
+
+/// Serves whoever comes in until `stop` is cancelled, then lets calls in flight end.
+pub(crate) async fn serve_incoming<I, C, E>(
+    incoming: I,
+    address: String,
+    services: Services,
+    stop: CancellationToken,
+) -> Result<(), ServeError>
+where
+    I: Stream<Item = Result<C, E>>,
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let routes = services.routes().await?;
+    let limits = tower::ServiceBuilder::new()
+        .layer(tower::load_shed::LoadShedLayer::new())
+        .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
+        .into_inner();
+    let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
+        .max_concurrent_streams(Some(1024))
+        .layer(EnforceLayer)
+        .layer(limits)
+        .add_routes(routes);
+    let mut serving =
+        Box::pin(server.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
+    tokio::select! {
+        ended = &mut serving => {
+            return ended.map_err(|source| ServeError::Transport { address, source });
         }
-        // Watch streams never end by themselves, so the drain is bounded.
-        match tokio::time::timeout(DRAIN, serving).await {
-            Ok(ended) => ended.map_err(|source| ServeError::Transport { address, source }),
-            Err(_elapsed) => Ok(()),
-        }
+        () = stop.cancelled() => {}
+    }
+    // Watch streams never end by themselves, so the drain is bounded.
+    match tokio::time::timeout(DRAIN, serving).await {
+        Ok(ended) => ended.map_err(|source| ServeError::Transport { address, source }),
+        Err(_elapsed) => Ok(()),
     }
 }

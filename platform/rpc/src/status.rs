@@ -64,6 +64,12 @@ reasons! {
     UnknownSwitch => NotFound / "UNKNOWN_SWITCH",
     /// No live job has this name.
     UnknownJob => NotFound / "UNKNOWN_JOB",
+    /// No process is attached with this session, or not any more.
+    UnknownSession => NotFound / "UNKNOWN_SESSION",
+    /// The session belongs to a process of another user.
+    SessionNotYours => PermissionDenied / "SESSION_NOT_YOURS",
+    /// A process of this name is attached.
+    ProcessAttached => AlreadyExists / "PROCESS_ATTACHED",
     /// The process is not a member of the group.
     NotAMember => NotFound / "NOT_A_MEMBER",
     /// The group's agent is not hosted here.
@@ -110,8 +116,20 @@ reasons! {
     ContributionInvalid => InvalidArgument / "CONTRIBUTION_INVALID",
     /// A run of a collective ended without a value; do it again.
     CollectiveFailed => Aborted / "COLLECTIVE_FAILED",
+    /// The member takes part already, through another seat.
+    SeatTaken => AlreadyExists / "SEAT_TAKEN",
+    /// Members were gone before they contributed to an operation.
+    MembersFailed => Aborted / "MEMBERS_FAILED",
+    /// Members called different operations, or with values that do not fit together.
+    OperationsDiffer => FailedPrecondition / "OPERATIONS_DIFFER",
+    /// The member's last operation has not ended.
+    OperationRunning => FailedPrecondition / "OPERATION_RUNNING",
     /// The hardware has no aggregation engines.
     NoAggregation => FailedPrecondition / "NO_AGGREGATION",
+    /// A switch answers and does not keep what is written to it.
+    WriteFailed => Unavailable / "WRITE_FAILED",
+    /// The hardware has no port counters that can be read.
+    NoCounters => FailedPrecondition / "NO_COUNTERS",
     /// The fabric is no fat tree.
     NotAFatTree => FailedPrecondition / "NOT_A_FAT_TREE",
     /// The MGID is outside the fabric's space.
@@ -134,6 +152,8 @@ reasons! {
     StaleIncarnation => FailedPrecondition / "STALE_INCARNATION",
     /// A newer group agent is known.
     StaleEpoch => Aborted / "STALE_EPOCH",
+    /// The node has come and gone too often and is not readmitted yet; works later.
+    NodeSuppressed => Unavailable / "NODE_SUPPRESSED",
     /// Another TIC leads, or another route service is at work.
     NotLeader => Unavailable / "NOT_LEADER",
     /// Another route service holds the term.
@@ -158,6 +178,8 @@ reasons! {
     ShuttingDown => Unavailable / "SHUTTING_DOWN",
     /// A bounded queue or table is full.
     LimitReached => ResourceExhausted / "LIMIT_REACHED",
+    /// The caller's certificate does not give it this call, or not for this node or group.
+    NotPermitted => PermissionDenied / "NOT_PERMITTED",
     /// The management key is wrong.
     ManagementKeyWrong => PermissionDenied / "MANAGEMENT_KEY_WRONG",
     /// The store failed; nothing was acknowledged.

@@ -1,0 +1,339 @@
+//! The one table of who may call what, and the one place that enforces it.
+//!
+//! It holds for connections whose other end is named by a certificate; plain text asks nobody. That an
+//! operating agent acts for its own nodes only, and a tenant sees its own groups only, is checked by the calls
+//! themselves, through [`Caller`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tonic::body::Body;
+use tower::{Layer, Service};
+use tracing::info;
+
+use crate::identity::{Caller, Role};
+use crate::status::Reason;
+
+use Role::{Administrator, Fabric, OperatingAgent, Router, SwitchAgent, Tenant, Tic};
+
+/// Who may make one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Name of the service, without its package.
+    pub service: &'static str,
+    /// Name of the call.
+    pub call: &'static str,
+    /// Who may make it.
+    pub roles: &'static [Role],
+}
+
+/// Everybody of the cluster.
+const ALL: &[Role] = &Role::ALL;
+/// The services and agents, and who administers them.
+const PARTS: &[Role] = &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator];
+const NOBODY: &[Role] = &[];
+const ADMIN: &[Role] = &[Administrator];
+/// Who has groups: nodes for their processes, launchers for their jobs.
+const USERS: &[Role] = &[OperatingAgent, Administrator, Tenant];
+const LAUNCHERS: &[Role] = &[Administrator, Tenant];
+const AGENTS: &[Role] = &[OperatingAgent];
+const ROUTERS: &[Role] = &[Router];
+const SWITCHES: &[Role] = &[SwitchAgent];
+
+/// The calls of one service.
+type Calls = (&'static str, &'static [(&'static str, &'static [Role])]);
+
+const TABLE: &[Calls] = &[
+    ("AdministrationService", &[("GetServerInfo", ALL)]),
+    (
+        "TicService",
+        &[
+            ("RegisterNode", AGENTS),
+            ("JoinGroup", AGENTS),
+            ("LeaveGroup", AGENTS),
+            ("DeleteGroup", LAUNCHERS),
+            ("PlanMgids", LAUNCHERS),
+            ("GetGroup", ALL),
+            ("ListGroups", ALL),
+            ("ListNodes", PARTS),
+            ("ReportNodeFailure", &[OperatingAgent, Administrator]),
+            ("ReadmitNode", ADMIN),
+            ("ReportGroupAgents", AGENTS),
+            ("ReportFailedElements", SWITCHES),
+            ("WatchDirectory", &[Router, Administrator]),
+            ("DownloadTopology", ALL),
+            ("AcquireRouteTerm", ROUTERS),
+            ("RenewRouteTerm", ROUTERS),
+            ("ReleaseRouteTerm", ROUTERS),
+            ("ReportRoutes", ROUTERS),
+        ],
+    ),
+    (
+        "GroupBatchService",
+        &[
+            ("FormGroups", LAUNCHERS),
+            ("DeleteJobGroups", ADMIN),
+            ("JoinMany", AGENTS),
+            ("LeaveMany", AGENTS),
+            ("GetMany", AGENTS),
+        ],
+    ),
+    ("RouteChoiceService", &[("RecordRouteChoices", ROUTERS), ("ListRouteChoices", ROUTERS)]),
+    (
+        "JobService",
+        &[
+            ("CreateJob", ADMIN),
+            ("DeleteJob", ADMIN),
+            ("GetJob", ADMIN),
+            ("ListJobs", ADMIN),
+            ("GetJobReport", ADMIN),
+        ],
+    ),
+    (
+        "CollectiveService",
+        &[
+            ("CreateCollective", ADMIN),
+            ("ReleaseCollective", ADMIN),
+            ("GetCollective", PARTS),
+            ("ListCollectives", PARTS),
+            ("ReserveEntries", ADMIN),
+            ("CancelReservation", ADMIN),
+            ("SetCollectiveQuota", ADMIN),
+            ("GetEntryUsage", ADMIN),
+            ("WatchAggregationTrees", ROUTERS),
+            ("ReportAggregationTrees", ROUTERS),
+        ],
+    ),
+    ("CollectiveAgentService", &[("RunCollective", ADMIN)]),
+    (
+        "GroupAgentService",
+        &[
+            ("RegisterMember", AGENTS),
+            ("RegisterMembers", AGENTS),
+            ("WatchGroupMembers", AGENTS),
+            ("DeregisterMember", AGENTS),
+            ("ReportOperatingAgents", AGENTS),
+            ("QueryGroup", &[OperatingAgent, Administrator]),
+            ("NotifyGroups", &[Tic]),
+        ],
+    ),
+    (
+        "OperatingAgentService",
+        &[
+            ("JoinGroup", USERS),
+            ("LeaveGroup", USERS),
+            ("JoinMany", USERS),
+            ("LeaveMany", USERS),
+            ("QueryGroup", USERS),
+            ("ListMemberships", ADMIN),
+            ("SendPacket", ADMIN),
+            ("ReceivePackets", ADMIN),
+            ("ProbeNode", &[Tic, OperatingAgent, Administrator]),
+            ("UpdatePositions", AGENTS),
+            ("OpenLink", AGENTS),
+            ("ListHostedNodes", ADMIN),
+            ("StopNode", ADMIN),
+            ("StartNode", ADMIN),
+        ],
+    ),
+    // At a Unix domain socket only, where no certificates are shown.
+    (
+        "ProcessService",
+        &[
+            ("ListLocalNodes", NOBODY),
+            ("AttachProcess", NOBODY),
+            ("ReserveMembers", NOBODY),
+            ("JoinGroup", NOBODY),
+            ("LeaveGroup", NOBODY),
+            ("ListMembers", NOBODY),
+            ("WatchMembers", NOBODY),
+        ],
+    ),
+    (
+        "RouteService",
+        &[
+            ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator]),
+            ("ExplainRoute", ADMIN),
+            ("ListTableDrifts", ADMIN),
+        ],
+    ),
+    (
+        "SwitchAgentService",
+        &[
+            ("ListSwitches", &[Router, Administrator]),
+            ("ReadTables", &[Router, Administrator]),
+            ("ReadCounters", &[Router, Administrator]),
+            ("WriteTables", ROUTERS),
+            ("ListPorts", &[Router, Administrator]),
+        ],
+    ),
+    (
+        "SwitchAggregationService",
+        &[("ReadAggregation", &[Router, Administrator]), ("WriteAggregation", ROUTERS)],
+    ),
+    (
+        "FabricService",
+        &[
+            ("AttachEndpoints", AGENTS),
+            ("InjectPacket", ADMIN),
+            ("FailElement", ADMIN),
+            ("HealElement", ADMIN),
+            ("DisturbSwitch", ADMIN),
+            ("WatchFailedElements", &[SwitchAgent, Administrator]),
+            ("ListFabricSwitches", &[SwitchAgent, Administrator]),
+            ("ReadSwitchTables", &[SwitchAgent, Administrator]),
+            ("ReadSwitchCounters", &[SwitchAgent, Administrator]),
+            ("WriteSwitchTables", SWITCHES),
+            ("ListSwitchPorts", &[SwitchAgent, Administrator]),
+        ],
+    ),
+    (
+        "FabricAggregationService",
+        &[
+            ("ReadFabricAggregation", &[SwitchAgent, Administrator]),
+            ("WriteFabricAggregation", SWITCHES),
+            ("ContributeValues", AGENTS),
+        ],
+    ),
+];
+
+/// Who may make which call, of every service of `fabricast.v1`.
+pub fn access_table() -> impl Iterator<Item = Access> {
+    TABLE.iter().flat_map(|(service, calls)| {
+        calls.iter().map(|(call, roles)| Access { service, call, roles })
+    })
+}
+
+/// Who may make the call that a path names, such as `/fabricast.v1.TicService/JoinGroup`. Health and reflection,
+/// which are not ours, are for everybody who may connect.
+fn roles_of(path: &str) -> &'static [Role] {
+    let Some(path) = path.strip_prefix("/fabricast.v1.") else { return ALL };
+    let found = access_table().find(|access| {
+        path.strip_prefix(access.service).and_then(|rest| rest.strip_prefix('/'))
+            == Some(access.call)
+    });
+    // What is not in the table is nobody's.
+    found.map_or(&[], |access| access.roles)
+}
+
+/// Puts [`Enforcement`] around a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EnforceLayer;
+
+impl<S> Layer<S> for EnforceLayer {
+    type Service = Enforcement<S>;
+
+    fn layer(&self, inner: S) -> Enforcement<S> {
+        Enforcement { inner }
+    }
+}
+
+/// Refuses calls whose caller may not make them.
+#[derive(Clone, Debug)]
+pub(crate) struct Enforcement<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Enforcement<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let caller = request.extensions().get::<Caller>();
+        let path = request.uri().path();
+        if let Some(caller) = caller
+            && !caller.has_role(roles_of(path))
+        {
+            info!(%caller, path, "a call was refused");
+            let call = path.rsplit('.').next().unwrap_or(path);
+            let why = format!("{caller} may not call {call}");
+            let refusal = Reason::NotPermitted.status(why, &[("call", call)]).into_http();
+            return Box::pin(async { Ok(refusal) });
+        }
+        Box::pin(self.inner.call(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    /// Every call of the descriptors that reflection shows.
+    fn served() -> BTreeSet<(String, String)> {
+        let set = FileDescriptorSet::decode(fabricast_proto::FILE_DESCRIPTOR_SET)
+            .expect("the descriptors are read by every server");
+        let ours = set.file.into_iter().filter(|file| file.package() == "fabricast.v1");
+        let services = ours.flat_map(|file| file.service);
+        services
+            .flat_map(|service| {
+                let name = service.name().to_owned();
+                service.method.into_iter().map(move |call| (name.clone(), call.name().to_owned()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_call_is_in_the_table_once_and_no_other() {
+        let listed: Vec<_> =
+            access_table().map(|one| (one.service.to_owned(), one.call.to_owned())).collect();
+        assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), served());
+        assert_eq!(listed.len(), served().len());
+    }
+
+    #[test]
+    fn the_documentation_has_the_same_table() {
+        let documentation = include_str!("../../../docs/security.md");
+        let rows = documentation.lines().filter(|line| line.contains("Service` | `"));
+        let written = access_table().map(|Access { service, call, roles }| {
+            let mut roles = roles.to_vec();
+            roles.sort();
+            let words: Vec<_> = roles.iter().map(|role| role.word()).collect();
+            let words = match roles.as_slice() {
+                [] => "nobody over a network".to_owned(),
+                roles if roles == ALL => "all".to_owned(),
+                _ => words.join(", "),
+            };
+            format!("| `{service}` | `{call}` | {words} |")
+        });
+        assert_eq!(rows.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn only_the_route_service_programs_switches() {
+        for path in ["SwitchAgentService/WriteTables", "SwitchAggregationService/WriteAggregation"]
+        {
+            assert_eq!(roles_of(&format!("/fabricast.v1.{path}")), [Router]);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_only_like_a_call_is_nobodys() {
+        for path in [
+            "TicService/joingroup",
+            "TicService/JoinGroupX",
+            "TicServiceX/JoinGroup",
+            "TicService",
+            "",
+        ] {
+            assert!(roles_of(&format!("/fabricast.v1.{path}")).is_empty(), "{path}");
+        }
+        assert_eq!(roles_of("/grpc.health.v1.Health/Check"), ALL);
+    }
+}

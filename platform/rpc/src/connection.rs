@@ -1,0 +1,201 @@
+//! Connections: plain, or TLS with both ends named.
+//!
+//! A server takes TLS connections here and not in tonic, which could not exchange its certificate while
+//! it runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::{Connected, TcpIncoming};
+use tracing::{debug, info};
+
+use crate::identity::{Caller, identities};
+use crate::security::Security;
+
+/// Whoever has not shown a certificate by then is hung up on.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Handshakes at a time; further connections wait in the listener's queue.
+const HANDSHAKES: usize = 256;
+
+/// A connection that a server has taken.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Plain(TcpStream),
+    Secured(Box<server::TlsStream<TcpStream>>, Caller),
+}
+
+impl Connected for Taken {
+    type ConnectInfo = Caller;
+
+    fn connect_info(&self) -> Caller {
+        match self {
+            Self::Plain(_) => Caller::Unasked,
+            Self::Secured(_, caller) => caller.clone(),
+        }
+    }
+}
+
+/// Connections as they are taken, with names where `security` asks for them.
+pub(crate) fn take(
+    mut listener: TcpIncoming,
+    security: Security,
+    stop: CancellationToken,
+) -> ReceiverStream<io::Result<Taken>> {
+    let (ready, taken) = mpsc::channel(HANDSHAKES);
+    let room = Arc::new(Semaphore::new(HANDSHAKES));
+    tokio::spawn(async move {
+        loop {
+            let next = tokio::select! {
+                next = listener.next() => next,
+                () = stop.cancelled() => return,
+            };
+            let stream = match next {
+                Some(Ok(stream)) => stream,
+                Some(Err(error)) => {
+                    debug!(%error, "a connection was lost before it was taken");
+                    continue;
+                }
+                None => return,
+            };
+            let Some(loaded) = security.current() else {
+                if ready.send(Ok(Taken::Plain(stream))).await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            let ready = ready.clone();
+            tokio::spawn(async move {
+                let from = stream.peer_addr().ok();
+                let acceptor = TlsAcceptor::from(Arc::clone(&loaded.server));
+                match tokio::time::timeout(HANDSHAKE, greet(&acceptor, stream)).await {
+                    // The server has gone if nobody waits for it.
+                    Ok(Ok(taken)) => _ = ready.send(Ok(taken)).await,
+                    Ok(Err(error)) => refused(from, &error),
+                    Err(_elapsed) => refused(from, &"no certificate shown in time"),
+                }
+                drop(place);
+            });
+        }
+    });
+    ReceiverStream::new(taken)
+}
+
+fn refused(from: Option<SocketAddr>, error: &dyn std::fmt::Display) {
+    let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.to_string());
+    info!(%from, %error, "a connection was refused");
+}
+
+async fn greet(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Taken> {
+    let stream = acceptor.accept(stream).await?;
+    let certificates = stream.get_ref().1.peer_certificates();
+    let identities = named(certificates)?;
+    Ok(Taken::Secured(Box::new(stream), Caller::Known(identities)))
+}
+
+fn named(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<crate::identity::Identity>> {
+    let first = chain.and_then(<[_]>::first).ok_or_else(|| denied("no certificate shown"))?;
+    identities(first).map_err(denied)
+}
+
+fn denied(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+/// Connects to a server and has it say who it is.
+///
+/// # Errors
+///
+/// The system's; a certificate that is not of this cluster, not for the server's name, or of somebody
+/// who serves nobody.
+pub(crate) async fn connect(
+    uri: Uri,
+    security: Security,
+) -> io::Result<TokioIo<client::TlsStream<TcpStream>>> {
+    let loaded = security.current().ok_or_else(|| denied("no certificates"))?;
+    let host = uri.host().unwrap_or_default();
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = ServerName::try_from(bare.to_owned())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let stream = TcpStream::connect((bare, uri.port_u16().unwrap_or_default())).await?;
+    stream.set_nodelay(true)?;
+    let connector = TlsConnector::from(Arc::clone(&loaded.client));
+    let stream = connector.connect(name, stream).await?;
+    let identities = named(stream.get_ref().1.peer_certificates())?;
+    if !identities.iter().any(|identity| identity.role.serves()) {
+        return Err(denied(format!("{} is no server", Caller::Known(identities))));
+    }
+    Ok(TokioIo::new(stream))
+}
+
+impl AsyncRead for Taken {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Secured(stream, _) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Taken {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Secured(stream, _) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Self::Secured(stream, _) => Pin::new(stream).poll_write_vectored(context, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Secured(stream, _) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Secured(stream, _) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Secured(stream, _) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

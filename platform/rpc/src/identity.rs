@@ -1,0 +1,320 @@
+//! Who calls: what a certificate says of its holder, and what a holder may act for.
+//!
+//! A certificate names its holder in its alternative names, as `spiffe://fabricast/<role>/<name>`. One
+//! certificate may name several, as that of a process that hosts the operating agents of several nodes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+use tonic::{Extensions, Status};
+use x509_parser::extensions::GeneralName;
+
+use crate::status::Reason;
+
+/// How an identity begins in a certificate.
+const SCHEME: &str = "spiffe://fabricast/";
+
+/// What a process is in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A topology information center.
+    Tic,
+    /// A route service.
+    Router,
+    /// The emulated fabric.
+    Fabric,
+    /// Operating agents; the name is that of a node.
+    OperatingAgent,
+    /// A switch agent.
+    SwitchAgent,
+    /// A person or program that administers the cluster.
+    Administrator,
+    /// A person or program that has groups of its own; the name is how their names begin.
+    Tenant,
+}
+
+impl Role {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 7] = [
+        Self::Tic,
+        Self::Router,
+        Self::Fabric,
+        Self::OperatingAgent,
+        Self::SwitchAgent,
+        Self::Administrator,
+        Self::Tenant,
+    ];
+
+    /// The word for it in certificates and on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tic => "tic",
+            Self::Router => "router",
+            Self::Fabric => "fabric",
+            Self::OperatingAgent => "operating-agent",
+            Self::SwitchAgent => "switch-agent",
+            Self::Administrator => "admin",
+            Self::Tenant => "tenant",
+        }
+    }
+
+    /// Whether others call such a process.
+    pub(crate) fn serves(self) -> bool {
+        !matches!(self, Self::Administrator | Self::Tenant)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.word())
+    }
+}
+
+/// A role and a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// What it is.
+    pub role: Role,
+    /// Which one of its kind, such as the name of a node.
+    pub name: String,
+}
+
+/// Why a text is no identity.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "'{0}' is not of the form ROLE/NAME; roles are tic, router, fabric, operating-agent, switch-agent, admin, tenant"
+)]
+pub struct IdentityError(String);
+
+impl FromStr for Identity {
+    type Err = IdentityError;
+
+    /// Reads `role/name`, the name as [`identity_name`] writes it.
+    fn from_str(text: &str) -> Result<Self, IdentityError> {
+        let parts = text.split_once('/').and_then(|(role, name)| {
+            let role = Role::ALL.into_iter().find(|one| one.word() == role)?;
+            let is_good = !name.is_empty() && name.chars().all(|c| is_plain(c) || c == '%');
+            is_good.then(|| Self { role, name: name.to_owned() })
+        });
+        parts.ok_or_else(|| IdentityError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.role, self.name)
+    }
+}
+
+impl Identity {
+    /// How a certificate says it.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        format!("{SCHEME}{self}")
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Caller {
+    /// Nobody asked: the connection is in plain text, which is for one machine, or a network that lets nobody else in.
+    #[default]
+    Unasked,
+    /// The holder of a certificate of this cluster.
+    Known(Vec<Identity>),
+}
+
+impl Caller {
+    /// Who makes a call, from its extensions.
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Whether it has one of these roles.
+    pub(crate) fn has_role(&self, roles: &[Role]) -> bool {
+        match self {
+            Self::Unasked => true,
+            Self::Known(identities) => identities.iter().any(|one| roles.contains(&one.role)),
+        }
+    }
+
+    /// The groups it may see and change are those whose names begin so; `None` means all of them.
+    fn namespaces(&self) -> Option<impl Iterator<Item = &str>> {
+        let Self::Known(identities) = self else { return None };
+        let is_tenant = |one: &&Identity| one.role == Role::Tenant;
+        identities
+            .iter()
+            .all(|one| is_tenant(&one))
+            .then(|| identities.iter().map(|one| one.name.as_str()))
+    }
+
+    /// Whether it may see and change the group: a tenant only those named `<tenant>/...`.
+    #[must_use]
+    pub fn owns_group(&self, group: &str) -> bool {
+        let Some(mut namespaces) = self.namespaces() else { return true };
+        namespaces.any(|tenant| {
+            group.strip_prefix(tenant).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+        })
+    }
+
+    /// Refuses a tenant that is not the group's, without a word on whether there is such a group.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` / `NOT_PERMITTED`.
+    pub fn check_group(&self, group: &str) -> Result<(), Status> {
+        if self.owns_group(group) {
+            return Ok(());
+        }
+        let why = format!(
+            "{self} may use groups whose names begin with its own and a '/', not '{group}'"
+        );
+        Err(Reason::NotPermitted.status(why, &[("group", group)]))
+    }
+
+    /// Refuses whoever does not administer the cluster.
+    ///
+    /// - `what`: the field that asks for it, and why it takes an administrator.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` / `NOT_PERMITTED`.
+    pub fn check_administrator(&self, what: &str) -> Result<(), Status> {
+        if self.has_role(&[Role::Administrator]) {
+            return Ok(());
+        }
+        Err(Reason::NotPermitted.status(format!("{what}, which {self} may not ask for"), &[]))
+    }
+
+    /// Refuses an operating agent of another node.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` / `NOT_PERMITTED`.
+    pub fn check_node(&self, node: &str) -> Result<(), Status> {
+        let Self::Known(identities) = self else { return Ok(()) };
+        let agents = |one: &&Identity| one.role == Role::OperatingAgent;
+        let mut agents = identities.iter().filter(agents).peekable();
+        if agents.peek().is_none() || agents.any(|agent| agent.name == identity_name(node)) {
+            return Ok(());
+        }
+        let why = format!("{self} acts for its own nodes only, not for '{node}'");
+        Err(Reason::NotPermitted.status(why, &[("node", node)]))
+    }
+}
+
+/// How a name is written in an identity: every byte that may not stand there as `%` and two hexadecimal digits.
+#[must_use]
+pub fn identity_name(name: &str) -> String {
+    let mut written = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match char::from(byte) {
+            c if is_plain(c) => written.push(c),
+            _ => written.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    written
+}
+
+/// What a name in an identity consists of, beside `%` and digits.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unasked => formatter.write_str("anyone"),
+            Self::Known(identities) => {
+                for (index, identity) in identities.iter().enumerate() {
+                    let between = if index == 0 { "" } else { ", " };
+                    write!(formatter, "{between}{identity}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why a certificate names nobody.
+#[derive(Debug, Error)]
+pub enum NamelessError {
+    /// It cannot be read.
+    #[error("the certificate cannot be read: {0}")]
+    Unreadable(String),
+    /// It has no identity of this system.
+    #[error("the certificate has no name of the form {SCHEME}ROLE/NAME")]
+    Nameless,
+}
+
+/// The identities that a certificate names, at least one.
+///
+/// # Errors
+///
+/// [`NamelessError`] if there is none; names of other systems are passed over.
+pub(crate) fn identities(certificate: &[u8]) -> Result<Vec<Identity>, NamelessError> {
+    let unreadable = |error: &dyn fmt::Display| NamelessError::Unreadable(error.to_string());
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(certificate).map_err(|error| unreadable(&error))?;
+    let names = parsed.subject_alternative_name().map_err(|error| unreadable(&error))?;
+    let uris =
+        names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+            GeneralName::URI(uri) => uri.strip_prefix(SCHEME),
+            _ => None,
+        });
+    let mut found: Vec<Identity> = uris.filter_map(|text| text.parse().ok()).collect();
+    found.sort();
+    found.dedup();
+    if found.is_empty() { Err(NamelessError::Nameless) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(texts: &[&str]) -> Caller {
+        Caller::Known(texts.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn identities_are_read_as_they_are_written() {
+        for role in Role::ALL {
+            let identity = Identity { role, name: "a-1.b_2".to_owned() };
+            assert_eq!(identity.to_string().parse(), Ok(identity));
+        }
+        for bad in ["", "tic", "tic/", "king/a", "tic/a/b", "tic/a b", "TIC/a"] {
+            assert!(bad.parse::<Identity>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_agent_acts_for_its_own_nodes_only() {
+        let agent = known(&["operating-agent/h1", "operating-agent/h2%20HCA-1"]);
+        assert!(agent.check_node("h1").is_ok());
+        assert!(agent.check_node("h2 HCA-1").is_ok());
+        assert!(agent.check_node("h2_HCA-1").is_err());
+        let refused = agent.check_node("h10").unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+        for other in [known(&["admin/a"]), known(&["tic/1"]), Caller::Unasked] {
+            assert!(other.check_node("h10").is_ok(), "{other}");
+        }
+        assert!(agent.check_administrator("expel").is_err());
+        assert!(known(&["admin/a"]).check_administrator("expel").is_ok());
+    }
+
+    #[test]
+    fn a_tenant_has_the_groups_below_its_name() {
+        let tenant = known(&["tenant/acme"]);
+        assert!(tenant.check_group("acme/rows/1").is_ok());
+        for other in ["acme", "acme/", "acme2/rows", "rows", "other/acme/x", ""] {
+            assert!(tenant.check_group(other).is_err(), "{other}");
+        }
+        // Who has another role as well is no mere tenant.
+        for all in [known(&["tenant/acme", "admin/a"]), known(&["tic/1"]), Caller::Unasked] {
+            assert!(all.check_group("rows").is_ok(), "{all}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Servers and clients with certificates, over real sockets.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_rpc::{
+    Authority, BoundServer, CertificateFiles, Credentials, Peer, Security, Services, reason_of,
+};
+use tempfile::TempDir;
+use time::OffsetDateTime;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
+
+const DAY: time::Duration = time::Duration::days(1);
+
+fn authority() -> Authority {
+    Authority::create(OffsetDateTime::now_utc() - DAY, DAY * 3).expect("a key")
+}
+
+fn issue(authority: &Authority, identity: &str, hosts: &[&str]) -> Credentials {
+    issue_until(authority, identity, hosts, DAY * 2)
+}
+
+fn issue_until(
+    authority: &Authority,
+    identity: &str,
+    hosts: &[&str],
+    lifetime: time::Duration,
+) -> Credentials {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let identities = [identity.parse().expect("an identity")];
+    let from = OffsetDateTime::now_utc() - DAY;
+    authority.issue(&identities, &hosts, (from, lifetime)).expect("a certificate")
+}
+
+/// Writes what a process needs into a folder, each file in one step as a careful administrator does.
+fn write(folder: &Path, authority: &Authority, own: &Credentials) -> CertificateFiles {
+    let files = CertificateFiles {
+        authority: folder.join("ca.pem"),
+        certificate: folder.join("cert.pem"),
+        key: folder.join("key.pem"),
+    };
+    for (path, text) in [
+        (&files.authority, &authority.credentials().certificate),
+        (&files.certificate, &own.certificate),
+        (&files.key, &own.key),
+    ] {
+        let fresh = path.with_extension("new");
+        std::fs::write(&fresh, text).expect("room");
+        std::fs::rename(&fresh, path).expect("room");
+    }
+    files
+}
+
+fn security(authority: &Authority, own: &Credentials) -> Security {
+    let folder = TempDir::new().expect("room");
+    let files = write(folder.path(), authority, own);
+    Security::mutual(files).expect("good files")
+}
+
+/// A server that says what it is, until dropped.
+struct Server {
+    address: SocketAddr,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+fn serve(security: Security) -> Server {
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).expect("a port").secured(security);
+    let (address, stop) = (bound.address(), CancellationToken::new());
+    let serving = bound.serve(Services::new("tic"), stop.clone());
+    tokio::spawn(async move { serving.await.expect("serves") });
+    Server { address, _stop: stop.drop_guard() }
+}
+
+async fn ask(peer: &Peer) -> Result<v1::GetServerInfoResponse, Status> {
+    let mut client = AdministrationServiceClient::new(peer.channel());
+    client.get_server_info(v1::GetServerInfoRequest {}).await.map(tonic::Response::into_inner)
+}
+
+#[tokio::test]
+async fn both_ends_show_certificates_of_one_authority() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1", "localhost"])));
+    let port = server.address.port();
+    let client = security(&ours, &issue(&ours, "router/b", &[]));
+    for host in ["127.0.0.1", "localhost"] {
+        let peer = client.peer(&format!("{host}:{port}")).unwrap();
+        assert_eq!(ask(&peer).await.unwrap().roles, ["tic"], "{host}");
+    }
+    let leader = client.leader(&[server.address.to_string()]).unwrap();
+    let mut calls = AdministrationServiceClient::new(leader.channel());
+    assert!(calls.get_server_info(v1::GetServerInfoRequest {}).await.is_ok());
+}
+
+#[tokio::test]
+async fn strangers_are_turned_away_by_either_end() {
+    let (ours, theirs) = (authority(), authority());
+    let own = issue(&ours, "tic/a", &["127.0.0.1"]);
+    let server = serve(security(&ours, &own));
+    let address = server.address.to_string();
+
+    let plain = Peer::new(&address).unwrap();
+    assert!(ask(&plain).await.is_err(), "no certificate shown");
+
+    let stranger = issue(&theirs, "admin/eve", &[]);
+    let peer = security(&theirs, &stranger).peer(&address).unwrap();
+    assert!(ask(&peer).await.is_err(), "the client does not know the server");
+    // Somebody who knows our authority, but has a certificate of another.
+    let peer = security(&ours, &stranger).peer(&address).unwrap();
+    assert!(ask(&peer).await.is_err(), "the server does not know the client");
+
+    let expired = issue_until(&ours, "admin/old", &[], DAY - time::Duration::hours(1));
+    let peer = security(&ours, &expired).peer(&address).unwrap();
+    assert!(ask(&peer).await.is_err(), "the certificate is too old");
+
+    let friend = issue(&ours, "admin/a", &[]);
+    let peer = security(&ours, &friend).peer(&format!("localhost:{}", server.address.port()));
+    assert!(ask(&peer.unwrap()).await.is_err(), "the server's certificate is for another name");
+
+    // An administrator's certificate, stolen, serves nobody.
+    let thief = serve(security(&ours, &issue(&ours, "admin/a", &["127.0.0.1"])));
+    let peer = security(&ours, &friend).peer(&thief.address.to_string()).unwrap();
+    let refused = ask(&peer).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("admin/a is no server"), "{refused:?}");
+
+    let peer = security(&ours, &friend).peer(&address).unwrap();
+    assert!(ask(&peer).await.is_ok(), "all of that changed nothing");
+}
+
+#[tokio::test]
+async fn a_role_makes_its_own_calls_only() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    let write = async |identity: &str| {
+        let peer = security(&ours, &issue(&ours, identity, &[]));
+        let peer = peer.peer(&server.address.to_string()).unwrap();
+        let mut client = SwitchAgentServiceClient::new(peer.channel());
+        client.write_tables(v1::WriteTablesRequest::default()).await.unwrap_err()
+    };
+    for identity in ["admin/a", "tic/b", "operating-agent/h0", "tenant/t", "switch-agent/s"] {
+        let refused = write(identity).await;
+        assert_eq!(refused.code(), Code::PermissionDenied, "{identity}");
+        assert_eq!(reason_of(&refused).as_deref(), Some("NOT_PERMITTED"));
+        assert!(refused.message().contains(identity), "{}", refused.message());
+    }
+    // Let through, to a server that does not have the service.
+    assert_eq!(write("router/r").await.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn certificates_are_exchanged_while_all_goes_on() {
+    let (old, new) = (authority(), authority());
+    let folder = TempDir::new().unwrap();
+    let files = write(folder.path(), &old, &issue(&old, "tic/a", &["127.0.0.1"]));
+    let server = serve(Security::mutual(files).unwrap());
+    let address = server.address.to_string();
+    let before = security(&old, &issue(&old, "admin/a", &[])).peer(&address).unwrap();
+    assert!(ask(&before).await.is_ok());
+
+    // Half of an exchange changes nothing: the key is not that of the certificate.
+    let own = issue(&new, "tic/a", &["127.0.0.1"]);
+    std::fs::write(folder.path().join("cert.pem"), &own.certificate).unwrap();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let another = security(&old, &issue(&old, "admin/b", &[])).peer(&address).unwrap();
+    assert!(ask(&another).await.is_ok());
+
+    write(folder.path(), &new, &own);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let after = security(&new, &issue(&new, "admin/a", &[])).peer(&address).unwrap();
+    assert!(ask(&after).await.is_ok());
+    let late = security(&old, &issue(&old, "admin/c", &[])).peer(&address).unwrap();
+    assert!(ask(&late).await.is_err(), "the old authority is believed no more");
+    assert!(ask(&before).await.is_ok(), "a connection that stands is not cut");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let (ours, folder) = (authority(), TempDir::new().unwrap());
+    let own = issue(&ours, "tic/a", &[]);
+    let files = write(folder.path(), &ours, &own);
+    let fault = |change: &dyn Fn(&mut CertificateFiles)| {
+        let mut files = files.clone();
+        change(&mut files);
+        Security::mutual(files).unwrap_err().to_string()
+    };
+    let missing = fault(&|files| files.key = "/nowhere/key.pem".into());
+    assert_eq!(missing, "/nowhere/key.pem: no such file");
+    let swapped = fault(&|files| files.certificate = files.key.clone());
+    assert!(swapped.ends_with("key.pem: no certificate in it"), "{swapped}");
+    let swapped = fault(&|files| files.key = files.certificate.clone());
+    assert!(swapped.ends_with("cert.pem: no private key in it"), "{swapped}");
+    let nameless = ours.issue(&[], &[], (OffsetDateTime::now_utc(), DAY)).unwrap();
+    std::fs::write(folder.path().join("nameless.pem"), nameless.certificate).unwrap();
+    let nameless = fault(&|files| files.certificate = folder.path().join("nameless.pem"));
+    assert!(nameless.contains("no name of the form spiffe://fabricast/"), "{nameless}");
+    let foreign = issue(&ours, "tic/a", &[]);
+    std::fs::write(folder.path().join("other.pem"), foreign.key).unwrap();
+    let foreign = fault(&|files| files.key = folder.path().join("other.pem"));
+    assert!(foreign.contains("cert.pem with "), "{foreign}");
+}
