@@ -3,7 +3,8 @@
 //! An agent works from the TIC's snapshot of its group, tells every member its place in the tree,
 //! and watches the members' nodes. Nothing rests on one message arriving: positions are pushed
 //! until a report names them, snapshots are asked for until they come, and a failed node is
-//! reported until a snapshot is free of it. What an agent says carries its epoch, and it obeys
+//! reported, ever less often, until a snapshot is free of it or it is heard of again: the TIC asks the
+//! node itself before it expels it. What an agent says carries its epoch, and it obeys
 //! nobody who follows another one (G4).
 //!
 //! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] when
@@ -16,6 +17,7 @@
 //!   report and a refresh per node or group.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::asked::Asked;
 use crate::detector::Detector;
@@ -42,9 +44,9 @@ pub struct GaHost {
     groups: BTreeMap<Gn, Agent>,
     peers: BTreeMap<NodeName, PeerNode>,
     detector: Detector<NodeName>,
-    failed: BTreeMap<NodeName, Moment>, // when to report it again
-    asked: Asked,                       // snapshots on their way
-    dirty: BTreeSet<(Gn, Pn)>,          // positions to send
+    failed: BTreeMap<NodeName, Claim>, // reported to the TIC until it is out, or heard of again
+    asked: Asked,                      // snapshots on their way
+    dirty: BTreeSet<(Gn, Pn)>,         // positions to send
     resend: BTreeSet<(Moment, Gn, Pn)>, // positions sent and not confirmed
     last_version: Version, // of all groups: an office that is dropped and taken again in one epoch goes on
     output: VecDeque<GaOutput>,
@@ -64,6 +66,13 @@ struct Seat {
     version: Version,
     colors: Option<Colors>, // as last told
     resend_at: Option<Moment>,
+}
+
+/// That a node has failed, as the TIC is told.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    due: Moment,
+    pause: Duration, // until it is told again; twice as long each time
 }
 
 #[derive(Clone, Debug)]
@@ -215,6 +224,9 @@ impl GaHost {
         let mut reply = OaReportReply::default();
         let known = self.peers.get(&report.node).map(|peer| peer.incarnation);
         if known == Some(report.incarnation) {
+            if self.failed.remove(&report.node).is_some() {
+                self.detector.watch(report.node.clone(), now); // the TIC has asked it and kept it
+            }
             self.detector.heard(&report.node, now);
         }
         for status in &report.memberships {
@@ -310,6 +322,11 @@ impl GaHost {
         let place = |(pn, seat)| self.position(gn, pn).map(|position| (seat, position));
         let members = agent.seats.iter().map(|(pn, seat)| (*pn, &seat.view)).filter_map(place);
         Some((&agent.record, members.collect()))
+    }
+
+    /// Answers the members of a group as its agent here knows them, by rank.
+    pub fn members(&self, gn: Gn) -> Option<impl Iterator<Item = &MemberView>> {
+        Some(self.groups.get(&gn)?.seats.values().map(|seat| &seat.view))
     }
 
     /// Answers the nodes that host members and are watched.

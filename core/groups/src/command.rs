@@ -6,7 +6,7 @@ use fabricast_routing::Mgid;
 use serde::{Deserialize, Serialize};
 
 use crate::hints::MgidHints;
-use crate::ids::{Gn, Incarnation, Pn, Revision};
+use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::{CreateJob, JobRecord};
 use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
@@ -49,6 +49,11 @@ pub enum Command {
         node: NodeName,
         /// The life that failed; a newer one is left alone. `None` means the present one.
         incarnation: Option<Incarnation>,
+    },
+    /// It is forgotten how often a node has come and gone: it is not suppressed any more.
+    ForgetFlaps {
+        /// The node.
+        node: NodeName,
     },
     /// A process has failed; its memberships end.
     ProcessFailed {
@@ -247,6 +252,10 @@ pub enum Answer {
     /// To `RegisterNode`: the node as recorded. It is not up if its start was expelled meanwhile, and another
     /// start than was asked with if that is higher.
     Node(NodeRecord),
+    /// To `RegisterNode` of a node that is not readmitted as it came and went too often; and until when.
+    Suppressed(NodeRecord, Moment),
+    /// To `ForgetFlaps`: the node as recorded.
+    FlapsForgotten(NodeRecord),
     /// To `Join`.
     Joined(Joined),
     /// To `FormGroups`, in the order asked.

@@ -1,22 +1,32 @@
 //! Decides which of the watched peers have failed.
 //!
-//! Peers report at fixed intervals. A peer whose report is overdue, or whose connection has
-//! closed, is suspect and is asked (probed); only silence to every probe is a verdict. Timeouts
-//! are fixed, so the time from a failure to its verdict is bounded (G5):
+//! Peers report at fixed intervals. A peer whose report is overdue, whose connection has closed, or of
+//! which somebody else says that it has failed, is suspect and is asked (probed); only silence to
+//! every probe is a verdict, unless the policy is to give up at once who is overdue. A report is
+//! overdue after a fixed time or, if so configured, after one that follows the peer's own pace
+//! ([`Adaptive`]) and is never longer. So the time from a failure to its verdict is bounded (G5):
 //! [`DetectorConfig::worst_case`].
 //!
-//! Call `watch`, `heard`, `hint_closed` and `probe_answered` as things happen, `poll` when
+//! Call `watch`, `heard`, `hint_closed`, `doubt` and `probe_answered` as things happen, `poll` when
 //! [`Detector::next_deadline`] has come, and drain [`Detector::poll_output`] after each.
 //!
 //! Invariants
 //! - DET-1: a peer that answers a probe within its time is not given up (G5).
 //! - DET-2: a closed connection alone is never a verdict.
 //! - DET-3: a verdict is given once and stays until the peer is watched anew.
+//! - DET-4: a report is never waited for longer than the fixed timeout, however the peer reports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::ids::Moment;
+
+mod pace;
+#[cfg(test)]
+mod tests;
+
+use pace::Pace;
+pub use pace::{Adaptive, PHI};
 
 /// Watches peers named by `K`.
 #[derive(Clone, Debug)]
@@ -31,34 +41,54 @@ pub struct Detector<K> {
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectorConfig {
-    /// A report is overdue this long after the last sign of life.
+    /// A report is overdue this long after the last sign of life, at the latest.
     pub report_timeout: Duration,
+    /// How it may be overdue earlier; `None` keeps to the time above.
+    pub adaptive: Option<Adaptive>,
     /// What to do about a peer whose report is overdue.
     pub policy: Policy,
+    /// How a suspect peer is asked.
+    pub probing: Probing,
 }
 
 impl DetectorConfig {
+    /// Fixed timeouts, and nobody is given up unasked.
+    pub const fn new(report_timeout: Duration, probing: Probing) -> Self {
+        Self { report_timeout, adaptive: None, policy: Policy::Probe, probing }
+    }
+
     /// Answers the longest time from a peer's last sign of life to the verdict.
     pub fn worst_case(&self) -> Duration {
         match self.policy {
-            Policy::Probe { timeout, attempts } => self.report_timeout + timeout * attempts.max(1),
+            Policy::Probe => self.report_timeout + self.probing.worst_case(),
             Policy::ExpelAtOnce => self.report_timeout,
         }
     }
 }
 
-/// What to do about a peer whose report is overdue.
+/// What to do about a peer that seems to have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Ask it first.
-    Probe {
-        /// How long to wait for the answer to one probe.
-        timeout: Duration,
-        /// How many probes may stay unanswered, one after the other; 0 counts as 1.
-        attempts: u32,
-    },
+    Probe,
     /// Give it up without asking.
     ExpelAtOnce,
+}
+
+/// How a peer is asked whether it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probing {
+    /// How long to wait for the answer to one probe.
+    pub timeout: Duration,
+    /// How many probes may stay unanswered, one after the other; 0 counts as 1.
+    pub attempts: u32,
+}
+
+impl Probing {
+    /// Answers the time from the first probe to the verdict on a peer that answers none.
+    pub fn worst_case(&self) -> Duration {
+        self.timeout * self.attempts.max(1)
+    }
 }
 
 /// What is held of a peer.
@@ -95,6 +125,8 @@ struct Peer {
     deadline: Moment, // meaningless once dead
     probes_left: u32, // unsent ones of the present suspicion
     first_probe: u64, // of the present suspicion; answers to earlier ones prove nothing
+    heard: Moment,    // its last report, or the beginning of the watch
+    pace: Pace,
 }
 
 /// What can happen to a watched peer.
@@ -102,6 +134,7 @@ struct Peer {
 enum Event {
     Heard,
     Closed,
+    Doubted,
     Answered,
     TimeUp { probes_left: bool },
 }
@@ -110,6 +143,7 @@ enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Nothing,
+    AwaitNext,
     AwaitReport,
     SendProbe,
     GiveUp,
@@ -119,15 +153,14 @@ enum Action {
 fn step(health: Health, event: Event, policy: Policy) -> (Health, Action) {
     use {Action as A, Event as E, Health as H};
     match (health, event, policy) {
-        (H::Alive, E::Heard, _) => (H::Alive, A::AwaitReport),
+        (H::Alive | H::Suspect, E::Heard, _) => (H::Alive, A::AwaitNext),
         (H::Alive, E::Answered, _) => (H::Alive, A::Nothing),
         (H::Alive, E::Closed, Policy::ExpelAtOnce) => (H::Alive, A::Nothing),
         (H::Alive, E::TimeUp { .. }, Policy::ExpelAtOnce) => (H::Dead, A::GiveUp),
-        (H::Alive, E::Closed | E::TimeUp { .. }, Policy::Probe { .. }) => {
-            (H::Suspect, A::SendProbe)
-        }
-        (H::Suspect, E::Heard | E::Answered, _) => (H::Alive, A::AwaitReport),
-        (H::Suspect, E::Closed, _) => (H::Suspect, A::Nothing),
+        (H::Alive, E::Closed | E::TimeUp { .. }, Policy::Probe) => (H::Suspect, A::SendProbe),
+        (H::Alive, E::Doubted, _) => (H::Suspect, A::SendProbe),
+        (H::Suspect, E::Answered, _) => (H::Alive, A::AwaitReport),
+        (H::Suspect, E::Closed | E::Doubted, _) => (H::Suspect, A::Nothing),
         (H::Suspect, E::TimeUp { probes_left: true }, _) => (H::Suspect, A::SendProbe),
         (H::Suspect, E::TimeUp { probes_left: false }, _) => (H::Dead, A::GiveUp),
         (H::Dead, _, _) => (H::Dead, A::Nothing),
@@ -151,7 +184,14 @@ impl<K: Ord + Clone> Detector<K> {
         self.unwatch(&peer);
         let deadline = now.after(self.config.report_timeout);
         self.deadlines.insert((deadline, peer.clone()));
-        let state = Peer { health: Health::Alive, deadline, probes_left: 0, first_probe: 0 };
+        let state = Peer {
+            health: Health::Alive,
+            deadline,
+            probes_left: 0,
+            first_probe: 0,
+            heard: now,
+            pace: Pace::default(),
+        };
         self.peers.insert(peer, state);
     }
 
@@ -180,6 +220,11 @@ impl<K: Ord + Clone> Detector<K> {
     /// Notes that a connection to the peer has closed: a reason to ask at once.
     pub fn hint_closed(&mut self, peer: &K, now: Moment) {
         self.handle(peer, Event::Closed, now);
+    }
+
+    /// Notes that somebody else holds the peer for failed: a reason to ask at once, whatever the policy.
+    pub fn doubt(&mut self, peer: &K, now: Moment) {
+        self.handle(peer, Event::Doubted, now);
     }
 
     /// Notes the answer to a probe; one that belongs to an earlier suspicion proves nothing.
@@ -221,17 +266,23 @@ impl<K: Ord + Clone> Detector<K> {
         self.deadlines.remove(&(state.deadline, peer.clone()));
         match action {
             Action::Nothing => {}
+            Action::AwaitNext => {
+                let fixed = self.config.report_timeout;
+                state.pace.note(now.since(state.heard), fixed);
+                state.heard = now;
+                let adaptive = self.config.adaptive;
+                let timeout = adaptive.map_or(fixed, |how| state.pace.timeout(how, fixed));
+                state.deadline = now.after(timeout);
+            }
+            // Its reports are late: until they come again, it has all the time there is.
             Action::AwaitReport => state.deadline = now.after(self.config.report_timeout),
             Action::GiveUp => self.output.push_back(DetectorOutput::Dead { peer: peer.clone() }),
             Action::SendProbe => {
-                let (timeout, attempts) = match self.config.policy {
-                    Policy::Probe { timeout, attempts } => (timeout, attempts.max(1)),
-                    Policy::ExpelAtOnce => (Duration::ZERO, 1),
-                };
+                let Probing { timeout, attempts } = self.config.probing;
                 let probe = self.next_probe;
                 self.next_probe += 1;
                 if fresh {
-                    (state.first_probe, state.probes_left) = (probe, attempts);
+                    (state.first_probe, state.probes_left) = (probe, attempts.max(1));
                 }
                 state.probes_left -= 1;
                 state.deadline = now.after(timeout);
@@ -240,153 +291,6 @@ impl<K: Ord + Clone> Detector<K> {
         }
         if health != Health::Dead {
             self.deadlines.insert((state.deadline, peer.clone()));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const PROBING: DetectorConfig = DetectorConfig {
-        report_timeout: Duration::from_secs(3),
-        policy: Policy::Probe { timeout: SECOND, attempts: 2 },
-    };
-
-    fn at(seconds: u64) -> Moment {
-        Moment(seconds * 1_000_000_000)
-    }
-
-    fn watching(config: DetectorConfig) -> Detector<u32> {
-        let mut detector = Detector::new(config);
-        detector.watch(7, at(0));
-        detector
-    }
-
-    fn poll(detector: &mut Detector<u32>, now: Moment) -> Vec<DetectorOutput<u32>> {
-        detector.poll(now);
-        std::iter::from_fn(|| detector.poll_output()).collect()
-    }
-
-    #[test]
-    fn the_table_of_transitions_is_the_recorded_one() {
-        let probe = Policy::Probe { timeout: SECOND, attempts: 2 };
-        let mut table = String::from("policy, health, event -> health, action\n");
-        for (name, policy) in [("probe", probe), ("expel at once", Policy::ExpelAtOnce)] {
-            for health in [Health::Alive, Health::Suspect, Health::Dead] {
-                for event in [
-                    Event::Heard,
-                    Event::Closed,
-                    Event::Answered,
-                    Event::TimeUp { probes_left: true },
-                    Event::TimeUp { probes_left: false },
-                ] {
-                    let (next, action) = step(health, event, policy);
-                    table += &format!("{name}, {health:?}, {event:?} -> {next:?}, {action:?}\n");
-                }
-            }
-        }
-        assert_eq!(table, include_str!("../tests/golden/detector.txt"), "now:\n{table}");
-    }
-
-    #[test]
-    fn silence_is_probed_and_then_a_verdict() {
-        let mut detector = watching(PROBING);
-        assert_eq!(detector.next_deadline(), Some(at(3)));
-        assert_eq!(poll(&mut detector, at(2)), []);
-        let probe = |probe| DetectorOutput::Probe { peer: 7, probe };
-        assert_eq!(poll(&mut detector, at(3)), [probe(0)]);
-        assert_eq!(detector.health(&7), Some(Health::Suspect));
-        assert_eq!(poll(&mut detector, at(4)), [probe(1)]);
-        assert_eq!(poll(&mut detector, at(5)), [DetectorOutput::Dead { peer: 7 }]);
-        assert_eq!(PROBING.worst_case(), Duration::from_secs(5));
-        detector.heard(&7, at(6));
-        assert_eq!(detector.health(&7), Some(Health::Dead));
-        assert_eq!(detector.next_deadline(), None);
-    }
-
-    #[test]
-    fn a_slow_peer_that_answers_the_probe_is_kept() {
-        let mut detector = watching(PROBING);
-        poll(&mut detector, at(3));
-        poll(&mut detector, at(4));
-        detector.probe_answered(&7, 0, at(4)); // the first probe, late but of this suspicion
-        assert_eq!(detector.health(&7), Some(Health::Alive));
-        assert_eq!(detector.next_deadline(), Some(at(7)));
-    }
-
-    #[test]
-    fn an_answer_from_an_earlier_suspicion_proves_nothing() {
-        let mut detector = watching(PROBING);
-        poll(&mut detector, at(3));
-        detector.heard(&7, at(3));
-        poll(&mut detector, at(6));
-        detector.probe_answered(&7, 0, at(6));
-        assert_eq!(detector.health(&7), Some(Health::Suspect));
-        detector.probe_answered(&7, 1, at(6));
-        assert_eq!(detector.health(&7), Some(Health::Alive));
-    }
-
-    #[test]
-    fn a_closed_connection_is_a_question_not_a_verdict() {
-        let mut detector = watching(PROBING);
-        detector.hint_closed(&7, at(1));
-        assert_eq!(poll(&mut detector, at(1)), [DetectorOutput::Probe { peer: 7, probe: 0 }]);
-        let mut blunt = watching(DetectorConfig { policy: Policy::ExpelAtOnce, ..PROBING });
-        blunt.hint_closed(&7, at(1));
-        assert_eq!(poll(&mut blunt, at(2)), []);
-        assert_eq!(poll(&mut blunt, at(3)), [DetectorOutput::Dead { peer: 7 }]);
-    }
-
-    #[test]
-    fn who_is_not_watched_is_not_judged() {
-        let mut detector = watching(PROBING);
-        detector.heard(&8, at(1));
-        detector.hint_closed(&8, at(1));
-        detector.unwatch(&7);
-        assert_eq!(poll(&mut detector, at(99)), []);
-        assert_eq!((detector.health(&7), detector.health(&8)), (None, None));
-    }
-
-    proptest! {
-        /// G5, DET-1, DET-2: silent peers are given up within the bound, reporting ones never.
-        #[test]
-        fn only_silence_is_a_verdict_and_it_comes_in_time(
-            reports in proptest::collection::vec(1u64..3, 0..20),
-            closures in proptest::collection::btree_set(0u64..60, 0..10),
-        ) {
-            let mut detector = watching(PROBING);
-            let mut heard: Vec<u64> = Vec::new();
-            for gap in reports {
-                heard.push(heard.last().copied().unwrap_or(0) + gap);
-            }
-            let last = heard.last().copied().unwrap_or(0);
-            let mut died = None;
-            for second in 0..80 {
-                if heard.contains(&second) {
-                    detector.heard(&7, at(second));
-                }
-                // Probes to a live peer are answered within their second, as its reports go on.
-                if closures.contains(&second) {
-                    detector.hint_closed(&7, at(second));
-                }
-                for output in poll(&mut detector, at(second)) {
-                    match output {
-                        DetectorOutput::Probe { probe, .. } if second < last => {
-                            detector.probe_answered(&7, probe, at(second));
-                        }
-                        DetectorOutput::Probe { .. } => {}
-                        DetectorOutput::Dead { .. } => {
-                            prop_assert_eq!(died.replace(second), None);
-                        }
-                    }
-                }
-            }
-            let died = died.expect("silence is a verdict");
-            prop_assert!(died >= last && died <= last + PROBING.worst_case().as_secs());
         }
     }
 }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_routing::Mgid;
 use thiserror::Error;
 
+use crate::flaps::FlapDamping;
 use crate::hints::MgidHints;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::JobRecord;
@@ -52,6 +53,8 @@ pub struct Limits {
     pub requests: usize,
     /// The first MGID that the fabric does not have.
     pub mgids: u32,
+    /// When and how nodes that come and go are held off.
+    pub damping: FlapDamping,
 }
 
 impl Default for Limits {
@@ -65,6 +68,7 @@ impl Default for Limits {
             jobs: 1 << 20,
             requests: 1 << 16,
             mgids: 1 << 24,
+            damping: FlapDamping::default(),
         }
     }
 }

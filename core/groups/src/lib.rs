@@ -9,7 +9,8 @@
 //! | OA | [`operating::Oa`]: one node | `agents/operating` |
 //!
 //! [`tree`] makes the unicast tree from the live process numbers, [`detector`] judges who has
-//! failed, [`command`], [`record`] and [`message`] are the words the roles use.
+//! failed, [`watch`] whom the TIC asks and expels, [`flaps`] holds off
+//! nodes that come and go, [`command`], [`record`] and [`message`] are the words the roles use.
 //!
 //! Everything is level-triggered: a message that tells somebody something is a hint that saves
 //! time; the periodic reports find out who is behind, and whoever is fetches the truth.
@@ -22,6 +23,7 @@ pub mod command;
 pub mod detector;
 pub mod directory;
 mod duplicates;
+pub mod flaps;
 pub mod hints;
 pub mod ids;
 pub mod job;
@@ -31,6 +33,7 @@ pub mod operating;
 pub mod record;
 mod refusal;
 pub mod tree;
+pub mod watch;
 
 pub use command::{Answer, Command, Decision, Refusal};
 pub use directory::Directory;

@@ -1,6 +1,6 @@
 //! What becomes due, and what is waiting to be done.
 
-use super::{GaHost, GaOutput};
+use super::{Claim, GaHost, GaOutput};
 use crate::detector::DetectorOutput;
 use crate::ids::Moment;
 
@@ -9,9 +9,10 @@ impl GaHost {
     pub fn tick(&mut self, now: Moment) {
         self.detector.poll(now);
         self.drain_detector(now);
-        let again = now.after(self.config.retry);
-        for (node, due) in self.failed.iter_mut().filter(|(_, due)| **due <= now) {
-            *due = again;
+        let most = self.config.detector.report_timeout.max(self.config.retry);
+        for (node, claim) in self.failed.iter_mut().filter(|(_, claim)| claim.due <= now) {
+            let pause = claim.pause;
+            *claim = Claim { due: now.after(pause), pause: (pause * 2).min(most) };
             if let Some(peer) = self.peers.get(node) {
                 let (node, incarnation) = (node.clone(), peer.incarnation);
                 self.output.push_back(GaOutput::NodeFailed { node, incarnation });
@@ -46,7 +47,7 @@ impl GaHost {
     /// Answers when to call [`GaHost::tick`] at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
         let resend = self.resend.first().map(|(due, _, _)| *due);
-        let waiting = self.failed.values().copied().chain(self.asked.next_deadline());
+        let waiting = self.failed.values().map(|claim| claim.due).chain(self.asked.next_deadline());
         waiting.chain(resend).chain(self.detector.next_deadline()).min()
     }
 
@@ -60,7 +61,7 @@ impl GaHost {
                     }
                 }
                 DetectorOutput::Dead { peer } => {
-                    self.failed.insert(peer, now);
+                    self.failed.insert(peer, Claim { due: now, pause: self.config.retry });
                 }
             }
         }

@@ -15,7 +15,8 @@ pub struct GaConfig {
     /// A position that no report names is sent again after this long; longer than the interval of
     /// reports, or every position is sent twice.
     pub resend: Duration,
-    /// A snapshot that does not come, or a failed node that stays, is brought up again after this.
+    /// A snapshot that does not come, or a failed node that stays, is brought up again after this; the node
+    /// then after twice as long and so on, up to the time after which a report is overdue.
     pub retry: Duration,
 }
 
@@ -38,7 +39,7 @@ pub enum GaOutput {
         /// The number of the probe.
         probe: u64,
     },
-    /// Tell the TIC that a node has failed.
+    /// Tell the TIC that a node seems to have failed: it does not report or answer here.
     NodeFailed {
         /// The node.
         node: NodeName,

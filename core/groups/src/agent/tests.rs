@@ -5,16 +5,16 @@ use std::time::Duration;
 use fabricast_routing::Mgid;
 
 use super::*;
-use crate::detector::{DetectorConfig, Policy};
+use crate::detector::{DetectorConfig, Probing};
 use crate::message::MembershipStatus;
 use crate::names::{EndpointName, GroupName, ProcessName};
 use crate::record::{MemberRecord, Route, RouteState};
 
 const CONFIG: GaConfig = GaConfig {
-    detector: DetectorConfig {
-        report_timeout: Duration::from_secs(3),
-        policy: Policy::Probe { timeout: Duration::from_secs(1), attempts: 1 },
-    },
+    detector: DetectorConfig::new(
+        Duration::from_secs(3),
+        Probing { timeout: Duration::from_secs(1), attempts: 1 },
+    ),
     resend: Duration::from_secs(2),
     retry: Duration::from_secs(1),
 };
@@ -185,6 +185,29 @@ fn a_silent_node_is_probed_and_reported_until_the_records_are_free_of_it() {
     host.tick(at(7));
     assert!(!drain(&mut host, at(7)).contains(&failed));
     assert_eq!(host.watched().collect::<Vec<_>>(), [&name(2)], "never its own node");
+}
+
+/// The TIC has asked it and kept it: only the way from here was cut.
+#[test]
+fn a_reported_node_that_is_heard_of_again_is_watched_anew() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    drain(&mut host, at(0));
+    let failed = GaOutput::NodeFailed { node: name(1), incarnation: Incarnation(1) };
+    let mut told = Vec::new();
+    for second in 3..20 {
+        host.tick(at(second));
+        if drain(&mut host, at(second)).contains(&failed) {
+            told.push(second);
+        }
+    }
+    assert_eq!(told, [4, 5, 7, 10, 13, 16, 19], "less often, up to the report timeout");
+    host.report(at(20), &report(1, &[]));
+    host.tick(at(22));
+    assert!(!drain(&mut host, at(22)).contains(&failed));
+    for second in [23, 24] {
+        host.tick(at(second));
+    }
+    assert!(drain(&mut host, at(24)).contains(&failed), "silent once more");
 }
 
 #[test]

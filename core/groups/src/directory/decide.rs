@@ -8,6 +8,7 @@ use super::{batch, jobs};
 use crate::command::{
     Answer, Command, CreateGroup, Decision, Join, Joined, Leave, Refusal, RegisterNode,
 };
+use crate::flaps::FlapPolicy;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{GroupName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
@@ -30,6 +31,7 @@ pub(super) fn decide(
         Command::DeleteJobGroups(request) => batch::delete_job(&mut draft, request),
         Command::CreateJob(request) => jobs::create(&mut draft, request),
         Command::DeleteJob { request_id, job } => jobs::delete(&mut draft, request_id, job),
+        Command::ForgetFlaps { node } => forget_flaps(&mut draft, node),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
         Command::ProcessFailed { node, incarnation, process } => {
             process_failed(&mut draft, node, *incarnation, process)
@@ -65,6 +67,20 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         }
     }
     draft.expel(&asked.name); // a new start: the processes of the one before are gone
+    let flaps = match before {
+        Some(node) if node.state == NodeState::Up => draft.life_ended(node),
+        Some(node) => node.flaps,
+        None => None,
+    };
+    let refuses = limits.damping.policy == FlapPolicy::Refuse;
+    let until = flaps.filter(|_| refuses).and_then(|flaps| flaps.suppressed_until(draft.now));
+    if let (Some(before), Some(until)) = (before, until) {
+        let record = NodeRecord { state: NodeState::Failed, flaps, ..before.clone() };
+        if record != *before {
+            draft.changes.push(Change::NodePut(record.clone())); // its life before has ended
+        }
+        return Ok(Answer::Suppressed(record, until));
+    }
     let node = NodeRecord {
         name: asked.name.clone(),
         address: asked.address.clone(),
@@ -72,6 +88,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         incarnation: before.map_or(Incarnation(1), |node| node.incarnation.next()),
         start_id: asked.start_id,
         state: NodeState::Up,
+        flaps,
     };
     draft.changes.push(Change::NodePut(node.clone()));
     Ok(Answer::Node(node))
@@ -240,9 +257,20 @@ fn node_failed(
         return Ok(Answer::Expelled { memberships: 0 });
     }
     let memberships = draft.expel(node);
-    let record = NodeRecord { state: NodeState::Failed, ..record.clone() };
+    let flaps = draft.life_ended(record);
+    let record = NodeRecord { state: NodeState::Failed, flaps, ..record.clone() };
     draft.changes.push(Change::NodePut(record));
     Ok(Answer::Expelled { memberships })
+}
+
+fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal> {
+    let record = draft.base.nodes.get(node);
+    let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+    let clear = NodeRecord { flaps: None, ..record.clone() };
+    if clear != *record {
+        draft.changes.push(Change::NodePut(clear.clone()));
+    }
+    Ok(Answer::FlapsForgotten(clear))
 }
 
 fn process_failed(

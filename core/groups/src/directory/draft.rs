@@ -10,6 +10,7 @@ use fabricast_routing::Mgid;
 
 use super::{ChooseMgid, Directory, GroupState, NewGroup};
 use crate::command::{GroupSpec, Joiner, Refusal};
+use crate::flaps::Flaps;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
 use crate::record::{
@@ -108,9 +109,9 @@ impl<'a> Draft<'a> {
         }
         if existing.is_none() || !fresh.is_empty() {
             if group.agent.is_none()
-                && let Some(first) = fresh.first()
+                && let Some(host) = self.choose_host(fresh.iter())
             {
-                group.agent = Some(first.node.clone());
+                group.agent = Some(host.clone());
                 group.epoch = group.epoch.next();
             }
             let count = existing.map_or(0, |group| group.members.len()) + fresh.len();
@@ -252,13 +253,35 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Chooses the node that hosts a group's agent: the first that is not suppressed, or else the first.
+    ///
+    /// - `members`: those of the group whose nodes may host it, in order of preference.
+    fn choose_host<'m>(
+        &self,
+        members: impl Iterator<Item = &'m MemberRecord> + Clone,
+    ) -> Option<&'m NodeName> {
+        let is_free = |node: &&NodeName| {
+            let flaps = self.base.nodes.get(*node).and_then(|node| node.flaps);
+            flaps.is_none_or(|flaps| flaps.suppressed_until(self.now).is_none())
+        };
+        let nodes = members.map(|member| &member.node);
+        nodes.clone().find(is_free).or_else(|| nodes.clone().next())
+    }
+
+    /// Counts that a life of a node has ended.
+    pub(super) fn life_ended(&self, node: &NodeRecord) -> Option<Flaps> {
+        Flaps::life_ended(node.flaps, self.now, &self.base.limits.damping)
+    }
+
     /// Takes members out of a group; an emptied group that is not persistent ends, and a group
-    /// whose agent's node has no member left gets the node of its lowest PN as its new agent.
+    /// whose agent's node has no member left gets a new agent: the node of its lowest PN, unless that
+    /// is suppressed (FLAP-1).
     pub(super) fn remove(&mut self, gn: Gn, leaving: &BTreeSet<Pn>) {
         let group = &self.base.groups[&gn];
         let gone = leaving.iter().filter_map(|pn| group.members.get(pn)).cloned();
         self.changes.extend(gone.map(Change::MemberDeleted));
-        let lowest = group.members.values().find(|member| !leaving.contains(&member.pn));
+        let staying = group.members.values().filter(|member| !leaving.contains(&member.pn));
+        let lowest = staying.clone().next();
         if lowest.is_none() && !group.record.persistent {
             self.end_group(&group.record);
             return;
@@ -272,7 +295,7 @@ impl<'a> Draft<'a> {
             expected.met = false; // whoever uses it next comes together anew
         }
         if !keeps {
-            record.agent = lowest.map(|member| member.node.clone());
+            record.agent = self.choose_host(staying).cloned();
             record.epoch = record.epoch.next();
         }
         record.members_revision = self.revision;

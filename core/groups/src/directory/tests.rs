@@ -8,6 +8,7 @@ use crate::command::{
 use crate::record::{NodeState, Route, RouteState};
 
 mod batches;
+mod flaps;
 mod jobs;
 mod laws;
 mod reads;
@@ -17,11 +18,13 @@ struct Tic {
     directory: Directory,
     store: BTreeMap<String, Vec<u8>>,
     gns: BTreeSet<Gn>,
+    now: Moment,
 }
 
 impl Tic {
     fn new(limits: Limits) -> Self {
-        Self { directory: Directory::new(limits), store: BTreeMap::new(), gns: BTreeSet::new() }
+        let (store, gns) = (BTreeMap::new(), BTreeSet::new());
+        Self { directory: Directory::new(limits), store, gns, now: Moment(5) }
     }
 
     fn with_nodes(nodes: u32) -> Self {
@@ -35,7 +38,7 @@ impl Tic {
     fn run(&mut self, command: &Command) -> Result<Answer, Refusal> {
         let mut lowest_free =
             |group: &NewGroup<'_>| (100..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
-        let decision = self.directory.decide(Moment(5), command, &mut lowest_free)?;
+        let decision = self.directory.decide(self.now, command, &mut lowest_free)?;
         let advance = u64::from(!decision.changes.is_empty());
         assert_eq!(decision.revision.0, self.directory.revision().0 + advance);
         for change in &decision.changes {

@@ -7,6 +7,11 @@ use super::{
 use crate::ids::Revision;
 
 impl Oa {
+    /// Answers a membership by its rank.
+    pub fn member(&self, gn: Gn, pn: Pn) -> Option<&Membership> {
+        self.memberships.get(gn, pn)
+    }
+
     /// Begins to join a process to a group; the end comes as [`OaOutput::Answered`].
     ///
     /// # Errors

@@ -48,6 +48,7 @@ fn record(start_id: u64, incarnation: u64, state: NodeState) -> NodeRecord {
         endpoints: vec![endpoint("h1")],
         incarnation: Incarnation(incarnation),
         start_id,
+        flaps: None,
         state,
     }
 }

@@ -15,6 +15,15 @@ fn member() -> MemberRecord {
     }
 }
 
+fn request() -> RequestRecord {
+    RequestRecord {
+        sequence: 4,
+        id: RequestId::new("r").unwrap(),
+        group: GroupName::new("rows/1").unwrap(),
+        outcome: Outcome::Deleted { gn: Gn(7), revision: Revision(9) },
+    }
+}
+
 #[test]
 fn what_is_put_is_read_back() {
     let node = NodeRecord {
@@ -23,18 +32,13 @@ fn what_is_put_is_read_back() {
         endpoints: vec![EndpointName::new("h0").unwrap()],
         incarnation: Incarnation(2),
         start_id: u64::MAX,
+        flaps: None,
         state: NodeState::Failed,
-    };
-    let request = RequestRecord {
-        sequence: 4,
-        id: RequestId::new("r").unwrap(),
-        group: GroupName::new("rows/1").unwrap(),
-        outcome: Outcome::Deleted { gn: Gn(7), revision: Revision(9) },
     };
     for change in [
         Change::NodePut(node),
         Change::MemberPut(member()),
-        Change::RequestPut(request),
+        Change::RequestPut(request()),
         Change::MgidRetired(Mgid(5), Revision(6)),
         Change::JobPut(JobRecord {
             name: JobName::new("a/b").unwrap(),
@@ -74,10 +78,17 @@ fn a_deletion_names_the_key_of_the_put() {
 
 #[test]
 fn damaged_records_are_named_by_their_key() {
-    let value = Change::MemberPut(member()).encode().unwrap();
-    let moved = Change::decode("member/0000000000000007/00000004", &value).unwrap_err();
+    let value = Change::RequestPut(request()).encode().unwrap();
+    let moved = Change::decode("request/0000000000000005", &value).unwrap_err();
     assert!(matches!(moved, DecodeError::Misplaced { .. }));
-    let cut = Change::decode("member/0000000000000007/00000003", &value[..20]).unwrap_err();
+    let value = Change::MemberPut(member()).encode().unwrap();
+    let long = Change::decode("member/7/3", &value).unwrap_err();
+    assert!(matches!(long, DecodeError::Misplaced { .. }));
+    for key in ["member/0000000000000007", "member/x/00000003", "member/0000000000000007/"] {
+        let alien = Change::decode(key, &value).unwrap_err();
+        assert!(matches!(alien, DecodeError::UnknownKey { .. }), "{key}");
+    }
+    let cut = Change::decode("member/0000000000000007/00000003", &value[..10]).unwrap_err();
     assert!(matches!(cut, DecodeError::BadValue { .. }));
     let alien = Change::decode("lease/1", b"1").unwrap_err();
     assert_eq!(alien.to_string(), "no record has key \"lease/1\"");

@@ -1,12 +1,14 @@
 //! Laws over random histories.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::jobs::{create_job, delete_job};
 use super::*;
 use crate::command::FormMember;
+use crate::flaps::{FlapDamping, FlapPolicy};
 
 fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
@@ -59,17 +61,23 @@ fn random_command() -> impl Strategy<Value = Command> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// G1, DIR-1, DIR-2, DIR-3, and the store half of S3
+    /// G1, DIR-1, DIR-2, DIR-3, FLAP-1, and the store half of S3
     #[test]
     fn every_history_keeps_the_rules_and_can_be_read_back(
         commands in proptest::collection::vec(random_command(), 1..120),
     ) {
-        let mut tic = Tic::new(Limits { requests: 16, ..Limits::default() });
+        let damping = FlapDamping {
+            policy: [FlapPolicy::Off, FlapPolicy::NoHost, FlapPolicy::Refuse][commands.len() % 3],
+            limit: 1,
+            half_life: Duration::from_secs(60),
+        };
+        let mut tic = Tic::new(Limits { requests: 16, damping, ..Limits::default() });
         for node in 0..4 {
             tic.run(&register(node, 1)).unwrap();
         }
         for command in &commands {
             let before = tic.directory.clone();
+            tic.now = tic.now.after(Duration::from_secs(1));
             let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
             let members = before.groups.values().flat_map(|group| group.members.values());
             let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
@@ -80,6 +88,19 @@ proptest! {
                 if let Some(pn) = pns.get(&life(member)) {
                     prop_assert_eq!(*pn, member.pn, "G1: a live process keeps its PN");
                 }
+            }
+            for group in tic.directory.groups.values() {
+                let known = before.groups.get(&group.record.gn);
+                let chosen = group.record.agent.as_ref();
+                if known.is_some_and(|known| known.record.agent.as_ref() == chosen) {
+                    continue;
+                }
+                let is_free = |node: &NodeName| {
+                    let flaps = tic.directory.nodes[node].flaps;
+                    flaps.is_none_or(|flaps| flaps.suppressed_until(tic.now).is_none())
+                };
+                let none_is = !group.members.values().any(|member| is_free(&member.node));
+                prop_assert!(chosen.is_none_or(|node| is_free(node) || none_is), "FLAP-1");
             }
             tic.check();
         }

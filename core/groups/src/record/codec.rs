@@ -1,0 +1,122 @@
+//! Keys and values of records in a store.
+
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::{Change, MemberRecord};
+use crate::ids::{Gn, Pn};
+
+impl Change {
+    /// Answers the key of the record; keys sort by kind, then by number or name.
+    pub fn store_key(&self) -> String {
+        match self {
+            Self::NodePut(node) => format!("node/{}", node.name),
+            Self::GroupPut(group) => format!("group/{:016x}", group.gn.0),
+            Self::GroupDeleted(gn) => format!("group/{:016x}", gn.0),
+            Self::MemberPut(member) | Self::MemberDeleted(member) => {
+                format!("member/{:016x}/{:08x}", member.gn.0, member.pn.0)
+            }
+            Self::MgidRetired(mgid, _) | Self::MgidReleased(mgid) => format!("mgid/{:08x}", mgid.0),
+            Self::JobPut(job) => format!("job/{}", job.name),
+            Self::JobDeleted(name) => format!("job/{name}"),
+            Self::RequestPut(request) => format!("request/{:016x}", request.sequence),
+            Self::RequestDeleted(sequence) => format!("request/{sequence:016x}"),
+            Self::NextGnPut(_) => "counter/gn".to_owned(),
+            Self::RevisionPut(_) => "counter/revision".to_owned(),
+        }
+    }
+
+    /// Answers the value to put under the key, or `None` if the key is to be deleted.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let value = match self {
+            Self::NodePut(node) => serde_json::to_vec(node),
+            Self::GroupPut(group) => serde_json::to_vec(group),
+            Self::MemberPut(member) => {
+                let MemberRecord { gn: _, pn: _, node, process, endpoint, joined } = member;
+                serde_json::to_vec(&(node, process, endpoint, joined)) // the rest is its key
+            }
+            Self::MgidRetired(mgid, at) => serde_json::to_vec(&(mgid, at)),
+            Self::JobPut(job) => serde_json::to_vec(job),
+            Self::RequestPut(request) => serde_json::to_vec(request),
+            Self::NextGnPut(gn) => serde_json::to_vec(gn),
+            Self::RevisionPut(revision) => serde_json::to_vec(revision),
+            Self::GroupDeleted(_)
+            | Self::MemberDeleted(_)
+            | Self::MgidReleased(_)
+            | Self::JobDeleted(_)
+            | Self::RequestDeleted(_) => return None,
+        };
+        Some(value.expect("records have string keys only, which JSON can always hold"))
+    }
+
+    /// Reads a stored record back.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the key is none of ours, the value is no such record, or the record
+    /// belongs under another key: the store was damaged or written by something else.
+    pub fn decode(key: &str, value: &[u8]) -> Result<Self, DecodeError> {
+        let change = match key.split_once('/') {
+            Some(("node", _)) => Self::NodePut(read(key, value)?),
+            Some(("group", _)) => Self::GroupPut(read(key, value)?),
+            Some(("member", numbers)) => {
+                let (gn, pn) = member_numbers(numbers)
+                    .ok_or_else(|| DecodeError::UnknownKey { key: key.to_owned() })?;
+                let (node, process, endpoint, joined) = read(key, value)?;
+                Self::MemberPut(MemberRecord { gn, pn, node, process, endpoint, joined })
+            }
+            Some(("mgid", _)) => {
+                let (mgid, at) = read(key, value)?;
+                Self::MgidRetired(mgid, at)
+            }
+            Some(("job", _)) => Self::JobPut(read(key, value)?),
+            Some(("request", _)) => Self::RequestPut(read(key, value)?),
+            Some(("counter", "gn")) => Self::NextGnPut(read(key, value)?),
+            Some(("counter", "revision")) => Self::RevisionPut(read(key, value)?),
+            Some(_) | None => return Err(DecodeError::UnknownKey { key: key.to_owned() }),
+        };
+        if change.store_key() == key {
+            Ok(change)
+        } else {
+            Err(DecodeError::Misplaced { key: key.to_owned(), belongs: change.store_key() })
+        }
+    }
+}
+
+fn member_numbers(key: &str) -> Option<(Gn, Pn)> {
+    let (gn, pn) = key.split_once('/')?;
+    let gn = u64::from_str_radix(gn, 16).ok()?;
+    Some((Gn(gn), Pn(u32::from_str_radix(pn, 16).ok()?)))
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(value)
+        .map_err(|source| DecodeError::BadValue { key: key.to_owned(), source })
+}
+
+/// Why a stored record could not be read.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// No record has such a key.
+    #[error("no record has key {key:?}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// The value is not what the key says.
+    #[error("the value of {key:?} is damaged")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// What the reader found.
+        source: serde_json::Error,
+    },
+    /// The value belongs under another key.
+    #[error("the value of {key:?} belongs under {belongs:?}")]
+    Misplaced {
+        /// The key it was found under.
+        key: String,
+        /// The key it names itself.
+        belongs: String,
+    },
+}
