@@ -1,0 +1,147 @@
+//! Frames and packets as bytes: fixed widths, little endian, lengths before contents.
+//!
+//! Sets of process numbers travel as ranges: a tree's sides are few ranges, however large a group is.
+//! Bytes that are no frame are refused; no length is believed beyond the bytes that are there.
+
+use std::sync::Arc;
+
+use fabricast_groups::{Gn, Revision};
+use thiserror::Error;
+
+use crate::frame::{Body, Hello, Notice, Packet, RosterChange};
+
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use reader::Reader;
+use writer::Writer;
+
+/// Begins every packet: what else is sent to a group's address is left alone.
+const MARK: [u8; 8] = *b"\x89FCmsg1\n";
+
+/// Why bytes are no frame or packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// They end too early.
+    #[error("the bytes end at {at}, in the middle of something")]
+    Short {
+        /// How many there are.
+        at: usize,
+    },
+    /// Something has no such value.
+    #[error("{what} cannot be {value}")]
+    Value {
+        /// What.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// Something follows the end.
+    #[error("{bytes} bytes follow the end")]
+    Long {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+impl Body {
+    /// Writes it as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        match self {
+            Self::Hello(hello) => {
+                out.byte(0).long(hello.life.0).flag(hello.reply).flag(hello.hears);
+                out.long(hello.round).long(hello.decided);
+            }
+            Self::Roster(change) => {
+                out.byte(1).flag(change.whole).count(change.gone.len());
+                change.gone.iter().for_each(|pn| _ = out.pn(*pn));
+                out.count(change.here.len());
+                change.here.iter().for_each(|(pn, life)| _ = out.pn(*pn).long(life.0));
+            }
+            Self::Floor { source, floor } => _ = out.byte(2).source(*source).long(*floor),
+            Self::Part(part) => _ = out.byte(3).part(part),
+            Self::Loose(part) => _ = out.byte(4).part(part),
+            Self::Ack { source, have, side } => {
+                out.byte(5).source(*source).long(*have).long(*side);
+            }
+            Self::Round { round, decided } => _ = out.byte(6).long(*round).long(*decided),
+            Self::Report(report) => _ = out.byte(7).report(report),
+            Self::Decided { round, outcome } => _ = out.byte(8).long(*round).outcome(outcome),
+            Self::Ask { number } => _ = out.byte(9).long(*number),
+        }
+        out.0
+    }
+
+    /// Reads it from bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the bytes are none that [`Body::encode`] writes; the sender is at fault.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        let body = match from.byte()? {
+            0 => Self::Hello(Hello {
+                life: Revision(from.long()?),
+                reply: from.flag()?,
+                hears: from.flag()?,
+                round: from.long()?,
+                decided: from.long()?,
+            }),
+            1 => {
+                let whole = from.flag()?;
+                let gone = from.many(4, Reader::pn)?;
+                let here = from.many(12, |from| Ok((from.pn()?, Revision(from.long()?))))?;
+                Self::Roster(RosterChange { whole, gone, here })
+            }
+            2 => Self::Floor { source: from.source()?, floor: from.long()? },
+            3 => Self::Part(Arc::new(from.part()?)),
+            4 => Self::Loose(Arc::new(from.part()?)),
+            5 => Self::Ack { source: from.source()?, have: from.long()?, side: from.long()? },
+            6 => Self::Round { round: from.long()?, decided: from.long()? },
+            7 => Self::Report(from.report()?),
+            8 => Self::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
+            9 => Self::Ask { number: from.long()? },
+            other => return Err(value("kind of frame", other)),
+        };
+        from.end(body)
+    }
+}
+
+impl Packet {
+    /// Writes it as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(MARK.to_vec());
+        out.long(self.gn.0);
+        match &self.notice {
+            Notice::Part(part) => out.byte(0).part(part),
+            Notice::Loose(part) => out.byte(1).part(part),
+            Notice::Decided { round, outcome } => out.byte(2).long(*round).outcome(outcome),
+        };
+        out.0
+    }
+
+    /// Reads it from bytes; `Ok(None)` if they are no packet of this layer at all.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if they begin like a packet and are none.
+    pub fn decode(bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let Some(bytes) = bytes.strip_prefix(&MARK) else { return Ok(None) };
+        let mut from = Reader::new(bytes);
+        let gn = Gn(from.long()?);
+        let notice = match from.byte()? {
+            0 => Notice::Part(Arc::new(from.part()?)),
+            1 => Notice::Loose(Arc::new(from.part()?)),
+            2 => Notice::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
+            other => return Err(value("kind of packet", other)),
+        };
+        from.end(Some(Self { gn, notice }))
+    }
+}
+
+fn value(what: &'static str, value: impl Into<u64>) -> DecodeError {
+    DecodeError::Value { what, value: value.into() }
+}

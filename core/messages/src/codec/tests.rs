@@ -1,0 +1,162 @@
+//! Tests of the codec.
+
+use std::collections::BTreeSet;
+
+use fabricast_groups::Pn;
+use proptest::prelude::*;
+
+use super::*;
+use crate::frame::{Part, Report, Source};
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
+use crate::values::{Reduction, Values};
+
+fn part(payload: &[u8]) -> Arc<Part> {
+    let source = Source { pn: Pn(7), life: Revision(1 << 40) };
+    Arc::new(Part {
+        source,
+        number: 9,
+        floor: 8,
+        first: true,
+        last: false,
+        payload: payload.to_vec(),
+    })
+}
+
+fn set(numbers: &[u32]) -> BTreeSet<Pn> {
+    numbers.iter().copied().map(Pn).collect()
+}
+
+fn all_values() -> Vec<Values> {
+    vec![
+        Values::I32(vec![-1, i32::MAX]),
+        Values::I64(vec![i64::MIN]),
+        Values::U32(vec![u32::MAX]),
+        Values::U64(vec![u64::MAX, 0]),
+        Values::F32(vec![-0.5]),
+        Values::F64(vec![1e300]),
+    ]
+}
+
+fn gathered() -> Vec<Gathered> {
+    let bytes = (Pn(1), Item::Bytes(Arc::from(&b"abc"[..])));
+    let numbers = all_values().into_iter().map(|values| (Pn(2), Item::Values(values)));
+    let listed = [bytes].into_iter().chain(numbers).collect();
+    let folded = all_values().into_iter().map(Gathered::Folded);
+    folded.chain([Gathered::Nothing, Gathered::Listed(listed)]).collect()
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let failed = set(&[0, u32::MAX]);
+    let differ = OperationError::Differ { one: "a".to_owned(), other: "ä".to_owned() };
+    let errors = [OperationError::MembersFailed { failed }, differ].map(Err);
+    let verdicts = gathered().into_iter().map(Ok).chain(errors);
+    let outcome = |verdict| Outcome { number: 3, participants: set(&[1, 2, 3, 9]), verdict };
+    verdicts.map(outcome).collect()
+}
+
+fn reports() -> Vec<Report> {
+    use Kind::{AllGather, AllReduce, Barrier, Broadcast, Gather, Reduce, Scan, Scatter};
+    use Reduction::{And, Max, Min, Or, Sum};
+    let kinds = [Barrier, Broadcast, Reduce, AllReduce, Gather, Scatter, AllGather, Scan];
+    let reductions = [Sum, Min, Max, And, Or].into_iter().cycle();
+    let report = |((kind, reduction), on_failure)| Report {
+        number: 4,
+        round: 5,
+        call: Call { kind, peer: Pn(6), reduction, on_failure },
+        other: (kind == Barrier).then(String::new),
+        included: set(&[4, 5]),
+        expected: set(&[0, 1, 2, 4, 5, u32::MAX - 1, u32::MAX]),
+        lost: BTreeSet::new(),
+        gathered: Gathered::Nothing,
+    };
+    let ways = [OnFailure::Fail, OnFailure::Survivors].into_iter().cycle();
+    kinds.into_iter().zip(reductions).zip(ways).map(report).collect()
+}
+
+fn bodies() -> Vec<Body> {
+    let source = Source { pn: Pn(1), life: Revision(2) };
+    let hello = Hello { life: Revision(3), reply: true, hears: false, round: 4, decided: 5 };
+    let change = RosterChange { whole: true, gone: vec![Pn(3)], here: vec![(Pn(4), Revision(5))] };
+    let mut bodies = vec![
+        Body::Hello(hello),
+        Body::Roster(change),
+        Body::Floor { source, floor: 8 },
+        Body::Part(part(b"payload")),
+        Body::Loose(part(b"")),
+        Body::Ack { source, have: 3, side: 2 },
+        Body::Round { round: 6, decided: 7 },
+        Body::Ask { number: 8 },
+    ];
+    bodies.extend(reports().into_iter().map(Body::Report));
+    let decided = |outcome| Body::Decided { round: 2, outcome: Arc::new(outcome) };
+    bodies.extend(outcomes().into_iter().map(decided));
+    bodies
+}
+
+fn packets() -> Vec<Packet> {
+    let decided = |outcome| Notice::Decided { round: 2, outcome: Arc::new(outcome) };
+    let notices = [Notice::Part(part(b"x")), Notice::Loose(part(b"y"))];
+    let notices = notices.into_iter().chain(outcomes().into_iter().map(decided));
+    notices.map(|notice| Packet { gn: Gn(77), notice }).collect()
+}
+
+#[test]
+fn what_was_written_is_read() {
+    for body in bodies() {
+        assert_eq!(Body::decode(&body.encode()), Ok(body));
+    }
+    for packet in packets() {
+        assert_eq!(Packet::decode(&packet.encode()), Ok(Some(packet)));
+    }
+}
+
+#[test]
+fn bytes_that_end_early_or_late_are_refused() {
+    for body in bodies() {
+        let bytes = body.encode();
+        for end in 0..bytes.len() {
+            assert!(Body::decode(&bytes[..end]).is_err(), "{body:?} up to {end}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(Body::decode(&longer), Err(DecodeError::Long { bytes: 1 }));
+    }
+}
+
+#[test]
+fn a_groups_numbers_are_few_bytes() {
+    let all = (0..100_000).map(Pn).collect();
+    let outcome = Outcome { number: 1, participants: all, verdict: Ok(Gathered::Nothing) };
+    let decided = Body::Decided { round: 1, outcome: Arc::new(outcome) };
+    assert!(decided.encode().len() < 64);
+}
+
+#[test]
+fn a_set_of_everybody_is_not_believed() {
+    let mut bytes = vec![8];
+    bytes.extend([0; 16]);
+    bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0]);
+    let refused = DecodeError::Value { what: "end of a range", value: u64::from(u32::MAX) };
+    assert_eq!(Body::decode(&bytes), Err(refused));
+}
+
+#[test]
+fn other_packets_to_the_group_are_left_alone() {
+    assert_eq!(Packet::decode(b""), Ok(None));
+    assert_eq!(Packet::decode(b"hello, world"), Ok(None));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_fall_over(
+        which in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let all = bodies();
+        let mut bytes = all[which.index(all.len())].encode();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = Body::decode(&bytes); // whatever it answers, it answers
+    }
+}

@@ -1,0 +1,110 @@
+//! Who takes part, as one station knows it, and who has ceased to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fabricast_groups::Pn;
+
+use crate::frame::{Life, RosterChange};
+
+/// Departures that are remembered for messages that are not acknowledged yet.
+const DEPARTURES: usize = 1 << 16;
+
+/// The members that take part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roster {
+    members: BTreeMap<Pn, (Life, u64)>, // with the version since which they are known
+    version: u64,
+    departures: VecDeque<Departure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    pn: Pn,
+    since: u64,
+    until: u64,
+}
+
+impl Roster {
+    /// Takes a change over; answers whether there was any.
+    pub(crate) fn apply(&mut self, change: &RosterChange) -> bool {
+        let before = self.version;
+        for pn in &change.gone {
+            if let Some((_, since)) = self.members.remove(pn) {
+                self.version += 1;
+                self.departures.push_back(Departure { pn: *pn, since, until: self.version });
+            }
+        }
+        for (pn, life) in &change.here {
+            self.version += 1;
+            self.members.insert(*pn, (*life, self.version));
+        }
+        while self.departures.len() > DEPARTURES {
+            self.departures.pop_front();
+        }
+        self.version != before
+    }
+
+    /// Answers a member's life, if it takes part.
+    pub(crate) fn life(&self, pn: Pn) -> Option<Life> {
+        self.members.get(&pn).map(|(life, _)| *life)
+    }
+
+    pub(crate) fn lives(&self) -> BTreeMap<Pn, Life> {
+        self.members.iter().map(|(pn, (life, _))| (*pn, *life)).collect()
+    }
+
+    pub(crate) fn pns(&self) -> BTreeSet<Pn> {
+        self.members.keys().copied().collect()
+    }
+
+    /// Numbers the present state.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Answers who took part in the state numbered `version` and has gone since, ascending.
+    pub(crate) fn gone_since(&self, version: u64) -> Vec<Pn> {
+        let missed =
+            self.departures.iter().filter(|one| one.since <= version && version < one.until);
+        missed.map(|one| one.pn).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Forgets departures that nobody asks about any more.
+    pub(crate) fn forget(&mut self, before: Option<u64>) {
+        let before = before.unwrap_or(self.version);
+        while self.departures.front().is_some_and(|one| one.until <= before) {
+            self.departures.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_groups::Revision;
+
+    use super::*;
+
+    fn change(gone: &[u32], here: &[(u32, u64)]) -> RosterChange {
+        RosterChange {
+            whole: false,
+            gone: gone.iter().copied().map(Pn).collect(),
+            here: here.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect(),
+        }
+    }
+
+    #[test]
+    fn who_left_is_named_to_those_who_counted_on_it() {
+        let mut roster = Roster::default();
+        assert!(roster.apply(&change(&[], &[(1, 1), (2, 1)])));
+        let early = roster.version();
+        assert!(roster.apply(&change(&[1], &[(1, 9)]))); // another process in the seat
+        let late = roster.version();
+        assert!(roster.apply(&change(&[2], &[])));
+        assert_eq!(roster.gone_since(early), [Pn(1), Pn(2)]);
+        assert_eq!(roster.gone_since(late), [Pn(2)]);
+        assert_eq!(roster.life(Pn(1)), Some(Revision(9)));
+        assert!(!roster.apply(&change(&[7], &[])), "nobody was there");
+        roster.forget(Some(late));
+        assert_eq!(roster.gone_since(early), [Pn(2)], "nobody asks about the first any more");
+    }
+}

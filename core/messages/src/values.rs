@@ -1,0 +1,233 @@
+//! Numbers that operations combine, and how.
+//!
+//! Integers are combined wherever two contributions meet: the order does not matter, sums wrap around.
+//! Sums of floats depend on the order, so contributions of floats are collected and folded in the
+//! order of process numbers, from the lowest: the result depends neither on timing nor on the tree.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// How contributions are combined, number by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Sum; integers wrap around.
+    Sum,
+    /// The least; a float that is not a number is left out unless all are.
+    Min,
+    /// The greatest; a float that is not a number is left out unless all are.
+    Max,
+    /// Bit by bit; integers only.
+    And,
+    /// Bit by bit; integers only.
+    Or,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::And => "and",
+            Self::Or => "or",
+        })
+    }
+}
+
+/// Numbers of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// 32-bit signed integers.
+    I32(Vec<i32>),
+    /// 64-bit signed integers.
+    I64(Vec<i64>),
+    /// 32-bit unsigned integers.
+    U32(Vec<u32>),
+    /// 64-bit unsigned integers.
+    U64(Vec<u64>),
+    /// Single precision.
+    F32(Vec<f32>),
+    /// Double precision.
+    F64(Vec<f64>),
+}
+
+/// Why numbers cannot be combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReductionError {
+    /// Bit by bit makes no sense for floats.
+    #[error("{0} is not defined for floats")]
+    Floats(Reduction),
+    /// The other contribution has another type or another count.
+    #[error("contributions differ in type or count")]
+    Shape,
+}
+
+impl Values {
+    /// Answers how many numbers these are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::I32(numbers) => numbers.len(),
+            Self::I64(numbers) => numbers.len(),
+            Self::U32(numbers) => numbers.len(),
+            Self::U64(numbers) => numbers.len(),
+            Self::F32(numbers) => numbers.len(),
+            Self::F64(numbers) => numbers.len(),
+        }
+    }
+
+    /// Answers whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Names the type as in errors.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::I32(_) => "i32",
+            Self::I64(_) => "i64",
+            Self::U32(_) => "u32",
+            Self::U64(_) => "u64",
+            Self::F32(_) => "f32",
+            Self::F64(_) => "f64",
+        }
+    }
+
+    /// Answers how many bytes the numbers take.
+    pub fn bytes(&self) -> usize {
+        let each = match self {
+            Self::I32(_) | Self::U32(_) | Self::F32(_) => 4,
+            Self::I64(_) | Self::U64(_) | Self::F64(_) => 8,
+        };
+        each * self.len()
+    }
+
+    /// Answers whether these are floats, whose order of combination is fixed.
+    pub fn is_float(&self) -> bool {
+        matches!(self, Self::F32(_) | Self::F64(_))
+    }
+
+    /// Checks that a reduction is defined for these numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`ReductionError::Floats`] if it is not.
+    pub fn allow(&self, reduction: Reduction) -> Result<(), ReductionError> {
+        match reduction {
+            Reduction::And | Reduction::Or if self.is_float() => {
+                Err(ReductionError::Floats(reduction))
+            }
+            Reduction::Sum | Reduction::Min | Reduction::Max | Reduction::And | Reduction::Or => {
+                Ok(())
+            }
+        }
+    }
+
+    /// Combines other numbers into these, one by one; nothing changes if that cannot be.
+    ///
+    /// # Errors
+    ///
+    /// [`ReductionError`] says why it cannot be.
+    pub fn combine(&mut self, reduction: Reduction, other: &Self) -> Result<(), ReductionError> {
+        self.allow(reduction)?;
+        if self.len() != other.len() {
+            return Err(ReductionError::Shape);
+        }
+        match (self, other) {
+            (Self::I32(a), Self::I32(b)) => integers(a, b, reduction, i32::wrapping_add),
+            (Self::I64(a), Self::I64(b)) => integers(a, b, reduction, i64::wrapping_add),
+            (Self::U32(a), Self::U32(b)) => integers(a, b, reduction, u32::wrapping_add),
+            (Self::U64(a), Self::U64(b)) => integers(a, b, reduction, u64::wrapping_add),
+            (Self::F32(a), Self::F32(b)) => {
+                floats(a, b, reduction, [|a, b| a + b, f32::min, f32::max]);
+            }
+            (Self::F64(a), Self::F64(b)) => {
+                floats(a, b, reduction, [|a, b| a + b, f64::min, f64::max]);
+            }
+            (
+                Self::I32(_)
+                | Self::I64(_)
+                | Self::U32(_)
+                | Self::U64(_)
+                | Self::F32(_)
+                | Self::F64(_),
+                _,
+            ) => return Err(ReductionError::Shape),
+        }
+        Ok(())
+    }
+}
+
+fn integers<T>(to: &mut [T], from: &[T], reduction: Reduction, add: fn(T, T) -> T)
+where
+    T: Copy + Ord + std::ops::BitAnd<Output = T> + std::ops::BitOr<Output = T>,
+{
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = match reduction {
+            Reduction::Sum => add(*to, *from),
+            Reduction::Min => *to.min(&mut from.clone()),
+            Reduction::Max => *to.max(&mut from.clone()),
+            Reduction::And => *to & *from,
+            Reduction::Or => *to | *from,
+        };
+    }
+}
+
+/// - `rules`: sum, least, greatest.
+fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T, T) -> T; 3]) {
+    let rule = match reduction {
+        Reduction::Sum => rules[0],
+        Reduction::Min => rules[1],
+        Reduction::Max => rules[2],
+        Reduction::And | Reduction::Or => return, // refused before
+    };
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = rule(*to, *from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn combined(reduction: Reduction, mut a: Values, b: &Values) -> Values {
+        a.combine(reduction, b).unwrap();
+        a
+    }
+
+    #[test]
+    fn each_rule_does_what_its_name_says() {
+        let (a, b) = (Values::I32(vec![12, -7, i32::MAX]), Values::I32(vec![10, 3, 1]));
+        let want = [
+            (Reduction::Sum, [22, -4, i32::MIN]),
+            (Reduction::Min, [10, -7, 1]),
+            (Reduction::Max, [12, 3, i32::MAX]),
+            (Reduction::And, [8, 1, 1]),
+            (Reduction::Or, [14, -5, i32::MAX]),
+        ];
+        for (reduction, numbers) in want {
+            assert_eq!(combined(reduction, a.clone(), &b), Values::I32(numbers.to_vec()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out_of_extremes_but_not_of_sums() {
+        let (a, b) = (Values::F64(vec![f64::NAN, 1.0]), Values::F64(vec![2.0, f64::NAN]));
+        for reduction in [Reduction::Min, Reduction::Max] {
+            assert_eq!(combined(reduction, a.clone(), &b), Values::F64(vec![2.0, 1.0]));
+        }
+        let Values::F64(sums) = combined(Reduction::Sum, a, &b) else { panic!("type changed") };
+        assert!(sums.iter().all(|sum| sum.is_nan()));
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut a = Values::U64(vec![1, 2]);
+        assert_eq!(a.combine(Reduction::Sum, &Values::U64(vec![1])), Err(ReductionError::Shape));
+        assert_eq!(a.combine(Reduction::Sum, &Values::I64(vec![1, 1])), Err(ReductionError::Shape));
+        assert_eq!(a, Values::U64(vec![1, 2]));
+        let mut floats = Values::F32(vec![1.0]);
+        let refused = floats.combine(Reduction::Or, &Values::F32(vec![1.0]));
+        assert_eq!(refused, Err(ReductionError::Floats(Reduction::Or)));
+    }
+}

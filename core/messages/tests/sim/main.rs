@@ -1,0 +1,9 @@
+//! Many couriers together, in simulated time and under drawn faults.
+
+#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+
+mod messages;
+mod operations;
+mod steps;
+mod storm;
+mod world;

@@ -1,0 +1,234 @@
+//! Collective operations against plain computations, and in the face of single failures.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fabricast_groups::Pn;
+use fabricast_messages::{Answer, Limits, OnFailure, Operation, OperationError, Reduction, Values};
+
+use crate::world::{CALM, Weather, World};
+
+/// Lets every member call its part; answers what each gets.
+fn run(
+    world: &mut World,
+    count: u32,
+    part: impl Fn(Pn) -> Operation,
+) -> Vec<Result<Answer, OperationError>> {
+    for pn in (0..count).map(Pn) {
+        world.operate(pn, &part(pn), OnFailure::Fail);
+        let pause = Duration::from_micros(world.draw(2_000));
+        world.settle(pause);
+    }
+    world.settle(Duration::from_secs(2));
+    let last = |pn: u32| {
+        let (call, outcome) = world.members[&Pn(pn)].seen.ended.last().unwrap();
+        outcome.answer(Pn(pn), call)
+    };
+    (0..count).map(last).collect()
+}
+
+fn world(count: u32, multicast: bool) -> World {
+    let weather = Weather { multicast, lost: 50, ..CALM };
+    let mut world = World::new(u64::from(count), weather, Limits::default());
+    world.form(count);
+    world
+}
+
+/// Sizes and kinds of connection to be tried.
+fn cases() -> impl Iterator<Item = (u32, bool)> {
+    [1, 2, 5, 12].into_iter().flat_map(|count| [(count, false), (count, true)])
+}
+
+fn numbers(pn: Pn) -> Vec<i64> {
+    let pn = i64::from(pn.0);
+    vec![pn * 7 - 20, (pn * 37) % 11, i64::MAX - pn]
+}
+
+fn floats(pn: Pn) -> Vec<f64> {
+    let sign = if pn.0.is_multiple_of(2) { 1.0 } else { -1.0 };
+    vec![sign * 1e16 / f64::from(pn.0 + 1), 0.1 * f64::from(pn.0)]
+}
+
+#[test]
+fn all_reduce_and_reduce_compute_what_a_loop_computes() {
+    use Reduction::{And, Max, Min, Or, Sum};
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        for reduction in [Sum, Min, Max, And, Or] {
+            let rule = |a: i64, b: i64| match reduction {
+                Sum => a.wrapping_add(b),
+                Min => a.min(b),
+                Max => a.max(b),
+                And => a & b,
+                Or => a | b,
+            };
+            let fold = |at: usize| (0..count).map(|pn| numbers(Pn(pn))[at]).reduce(rule).unwrap();
+            let want = Values::I64((0..3).map(fold).collect());
+            let values = |pn| Values::I64(numbers(pn));
+            let all =
+                run(&mut world, count, |pn| Operation::AllReduce { reduction, values: values(pn) });
+            assert!(all.iter().all(|got| *got == Ok(Answer::Values(want.clone()))), "{reduction}");
+            let root = Pn(count - 1);
+            let one = run(&mut world, count, |pn| Operation::Reduce {
+                root,
+                reduction,
+                values: values(pn),
+            });
+            for (pn, got) in (0..count).zip(one) {
+                let mine = Pn(pn) == root;
+                assert_eq!(
+                    got,
+                    Ok(if mine { Answer::Values(want.clone()) } else { Answer::Nothing })
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn floats_are_summed_in_the_order_of_ranks() {
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        let add = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(b).map(|(a, b)| a + b).collect();
+        let want = (0..count).map(|pn| floats(Pn(pn))).reduce(add).unwrap();
+        let all = run(&mut world, count, |pn| Operation::AllReduce {
+            reduction: Reduction::Sum,
+            values: Values::F64(floats(pn)),
+        });
+        assert!(all.iter().all(|got| *got == Ok(Answer::Values(Values::F64(want.clone())))));
+    }
+}
+
+#[test]
+fn scan_gives_each_the_values_up_to_itself() {
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        let all = run(&mut world, count, |pn| Operation::Scan {
+            reduction: Reduction::Max,
+            values: Values::I64(numbers(pn)),
+        });
+        for (pn, got) in (0..count).zip(all) {
+            let most = |at: usize| (0..=pn).map(|pn| numbers(Pn(pn))[at]).max().unwrap();
+            assert_eq!(got, Ok(Answer::Values(Values::I64((0..3).map(most).collect()))));
+        }
+    }
+}
+
+#[test]
+fn bytes_go_from_one_to_all_from_all_to_one_and_from_all_to_all() {
+    let bytes = |pn: Pn| format!("bytes of {pn}").into_bytes().repeat(700);
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        let one = Pn(count / 2);
+        let all = run(&mut world, count, |pn| Operation::Broadcast {
+            source: one,
+            payload: if pn == one { bytes(pn) } else { Vec::new() },
+        });
+        assert!(all.iter().all(|got| *got == Ok(Answer::Bytes(bytes(one)))));
+        let parts: Vec<(Pn, Vec<u8>)> = (0..count).map(|pn| (Pn(pn), bytes(Pn(pn)))).collect();
+        let every = run(&mut world, count, |pn| Operation::AllGather { payload: bytes(pn) });
+        assert!(every.iter().all(|got| *got == Ok(Answer::Parts(parts.clone()))));
+        let gathered =
+            run(&mut world, count, |pn| Operation::Gather { root: one, payload: bytes(pn) });
+        let scattered = run(&mut world, count, |pn| {
+            let parts = if pn == one { parts.clone() } else { Vec::new() };
+            Operation::Scatter { source: one, parts }
+        });
+        for (pn, (gathered, scattered)) in (0..count).zip(gathered.into_iter().zip(scattered)) {
+            let mine = Pn(pn) == one;
+            let want = if mine { Answer::Parts(parts.clone()) } else { Answer::Nothing };
+            assert_eq!(gathered, Ok(want));
+            assert_eq!(scattered, Ok(Answer::Bytes(bytes(Pn(pn)))));
+        }
+    }
+}
+
+#[test]
+fn nobody_passes_a_barrier_before_the_last_has_come() {
+    let mut world = world(9, true);
+    for pn in (0..8).map(Pn) {
+        world.operate(pn, &Operation::Barrier, OnFailure::Fail);
+    }
+    world.settle(Duration::from_secs(30));
+    assert!(world.members.values().all(|member| member.seen.ended.is_empty()));
+    world.operate(Pn(8), &Operation::Barrier, OnFailure::Fail);
+    world.settle(Duration::from_secs(2));
+    assert!(world.members.values().all(|member| member.seen.ended.len() == 1));
+}
+
+#[test]
+fn different_calls_fail_everywhere_and_say_which() {
+    let mut world = world(4, false);
+    let all = run(&mut world, 4, |pn| match pn {
+        Pn(3) => Operation::AllReduce { reduction: Reduction::Max, values: Values::I32(vec![1]) },
+        _ => Operation::Barrier,
+    });
+    for got in all {
+        let error = got.unwrap_err().to_string();
+        assert!(error.contains("barrier") && error.contains("all-reduce (max)"), "{error}");
+    }
+    let all = run(&mut world, 4, |pn| Operation::AllReduce {
+        reduction: Reduction::Sum,
+        values: Values::F32(vec![1.0; if pn == Pn(2) { 3 } else { 2 }]),
+    });
+    assert!(all.iter().all(|got| matches!(got, Err(OperationError::Differ { .. }))));
+    let all = run(&mut world, 4, |pn| Operation::AllReduce {
+        reduction: Reduction::Sum,
+        values: Values::U32(vec![1; if pn == Pn(2) { 3 } else { 2 }]),
+    });
+    assert!(all.iter().all(|got| matches!(got, Err(OperationError::Differ { .. }))));
+}
+
+/// Everybody but one calls, and that one dies; answers how it ends for the others.
+fn with_a_death(dead: Pn, on_failure: OnFailure) -> Vec<Result<Answer, OperationError>> {
+    let mut world = world(7, false);
+    let part = |pn: Pn| Operation::AllReduce {
+        reduction: Reduction::Sum,
+        values: Values::U64(vec![1 << pn.0]),
+    };
+    for pn in (0..7).map(Pn).filter(|pn| *pn != dead) {
+        world.operate(pn, &part(pn), on_failure);
+    }
+    world.settle(Duration::from_millis(200));
+    world.kill(dead);
+    world.publish();
+    world.until("all have ended", |world| {
+        world.members.values().all(|member| member.seen.ended.len() == 1)
+    });
+    let end = |(pn, member): (&Pn, &crate::world::Member)| {
+        let (call, outcome) = &member.seen.ended[0];
+        outcome.answer(*pn, call)
+    };
+    world.members.iter().map(end).collect()
+}
+
+#[test]
+fn who_dies_in_the_middle_is_named_or_left_out_as_the_callers_wish() {
+    for dead in (0..7).map(Pn) {
+        let failed = BTreeSet::from([dead]);
+        for got in with_a_death(dead, OnFailure::Fail) {
+            assert_eq!(got, Err(OperationError::MembersFailed { failed: failed.clone() }));
+        }
+        for got in with_a_death(dead, OnFailure::Survivors) {
+            let want = Values::U64(vec![0b111_1111 & !(1 << dead.0)]);
+            assert_eq!(got, Ok(Answer::Values(want)), "without {dead}");
+        }
+    }
+}
+
+#[test]
+fn a_broadcast_cannot_do_without_its_source() {
+    let mut world = world(3, false);
+    for pn in [Pn(0), Pn(2)] {
+        let broadcast = Operation::Broadcast { source: Pn(1), payload: Vec::new() };
+        world.operate(pn, &broadcast, OnFailure::Survivors);
+    }
+    world.kill(Pn(1));
+    world.publish();
+    world.settle(Duration::from_secs(1));
+    for member in world.members.values() {
+        let failed = BTreeSet::from([Pn(1)]);
+        let verdict = &member.seen.ended[0].1.verdict;
+        assert_eq!(*verdict, Err(OperationError::MembersFailed { failed }));
+    }
+}

@@ -1,0 +1,374 @@
+//! Couriers in simulated time, with links that are cut, a multicast connection that loses, repeats and
+//! reorders, and members that hear of their places one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::tree::position;
+use fabricast_groups::{Gn, Moment, Pn, Revision};
+use fabricast_messages::{
+    Body, Call, Courier, Frame, Limits, Mode, OnFailure, Operation, Outcome, Output, Packet, Place,
+    PlaceNeighbor, SendError, SendId,
+};
+
+mod events;
+
+pub(crate) const GN: Gn = Gn(7);
+
+/// Chances in a thousand, and times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub(crate) multicast: bool,
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    pub(crate) slowest: Duration,
+}
+
+pub(crate) const CALM: Weather =
+    Weather { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_millis(1) };
+
+#[derive(Clone, Debug)]
+enum Event {
+    Place(NodeName, Place),
+    LinkUp(NodeName, NodeName, u64),
+    LinkDown(NodeName, NodeName),
+    Frame { from: NodeName, to: NodeName, session: u64, gn: Gn, pns: (Pn, Pn), body: Vec<u8> },
+    Packet(Pn, Revision, Vec<u8>),
+    Tick(NodeName),
+    Consume(Pn, Revision),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Link {
+    session: u64,
+    up: bool,
+    wanted: BTreeSet<NodeName>,
+    cut_until: Moment,
+    last: BTreeMap<NodeName, Moment>, // by receiver: links keep their order
+}
+
+/// What a process saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) messages: Vec<(Pn, Vec<u8>)>,
+    pub(crate) acknowledged: BTreeMap<SendId, Vec<Pn>>,
+    pub(crate) ended: Vec<(Call, Arc<Outcome>)>,
+    pub(crate) room: bool,
+    pub(crate) last_at: Moment, // when the last message came
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) life: Revision,
+    pub(crate) node: NodeName,
+    pub(crate) seen: Seen,
+    pub(crate) slow: bool, // takes messages only when told to
+    pub(crate) calls: usize,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Moment,
+    pub(crate) weather: Weather,
+    pub(crate) members: BTreeMap<Pn, Member>,
+    pub(crate) past: Vec<(Pn, Member)>,
+    pub(crate) multicast_open: bool,
+    pub(crate) packets: u64,
+    pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
+    couriers: BTreeMap<NodeName, Courier>,
+    links: BTreeMap<(NodeName, NodeName), Link>,
+    events: BTreeMap<(Moment, u64), Event>,
+    placed: BTreeMap<Pn, Moment>, // places are heard of in order
+    limits: Limits,
+    serial: u64,
+    seed: u64,
+    lives: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, weather: Weather, limits: Limits) -> Self {
+        Self {
+            now: Moment(0),
+            weather,
+            members: BTreeMap::new(),
+            past: Vec::new(),
+            multicast_open: weather.multicast,
+            packets: 0,
+            frames: BTreeMap::new(),
+            couriers: BTreeMap::new(),
+            links: BTreeMap::new(),
+            events: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            limits,
+            serial: 0,
+            seed,
+            lives: 0,
+        }
+    }
+
+    /// A number below `end`.
+    pub(crate) fn draw(&mut self, end: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end.max(1)
+    }
+
+    fn soon(&mut self) -> Moment {
+        let slowest = u64::try_from(self.weather.slowest.as_nanos()).unwrap();
+        let delay = 1_000 + self.draw(slowest);
+        self.now.after(Duration::from_nanos(delay))
+    }
+
+    fn push(&mut self, at: Moment, event: Event) {
+        self.serial += 1;
+        self.events.insert((at, self.serial), event);
+    }
+
+    /// Lets a process join on a node of its own, or on that of another member.
+    pub(crate) fn join(&mut self, pn: Pn, node: &str) {
+        let node = NodeName::new(node).unwrap();
+        self.lives += 1;
+        let life = Revision(self.lives);
+        let limits = self.limits;
+        self.couriers.entry(node.clone()).or_insert_with(|| Courier::new(node.clone(), limits));
+        self.members
+            .insert(pn, Member { life, node, seen: Seen::default(), slow: false, calls: 0 });
+    }
+
+    /// Lets `count` processes join, each on a node of its own, and take part.
+    pub(crate) fn form(&mut self, count: u32) {
+        (0..count).for_each(|pn| self.join(Pn(pn), &format!("n{pn}")));
+        self.publish();
+        self.settle(Duration::from_millis(50));
+        (0..count).for_each(|pn| self.open(Pn(pn)));
+        self.settle(Duration::from_secs(2));
+        let all: BTreeSet<Pn> = (0..count).map(Pn).collect();
+        for pn in 0..count {
+            let known: BTreeSet<Pn> = self.roster(Pn(pn)).into_keys().collect();
+            assert_eq!(known, all, "as {pn} knows it");
+        }
+    }
+
+    /// A member's node loses its power.
+    pub(crate) fn kill(&mut self, pn: Pn) {
+        let member = self.members.remove(&pn).unwrap();
+        let node = member.node.clone();
+        self.past.push((pn, member));
+        self.couriers.remove(&node);
+        let cut: Vec<_> =
+            self.links.keys().filter(|(a, b)| *a == node || *b == node).cloned().collect();
+        for key in cut {
+            self.links.remove(&key);
+            let other = if key.0 == node { key.1 } else { key.0 };
+            let at = self.soon();
+            self.push(at, Event::LinkDown(other, node.clone()));
+        }
+    }
+
+    /// Every member hears of its place, each in its own time.
+    pub(crate) fn publish(&mut self) {
+        let live: BTreeSet<Pn> = self.members.keys().copied().collect();
+        for pn in &live {
+            let at = position(*pn, &live).unwrap();
+            let neighbor = |pn: Pn| PlaceNeighbor {
+                pn,
+                node: self.members[&pn].node.clone(),
+                address: Address::new("nowhere").unwrap(),
+            };
+            let Member { life, node, .. } = self.members[pn].clone();
+            let place = Place {
+                gn: GN,
+                pn: *pn,
+                life,
+                parent: at.parent.map(neighbor),
+                children: at.children.into_iter().map(neighbor).collect(),
+                multicast: self.multicast_open,
+            };
+            let at = self.soon().max(self.placed.get(pn).copied().unwrap_or_default());
+            self.placed.insert(*pn, at);
+            self.push(at, Event::Place(node, place));
+        }
+    }
+
+    pub(crate) fn open(&mut self, pn: Pn) {
+        let (now, node) = (self.now, self.members[&pn].node.clone());
+        self.couriers.get_mut(&node).unwrap().open(now, GN, pn).unwrap();
+        self.drain(&node);
+    }
+
+    pub(crate) fn leave(&mut self, pn: Pn) {
+        let member = self.members.remove(&pn).unwrap();
+        let (now, node) = (self.now, member.node.clone());
+        self.past.push((pn, member));
+        let courier = self.couriers.get_mut(&node).unwrap();
+        courier.close(now, GN, pn);
+        courier.remove(now, GN, pn);
+        self.drain(&node);
+    }
+
+    pub(crate) fn send(&mut self, pn: Pn, mode: Mode, payload: &[u8]) -> Result<SendId, SendError> {
+        let (now, node) = (self.now, self.members[&pn].node.clone());
+        let sent = self.couriers.get_mut(&node).unwrap().send(now, (GN, pn), mode, payload);
+        self.drain(&node);
+        sent
+    }
+
+    pub(crate) fn operate(&mut self, pn: Pn, operation: &Operation, on_failure: OnFailure) {
+        let (now, node) = (self.now, self.members[&pn].node.clone());
+        self.members.get_mut(&pn).unwrap().calls += 1;
+        let courier = self.couriers.get_mut(&node).unwrap();
+        courier.operate(now, (GN, pn), operation, on_failure).unwrap();
+        self.drain(&node);
+    }
+
+    pub(crate) fn consume(&mut self, pn: Pn, messages: usize) {
+        let (now, node) = (self.now, self.members[&pn].node.clone());
+        self.couriers.get_mut(&node).unwrap().consumed(now, GN, pn, messages);
+        self.drain(&node);
+    }
+
+    pub(crate) fn roster(&self, pn: Pn) -> BTreeMap<Pn, Revision> {
+        let courier = &self.couriers[&self.members[&pn].node];
+        courier.roster(GN, pn).unwrap_or_default()
+    }
+
+    /// Cuts the link between two nodes for a while.
+    pub(crate) fn cut(&mut self, a: Pn, b: Pn, time: Duration) {
+        let (a, b) = (self.members[&a].node.clone(), self.members[&b].node.clone());
+        let key = if a < b { (a, b) } else { (b, a) };
+        let until = self.now.after(time);
+        let Some(link) = self.links.get_mut(&key) else { return };
+        (link.up, link.cut_until) = (false, until);
+        link.session += 1;
+        for (at, other) in [(&key.0, &key.1), (&key.1, &key.0)] {
+            let when = self.soon();
+            self.push(when, Event::LinkDown(at.clone(), other.clone()));
+        }
+        self.connect(&key);
+    }
+
+    pub(crate) fn links(&self) -> usize {
+        self.links.values().filter(|link| link.up).count()
+    }
+
+    fn connect(&mut self, key: &(NodeName, NodeName)) {
+        let soon = self.soon().max(self.soon());
+        let Some(link) = self.links.get_mut(key) else { return };
+        if link.up || link.wanted.is_empty() {
+            return;
+        }
+        link.up = true;
+        link.session += 1;
+        let (session, at) =
+            (link.session, soon.max(link.cut_until).after(Duration::from_millis(2)));
+        link.last = [(key.0.clone(), at), (key.1.clone(), at)].into();
+        let later = at.after(self.weather.slowest);
+        if let Some(link) = self.links.get_mut(key) {
+            link.last.insert(key.1.clone(), later);
+        }
+        self.push(at, Event::LinkUp(key.0.clone(), key.1.clone(), session));
+        self.push(later, Event::LinkUp(key.1.clone(), key.0.clone(), session));
+    }
+
+    fn drain(&mut self, node: &NodeName) {
+        while let Some(output) = self.couriers.get_mut(node).and_then(Courier::poll_output) {
+            self.carry_out(node, output);
+        }
+        if let Some(at) = self.couriers.get(node).and_then(Courier::next_deadline) {
+            self.push(at.max(self.now), Event::Tick(node.clone()));
+        }
+    }
+
+    fn carry_out(&mut self, node: &NodeName, output: Output) {
+        let key = |peer: &NodeName| {
+            if node < peer { (node.clone(), peer.clone()) } else { (peer.clone(), node.clone()) }
+        };
+        match output {
+            Output::Connect { node: peer, .. } => {
+                if self.couriers.contains_key(&peer) {
+                    let link = self.links.entry(key(&peer)).or_default();
+                    link.wanted.insert(node.clone());
+                    self.connect(&key(&peer));
+                }
+            }
+            Output::Disconnect { node: peer } => {
+                let Some(link) = self.links.get_mut(&key(&peer)) else { return };
+                link.wanted.remove(node);
+                if link.wanted.is_empty() {
+                    (link.up, link.session) = (false, link.session + 1);
+                    let at = self.soon();
+                    self.push(at, Event::LinkDown(peer, node.clone()));
+                }
+            }
+            Output::Frame { node: peer, frame } => self.send_frame(node, &peer, &frame),
+            Output::Multicast { pn, packet } => self.multicast(pn, &packet),
+            Output::Deliver { pn, from, payload, .. } => {
+                let now = self.now;
+                let Some(member) = self.members.get_mut(&pn) else { return };
+                member.seen.messages.push((from, payload));
+                member.seen.last_at = now;
+                let (life, slow) = (member.life, member.slow);
+                if !slow {
+                    let at = self.soon();
+                    self.push(at, Event::Consume(pn, life));
+                }
+            }
+            Output::Acknowledged { pn, id, missed, .. } => {
+                self.note(pn, |seen| _ = seen.acknowledged.insert(id, missed));
+            }
+            Output::Room { pn, .. } => self.note(pn, |seen| seen.room = true),
+            Output::Roster { .. } => {}
+            Output::Ended { pn, call, outcome, .. } => {
+                self.note(pn, |seen| seen.ended.push((call, outcome)));
+            }
+        }
+    }
+
+    fn note(&mut self, pn: Pn, work: impl FnOnce(&mut Seen)) {
+        if let Some(member) = self.members.get_mut(&pn) {
+            work(&mut member.seen);
+        }
+    }
+
+    fn send_frame(&mut self, node: &NodeName, peer: &NodeName, frame: &Frame) {
+        if matches!(frame.body, Body::Part(_)) {
+            *self.frames.entry((frame.from, frame.to)).or_default() += 1;
+        }
+        let soon = self.soon();
+        let key = if node < peer { (node, peer) } else { (peer, node) };
+        let Some(link) = self.links.get_mut(&(key.0.clone(), key.1.clone())) else { return };
+        let last = link.last.entry(peer.clone()).or_default();
+        *last = soon.max(*last);
+        let (at, session) = (*last, link.session);
+        let body = frame.body.encode();
+        let (from, to, pns) = (node.clone(), peer.clone(), (frame.from, frame.to));
+        self.push(at, Event::Frame { from, to, session, gn: frame.gn, pns, body });
+    }
+
+    fn multicast(&mut self, from: Pn, packet: &Packet) {
+        self.packets += 1;
+        assert!(packet.encode().len() <= Limits::default().packet);
+        let others: Vec<(Pn, Revision)> =
+            self.members.iter().map(|(pn, member)| (*pn, member.life)).collect();
+        for (pn, life) in others.into_iter().filter(|(pn, _)| *pn != from) {
+            let copies = match self.draw(1000) {
+                chance if chance < self.weather.lost => 0,
+                chance if chance < self.weather.lost + self.weather.repeated => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                let at = self.soon();
+                self.push(at, Event::Packet(pn, life, packet.encode()));
+            }
+        }
+    }
+
+    fn input(&mut self, node: &NodeName, work: impl FnOnce(&mut Courier)) {
+        if let Some(courier) = self.couriers.get_mut(node) {
+            work(courier);
+        }
+    }
+}
