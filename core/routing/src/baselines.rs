@@ -35,6 +35,7 @@ use crate::mgid::Mgid;
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::staging::{Staged, stage};
 use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
+use crate::root_choice::PortLoads;
 use crate::spt::{LayoutError, MgidSpace};
 use colors::Colors;
 use loads::Loads;
@@ -114,7 +115,7 @@ impl Baseline {
             colors: Colors::new(used),
             trees: vec![Vec::new(); usize::from(used)],
             loads: Loads::new(&fabric.graph),
-            planter: Planter::new(rule, &fabric),
+            planter: Planter::new(rule, &fabric, options.root_policy),
             plan: Plan::listed(options.colors, options.tables),
             fabric,
         })
@@ -153,11 +154,14 @@ impl Baseline {
 
     /// Makes the trees of a color anew.
     fn replant(&mut self, color: u16) {
-        for tree in std::mem::take(&mut self.trees[usize::from(color)]) {
+        let old = std::mem::take(&mut self.trees[usize::from(color)]);
+        for tree in &old {
             self.loads.count_out(&self.fabric, &tree.ports, tree.groups.len());
         }
         for (groups, seats) in self.seat(color) {
-            let (root, ports) = self.planter.plant(&self.fabric, &self.loads, seats);
+            let is_left = |tree: &&Tree| tree.groups.iter().any(|mgid| groups.contains(mgid));
+            let wish = (groups[0], old.iter().find(is_left).map(|tree| tree.root));
+            let (root, ports) = self.planter.plant((&self.fabric, &self.loads), seats, wish);
             self.loads.count_in(&self.fabric, &ports, groups.len());
             self.trees[usize::from(color)].push(Tree { root, ports, groups });
         }
@@ -256,6 +260,10 @@ impl RoutingEngine for Baseline {
         for color in hit {
             self.replant(color);
         }
+    }
+
+    fn set_loads(&mut self, loads: Arc<PortLoads>) {
+        self.planter.chooser.set_loads(loads);
     }
 
     fn faults(&self) -> &Faults {

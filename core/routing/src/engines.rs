@@ -16,6 +16,8 @@ use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
 use crate::mr4lms::{Mr4lms, Mr4lmsOptions};
 use crate::plan::{BrokenLink, Plan};
+use crate::root_choice::PortLoads;
+use crate::root_policy::RootPolicy;
 use crate::spt::{Layout, LayoutError, MgidSpace};
 use crate::verify;
 
@@ -48,6 +50,10 @@ pub trait RoutingEngine: Debug + Send + Sync {
 
     /// Gives the current plan; a copy of it is cheap.
     fn plan(&self) -> &Plan;
+
+    /// Takes over newer loads of ports, by which roots are chosen from now on; nothing is planned anew.
+    /// Engines without a [`EngineOptions::root_policy`] do not look at them.
+    fn set_loads(&mut self, _loads: Arc<PortLoads>) {}
 
     /// Lists all groups, routed or not, in the engine's own order.
     fn groups(&self) -> Vec<Mgid>;
@@ -213,6 +219,12 @@ impl EngineKind {
         }
     }
 
+    /// Tells whether there are equally good roots among which a [`RootPolicy`] can choose.
+    #[must_use]
+    pub const fn chooses_roots(self) -> bool {
+        !matches!(self, Self::CMr4lmsFixed | Self::GlobalTree)
+    }
+
     /// Gives the name in files and on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -264,6 +276,8 @@ pub struct EngineOptions {
     /// Whether groups that a dead link has moved stay where they are when it is back (C-MR4LMS with the fixed
     /// root). Then the plan depends on the past.
     pub stay_after_healing: bool,
+    /// How one of several equally good roots is chosen; none: each engine's own order decides.
+    pub root_policy: Option<RootPolicy>,
 }
 
 impl EngineOptions {
@@ -276,6 +290,7 @@ impl EngineOptions {
             root_scope: RootScope::Tn,
             fault_tolerant: false,
             stay_after_healing: false,
+            root_policy: None,
         }
     }
 }
@@ -302,6 +317,12 @@ pub enum BuildError {
         "{kind} decides by itself where groups stay after a failure; c-mr4lms-fixed can be told"
     )]
     NoStay {
+        /// The engine.
+        kind: EngineKind,
+    },
+    /// The engine never has several roots to choose from.
+    #[error("{kind} has no roots to choose from")]
+    NoRootPolicy {
         /// The engine.
         kind: EngineKind,
     },
@@ -334,7 +355,7 @@ pub fn mgid_space(
     Ok(*number(fat_tree.params(), colors, tables)?.space())
 }
 
-/// Refuses what only C-MR4LMS with the fixed root can do.
+/// Refuses what the engine cannot do.
 fn check_options(kind: EngineKind, options: EngineOptions) -> Result<(), BuildError> {
     let is_fixed = kind == EngineKind::CMr4lmsFixed;
     if options.fault_tolerant && !is_fixed {
@@ -342,6 +363,9 @@ fn check_options(kind: EngineKind, options: EngineOptions) -> Result<(), BuildEr
     }
     if options.stay_after_healing && !is_fixed {
         return Err(BuildError::NoStay { kind });
+    }
+    if options.root_policy.is_some() && !kind.chooses_roots() {
+        return Err(BuildError::NoRootPolicy { kind });
     }
     Ok(())
 }
@@ -365,7 +389,8 @@ pub fn build_engine(
         EngineKind::CMr4lmsFixed => Box::new(Engine::new(graph, needed()?, options)?),
         EngineKind::CMr4lmsDynamic => Box::new(DynamicEngine::new(graph, needed()?, options)?),
         EngineKind::Mr4lms => {
-            let options = Mr4lmsOptions::new(options.colors, options.tables);
+            let own = Mr4lmsOptions::new(options.colors, options.tables);
+            let options = Mr4lmsOptions { root_policy: options.root_policy, ..own };
             Box::new(Mr4lms::new(graph, options)?)
         }
         EngineKind::MinHopMc => Box::new(Baseline::new(graph, Rule::MinHop, options)?),

@@ -46,8 +46,9 @@ pub(crate) struct Trunk<'a> {
 impl<'a> Trunk<'a> {
     /// Hangs the tree from its root; none if there is no tree. Cost: the tree.
     pub(crate) fn of(graph: &'a Graph, shared: &VirtualGroup<'_>) -> Option<Self> {
-        let above = hang(graph, shared)?;
-        Some(Self { graph, tree: shared.tree, root: shared.root?, above })
+        let root = shared.root?;
+        let above = hang(graph, root, shared.ports);
+        Some(Self { graph, tree: shared.tree, root, above })
     }
 
     /// Cuts out the tree of the members at these ports; none if one of them is not on the tree.
@@ -83,23 +84,23 @@ impl<'a> Trunk<'a> {
 }
 
 /// By switch of a tree, the link that leads upwards: lower and upper port; none at the root.
-type Above = BTreeMap<SwitchId, Option<(PortId, PortId)>>;
+pub(crate) type Above = BTreeMap<SwitchId, Option<(PortId, PortId)>>;
 
-fn hang(graph: &Graph, shared: &VirtualGroup<'_>) -> Option<Above> {
-    let root = shared.root?;
+/// Hangs a tree, given by its ports, rising, from its root. Cost: the tree.
+pub(crate) fn hang(graph: &Graph, root: SwitchId, ports: &[PortId]) -> Above {
     let mut above = Above::from([(root, None)]);
     let mut waiting = vec![root];
     while let Some(switch) = waiting.pop() {
-        let first = shared.ports.partition_point(|port| graph.switch_of(*port) < switch);
-        let own = shared.ports[first..].iter().take_while(|port| graph.switch_of(**port) == switch);
+        let first = ports.partition_point(|port| graph.switch_of(*port) < switch);
+        let own = ports[first..].iter().take_while(|port| graph.switch_of(**port) == switch);
         for upper in own {
             let Peer::Switch(lower) = graph.peer(*upper) else { continue };
             let below = graph.switch_of(lower);
-            if shared.ports.binary_search(&lower).is_ok() && !above.contains_key(&below) {
+            if ports.binary_search(&lower).is_ok() && !above.contains_key(&below) {
                 above.insert(below, Some((lower, *upper)));
                 waiting.push(below);
             }
         }
     }
-    Some(above)
+    above
 }

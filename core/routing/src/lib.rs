@@ -24,6 +24,7 @@ mod min_hop;
 mod mr4lms;
 mod patterns;
 mod plan;
+mod root_choice;
 mod root_policy;
 mod scenario;
 mod spt;
@@ -62,6 +63,7 @@ pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
     PlannedTree, Unprotected, Unrouted, VirtualGroup, VirtualGroupId,
 };
+pub use root_choice::PortLoads;
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
 pub use scenario::{GroupSource, PatternMaker, Routed, Scenario, ScenarioError};
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};

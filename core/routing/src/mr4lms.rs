@@ -41,6 +41,8 @@ use crate::engine::{Change, ChangeError};
 use crate::engines::{EngineKind, RecordedChoice, RestoreError, RoutingEngine};
 use crate::mgid::Mgid;
 use crate::plan::{PartBuilder, Plan, PlannedTree};
+use crate::root_choice::{PortLoads, RootChooser};
+use crate::root_policy::RootPolicy;
 use crate::spt::{LayoutError, MgidSpace};
 use fabric::Fabric;
 use forest::{Forest, Tree};
@@ -71,6 +73,9 @@ pub struct Mr4lmsOptions {
     pub merge_partner: MergePartner,
     /// After so many groups in a row that a color was found for first, trees are built first again.
     pub successes_in_a_row: u32,
+    /// How one of several equally high trees is chosen, where a tree is built first; none: the root with
+    /// the least load by the engine's own count.
+    pub root_policy: Option<RootPolicy>,
 }
 
 impl Mr4lmsOptions {
@@ -83,6 +88,7 @@ impl Mr4lmsOptions {
             merge_policy: MergePolicy::Keep,
             merge_partner: MergePartner::Nearest,
             successes_in_a_row: 20,
+            root_policy: None,
         }
     }
 }
@@ -108,6 +114,7 @@ pub enum MergePartner {
 /// Buffers that searches use again and again.
 #[derive(Clone, Debug, Default)]
 struct Tools {
+    chooser: RootChooser,
     survey: survey::Survey,
     climber: climb::Climber,
     flood: flood::Flood,
@@ -135,7 +142,7 @@ impl Mr4lms {
             forest: Forest::new(&fabric, options.colors),
             fabric,
             turn: Turn::BuildFirst,
-            tools: Tools::default(),
+            tools: Tools { chooser: RootChooser::new(options.root_policy), ..Tools::default() },
             plan: Plan::listed(options.colors, options.tables),
         })
     }
@@ -222,6 +229,10 @@ impl RoutingEngine for Mr4lms {
     fn set_faults(&mut self, faults: Faults) {
         self.change_faults(faults);
         self.write_plan();
+    }
+
+    fn set_loads(&mut self, loads: Arc<PortLoads>) {
+        self.tools.chooser.set_loads(loads);
     }
 
     fn faults(&self) -> &Faults {

@@ -15,6 +15,7 @@ use crate::engines::{
 use crate::formats::{GroupRecord, allot_mgids};
 use crate::mgid::Mgid;
 use crate::patterns::{PatternError, PatternGroup};
+use crate::root_choice::PortLoads;
 use crate::spt::{LayoutError, MAX_COLORS, MgidSpace};
 
 /// What is to be routed.
@@ -28,6 +29,8 @@ pub struct Scenario<'a> {
     pub kind: EngineKind,
     /// What the engine is for; the size of the tables is given with each call.
     pub options: EngineOptions,
+    /// What ports carry, for an engine with a root policy.
+    pub loads: Option<&'a Arc<PortLoads>>,
     /// The groups.
     pub groups: GroupSource<'a>,
 }
@@ -90,10 +93,11 @@ impl ScenarioError {
 }
 
 impl Scenario<'_> {
-    /// Gives the same scenario for another engine.
+    /// Gives the same scenario for another engine; one without a choice of roots gets no policy.
     #[must_use]
-    pub const fn with_engine(self, kind: EngineKind) -> Self {
-        Self { kind, ..self }
+    pub fn with_engine(self, kind: EngineKind) -> Self {
+        let root_policy = self.options.root_policy.filter(|_| kind.chooses_roots());
+        Self { kind, options: EngineOptions { root_policy, ..self.options }, ..self }
     }
 
     /// Routes all groups, in their order, with tables of `colors` entries.
@@ -105,6 +109,9 @@ impl Scenario<'_> {
         let options = EngineOptions { colors, ..self.options };
         let fat_tree = self.fat_tree.cloned();
         let mut engine = build_engine(self.kind, Arc::clone(self.graph), fat_tree, options)?;
+        if let Some(loads) = self.loads {
+            engine.set_loads(Arc::clone(loads));
+        }
         let changes = self.groups.put(engine.space())?;
         engine.apply(&changes)?;
         let mgids = changes.iter().map(Change::mgid).collect();

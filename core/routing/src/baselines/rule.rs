@@ -6,15 +6,20 @@ use fabricast_topology::{PortId, SwitchId};
 
 use crate::baselines::loads::Loads;
 use crate::engines::EngineKind;
+use crate::group_tree::hang;
 use crate::links::Link;
+use crate::mgid::Mgid;
 use crate::min_hop::NO_PATH;
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::survey::{Party, Survey, row};
+use crate::root_choice::RootChooser;
+use crate::root_policy::RootPolicy;
 
 /// The rule by which trees are made.
 ///
 /// The root is the switch whose farthest member is nearest, as in OpenSM; of equal ones that which the fewest
-/// groups pass, and ties as MR4LMS here breaks them, so that what is compared is the trees.
+/// groups pass, and ties as MR4LMS here breaks them, so that what is compared is the trees. With a root policy
+/// that decides, and a tree keeps its root as long as it is among the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// MINIHOP-MC: towards every member by the first port of least hops, whatever its load.
@@ -46,6 +51,7 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub(super) struct Planter {
     rule: Rule,
+    pub(super) chooser: RootChooser,
     survey: Survey,
     marks: Vec<u32>, // by switch: the last walk that came by
     walk: u32,
@@ -66,10 +72,11 @@ const NO_WAY: Way =
     Way { load: 0, link: Link { port: PortId(0), peer: PortId(0), to: SwitchId(0) } };
 
 impl Planter {
-    pub(super) fn new(rule: Rule, fabric: &Fabric) -> Self {
+    pub(super) fn new(rule: Rule, fabric: &Fabric, policy: Option<RootPolicy>) -> Self {
         let switches = fabric.graph.switch_count();
         let mut planter = Self {
             rule,
+            chooser: RootChooser::new(policy),
             survey: Survey::default(),
             marks: vec![0; switches],
             walk: 0,
@@ -105,35 +112,42 @@ impl Planter {
 
     /// Connects members of one part of the fabric, two or more, by their ports, rising. Gives root and
     /// ports of the tree, rising.
+    ///
+    /// - `wish`: one of the groups, and the root that its tree had before, if any.
     pub(super) fn plant(
         &mut self,
-        fabric: &Fabric,
-        loads: &Loads,
+        ground: (&Fabric, &Loads),
         seats: Vec<PortId>,
+        wish: (Mgid, Option<SwitchId>),
     ) -> (SwitchId, Vec<PortId>) {
-        let party = Party::new(fabric, seats);
+        let party = Party::new(ground.0, seats);
+        if self.rule == Rule::GlobalTree {
+            let mut ports = party.seats.clone();
+            self.start_walk();
+            let root = self.cut_out(&party, &mut ports);
+            ports.sort_unstable();
+            return (root, ports);
+        }
+        let root = self.root(ground, &party, wish);
+        (root, self.grow(ground, &party, root))
+    }
+
+    /// Connects members under a root and gives the ports of the tree, rising.
+    fn grow(&mut self, ground: (&Fabric, &Loads), party: &Party, root: SwitchId) -> Vec<PortId> {
         let mut ports = party.seats.clone();
         self.start_walk();
-        let root = match self.rule {
-            Rule::MinHop => {
-                let root = self.root(fabric, loads, &party);
-                self.descend(fabric, &party, root, &mut ports);
-                root
+        if self.rule == Rule::MinHop {
+            self.descend(ground.0, party, root, &mut ports);
+        } else {
+            if ground.0.hops.leaf_number(root).is_some() {
+                self.weigh(ground, party, row(ground.0, root));
+            } else {
+                self.weigh_from(ground, party, root);
             }
-            Rule::LightestPath => {
-                let root = self.root(fabric, loads, &party);
-                if fabric.hops.leaf_number(root).is_some() {
-                    self.weigh((fabric, loads), &party, row(fabric, root));
-                } else {
-                    self.weigh_from((fabric, loads), &party, root);
-                }
-                self.climb(&party, root, &mut ports);
-                root
-            }
-            Rule::GlobalTree => self.cut_out(&party, &mut ports),
-        };
+            self.climb(party, root, &mut ports);
+        }
         ports.sort_unstable();
-        (root, ports)
+        ports
     }
 
     fn start_walk(&mut self) {
@@ -149,12 +163,32 @@ impl Planter {
         std::mem::replace(&mut self.marks[switch.index()], self.walk) != self.walk
     }
 
-    fn root(&mut self, fabric: &Fabric, loads: &Loads, party: &Party) -> SwitchId {
+    fn root(
+        &mut self,
+        (fabric, loads): (&Fabric, &Loads),
+        party: &Party,
+        (mgid, before): (Mgid, Option<SwitchId>),
+    ) -> SwitchId {
         self.survey.look(fabric, &party.leaves);
         let best = (0u32..).map(SwitchId).zip(&self.survey.far);
         let best = best.filter(|(_, far)| **far == self.survey.height).map(|(switch, _)| switch);
-        let root = best.min_by_key(|switch| preference(loads.switch(*switch), *switch));
-        root.expect("the members are connected")
+        let order = |switch: &SwitchId| preference(loads.switch(*switch), *switch);
+        if !self.chooser.is_on() {
+            return best.min_by_key(order).expect("the members are connected");
+        }
+        let mut roots: Vec<SwitchId> = best.collect();
+        if let Some(before) = before.filter(|before| roots.contains(before)) {
+            return before;
+        }
+        roots.sort_by_key(order);
+        let chooser = std::mem::take(&mut self.chooser);
+        let grow = |at: usize| {
+            let ports = self.grow((fabric, loads), party, roots[at]);
+            hang(&fabric.graph, roots[at], &ports).into_values().flatten().collect()
+        };
+        let at = chooser.choose((&fabric.graph, mgid), &roots, party.leaves[0], grow);
+        self.chooser = chooser;
+        roots[at]
     }
 
     /// Walks from the root to every leaf, each time by the first port of least hops.
@@ -195,11 +229,11 @@ impl Planter {
 
     /// Weighs ways from a root that the min-hop table has no row for: it is counted where a way can be.
     fn weigh_from(&mut self, ground: (&Fabric, &Loads), party: &Party, root: SwitchId) {
-        let Survey { near, height, .. } = std::mem::take(&mut self.survey);
+        let survey = std::mem::take(&mut self.survey);
         self.search(ground.0, root, |to, hops| {
-            height.checked_sub(hops).is_some_and(|left| near[to.index()] <= left)
+            survey.height.checked_sub(hops).is_some_and(|left| survey.near[to.index()] <= left)
         });
-        self.survey.near = near;
+        self.survey = survey;
         let mut hops = std::mem::take(&mut self.hops);
         self.weigh(ground, party, &hops);
         for at in &self.queue {

@@ -35,6 +35,7 @@ use crate::engines::{
 use crate::group_tree::GroupTree;
 use crate::mgid::Mgid;
 use crate::plan::{Moved, Part, Plan, Unrouted};
+use crate::root_choice::{PortLoads, RootChooser};
 use crate::spt::{Layout, MgidSpace, SpanningTree};
 use families::{Families, Ground};
 pub use roots::RootScope;
@@ -75,10 +76,11 @@ impl DynamicEngine {
         let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
         let fabric = Fabric::new(graph, fat_tree, &layout);
         let space = *layout.space();
+        let chooser = RootChooser::new(options.root_policy);
         Ok(Self {
             registry: Registry::new(space),
             memberships: None,
-            families: Families::new(&fabric, &layout, options.root_scope),
+            families: Families::new(&fabric, &layout, options.root_scope, chooser),
             displaced: BTreeMap::new(),
             guests: BTreeMap::new(),
             trees: Pending::new(space.total()),
@@ -352,6 +354,10 @@ impl RoutingEngine for DynamicEngine {
         let homeless = self.take_out(&hit.into_iter().collect::<Vec<_>>());
         self.place_all(homeless, Manners::Gentle);
         self.settle();
+    }
+
+    fn set_loads(&mut self, loads: Arc<PortLoads>) {
+        self.families.chooser.set_loads(loads);
     }
 
     fn faults(&self) -> &Faults {

@@ -6,12 +6,15 @@
 use fabricast_topology::{PortId, SwitchId};
 use serde::{Deserialize, Serialize};
 
+use crate::group_tree::hang;
 use crate::mgid::Mgid;
-use crate::mr4lms::Mr4lms;
+use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::flood::usable_colors;
 use crate::mr4lms::forest::Tree;
+use crate::mr4lms::ledger::Ledger;
 use crate::mr4lms::survey::Party;
 use crate::mr4lms::weave::Terms;
+use crate::mr4lms::{Mr4lms, Tools};
 
 /// Which algorithm the next group is tried with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +47,7 @@ impl Mr4lms {
         self.tools.survey.look(&self.fabric, &party.leaves);
         let usable = usable_colors(&self.fabric, &self.forest.ledger, &party);
         let found = match self.turn {
-            Turn::BuildFirst => self.build_first(&party, &usable),
+            Turn::BuildFirst => self.build_first(mgid, &party, &usable),
             Turn::ColorFirst { .. } => self.color_first(&party, &usable),
         };
         self.turn = match (self.turn, &found) {
@@ -69,17 +72,21 @@ impl Mr4lms {
     }
 
     /// Algorithm 1.
-    fn build_first(&mut self, party: &Party, usable: &[u64]) -> Option<Found> {
+    fn build_first(&mut self, mgid: Mgid, party: &Party, usable: &[u64]) -> Option<Found> {
         let Self { fabric, forest, tools, .. } = self;
         let ledger = &forest.ledger;
         if usable.iter().all(|colors| *colors == 0) {
             return None; // the members' own domains refuse every color
         }
         let ground = (&*fabric, ledger);
-        let best = tools.survey.root(ground);
         let mut others = None;
+        let mut next = if tools.chooser.is_on() {
+            let roots = others.insert(tools.roots_by_policy(ground, mgid, party));
+            roots.first().copied()
+        } else {
+            tools.survey.root(ground)
+        };
         let mut at = 0;
-        let mut next = best;
         while let Some(root) = next {
             tools.climber.build(ground, party, Some(&tools.survey), root);
             if let Some(color) = tools.climber.color(fabric, ledger, usable) {
@@ -132,5 +139,28 @@ impl Mr4lms {
             end = farthest.1;
         }
         longest.div_ceil(2) <= u32::from(tools.survey.height)
+    }
+}
+
+impl Tools {
+    /// Lists the candidate roots of the last survey: the one that the policy chooses, then the others, best first.
+    fn roots_by_policy(
+        &mut self,
+        ground: (&Fabric, &Ledger),
+        mgid: Mgid,
+        party: &Party,
+    ) -> Vec<SwitchId> {
+        let Self { chooser, survey, climber, .. } = self;
+        let graph = &ground.0.graph;
+        let mut roots = survey.roots(ground);
+        if roots.is_empty() {
+            return roots;
+        }
+        let at = chooser.choose((graph, mgid), &roots, party.leaves[0], |at| {
+            climber.build(ground, party, Some(survey), roots[at]);
+            hang(graph, roots[at], &climber.ports).into_values().flatten().collect()
+        });
+        roots[..=at].rotate_right(1);
+        roots
     }
 }

@@ -55,11 +55,10 @@ fn same_again(
 fn one_color_goes_to_the_same_group_again() {
     let fabric = wire((2, vec![(0, 0)], vec![0; 11]));
     let options = Mr4lmsOptions {
-        colors: 1,
-        tables: TableKind::PerPort,
         merge_policy: MergePolicy::Keep,
         merge_partner: MergePartner::Nearest,
         successes_in_a_row: 1,
+        ..Mr4lmsOptions::new(1, TableKind::PerPort)
     };
     let past = [
         Step::Put(0, vec![3_760_646_281, 3_952_586]),

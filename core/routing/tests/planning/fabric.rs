@@ -25,6 +25,7 @@ impl Fabric {
         options: EngineOptions,
         groups: GroupSource<'a>,
     ) -> Scenario<'a> {
-        Scenario { graph: &self.graph, fat_tree: self.fat_tree.as_ref(), kind, options, groups }
+        let (graph, fat_tree) = (&self.graph, self.fat_tree.as_ref());
+        Scenario { graph, fat_tree, kind, options, loads: None, groups }
     }
 }

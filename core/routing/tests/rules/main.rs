@@ -5,6 +5,7 @@ mod fabrics;
 mod known_cases;
 mod mending;
 mod oracle;
+mod policies;
 mod stay;
 mod tables;
 

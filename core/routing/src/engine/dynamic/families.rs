@@ -9,6 +9,7 @@ use crate::engine::dynamic::roots::{RootScope, Roots};
 use crate::engine::fabric::{Fabric, NONE, dense};
 use crate::engine::footprint::Footprint;
 use crate::engine::registry::Registry;
+use crate::root_choice::RootChooser;
 use crate::spt::{Layout, SpanningTree};
 
 /// Groups with one root.
@@ -42,6 +43,7 @@ pub(super) struct Ground<'a> {
 /// All families, and scratch memory to find places for groups.
 #[derive(Clone, Debug)]
 pub(super) struct Families {
+    pub(super) chooser: RootChooser,
     pub(super) roots: Roots,
     blocks: u32,
     l3_per_tn: u32,
@@ -67,11 +69,17 @@ pub(super) struct Candidate {
 }
 
 impl Families {
-    pub(super) fn new(fabric: &Fabric, layout: &Layout, scope: RootScope) -> Self {
+    pub(super) fn new(
+        fabric: &Fabric,
+        layout: &Layout,
+        scope: RootScope,
+        chooser: RootChooser,
+    ) -> Self {
         let roots = Roots::new(layout, scope);
         let params = layout.params();
         let blocks = params.blocks.max(1);
         Self {
+            chooser,
             holdings: Holdings::new(fabric, *layout.space(), &roots),
             roots,
             blocks,

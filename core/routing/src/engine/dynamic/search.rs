@@ -2,7 +2,8 @@
 //!
 //! Source: C-MR4LMS, algorithms 1 to 3 with the dynamic root. Among roots without conflict those come
 //! first that the groups of the family have already, then the one with the least load (groups that hang
-//! from the same switch), then the smallest number. If there is none, the family takes
+//! from the same switch), then the smallest number; with a root policy, that decides in place of load and
+//! number. If there is none, the family takes
 //! in the fewest groups that make a root free, and looks again: all of them move to one root, which
 //! can need links that yet others hold (the second merge).
 //!
@@ -10,8 +11,12 @@
 
 use std::cmp::Reverse;
 
+use fabricast_topology::SwitchId;
+
 use crate::engine::dynamic::families::{Candidate, Families, Family, Ground};
 use crate::engine::fabric::{NONE, dense};
+use crate::engine::tree::group_tree;
+use crate::group_tree::GroupTree;
 use crate::plan::Displacement;
 use crate::spt::SpanningTree;
 
@@ -108,6 +113,7 @@ impl Families {
         let tops = if first[1].is_some() { self.roots.tops } else { 1 };
         let home = ground.fabric.tree(spt);
         let mut best: Option<Offer> = None;
+        let mut offers: Vec<Offer> = Vec::new(); // only for a policy
         for up in 0..ups {
             let lower_meets =
                 meet(self.holdings.taken(2, spt, up * self.roots.tops), &self.wanted[0]);
@@ -129,9 +135,35 @@ impl Families {
                 let votes = Reverse(self.votes(candidate, root));
                 let offer = (extra, votes, self.load(ground.fabric, &tree, first), root);
                 best = Some(best.map_or(offer, |best| best.min(offer)));
+                if self.chooser.is_on() {
+                    offers.push(offer);
+                }
             }
         }
-        best
+        let best = best?;
+        offers.retain(|offer| (offer.0, offer.1) == (best.0, best.1));
+        offers.sort_unstable();
+        Some(if offers.len() > 1 { self.by_policy(ground, candidate, spt, &offers) } else { best })
+    }
+
+    /// Chooses among offers that are equal but for load and number.
+    fn by_policy(
+        &self,
+        Ground { fabric, registry }: Ground<'_>,
+        candidate: &Candidate,
+        spt: u32,
+        offers: &[Offer],
+    ) -> Offer {
+        let group = registry.get(candidate.slot);
+        let trees = offers.iter().map(|(.., root)| {
+            let tree = self.roots.tree(fabric.tree(spt), *root);
+            group_tree(fabric, &tree, &group.members).expect("two members or more are live")
+        });
+        let trees: Vec<GroupTree> = trees.collect();
+        let roots: Vec<SwitchId> = trees.iter().map(|tree| tree.root).collect();
+        let source = fabric.graph.switch_of(trees[0].member_ports[0]);
+        let links = |at: usize| trees[at].links.clone();
+        offers[self.chooser.choose((&fabric.graph, group.mgid), &roots, source, links)]
     }
 
     /// Lists the families at wanted places under a root, and counts their groups.
