@@ -150,6 +150,12 @@ impl Allocator {
         self.collectives.values()
     }
 
+    /// Gives what it works with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Gives the fabric with its faults.
     #[must_use]
     pub fn fabric(&self) -> &Fabric {

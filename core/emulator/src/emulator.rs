@@ -19,7 +19,8 @@ const EVENTS_KEPT: usize = 65_536;
 /// - Packets: [`Emulator::inject`], [`Emulator::counters`].
 /// - Collectives: [`Emulator::write_aggregation`], [`Emulator::contribute`],
 ///   [`Emulator::run_aggregation`], [`Emulator::poll_finished`].
-/// - Faults: [`Emulator::fail`], [`Emulator::heal`], [`Emulator::events_since`].
+/// - Faults: [`Emulator::fail`], [`Emulator::heal`], [`Emulator::events_since`],
+///   [`Emulator::disturb_table`].
 #[derive(Clone, Debug)]
 pub struct Emulator {
     pub(crate) graph: Arc<Graph>,
@@ -44,9 +45,25 @@ pub struct PortCounters {
     pub received: u64,
     /// Packets that went out.
     pub sent: u64,
+    /// Bytes of the packets that came in, headers included.
+    pub received_bytes: u64,
+    /// Bytes of the packets that went out, headers included.
+    pub sent_bytes: u64,
     /// Packets dropped: no entry for what came in here, or what should have gone out here could
     /// not.
     pub dropped: u64,
+}
+
+impl PortCounters {
+    pub(crate) const fn receive(&mut self, bytes: u64) {
+        self.received += 1;
+        self.received_bytes += bytes;
+    }
+
+    pub(crate) const fn send(&mut self, bytes: u64) {
+        self.sent += 1;
+        self.sent_bytes += bytes;
+    }
 }
 
 /// A switch refused to have its table written or read. Nothing was changed.
@@ -178,6 +195,21 @@ impl Emulator {
             table.write(entry);
         }
         Ok(())
+    }
+
+    /// Changes entries of one switch behind everybody's back, as bad memory would: no fence is looked at, and
+    /// none is left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Emulator::write_table`], but for the fence.
+    pub fn disturb_table(
+        &mut self,
+        switch: SwitchId,
+        entries: &[EntryWrite],
+    ) -> Result<(), TableError> {
+        let seen = self.fence(switch)?;
+        self.write_table(switch, seen, entries)
     }
 
     /// Reads all entries of one switch, by input port and color.

@@ -35,12 +35,13 @@ impl Emulator {
             return outcome;
         };
         outcome.hops = 1;
+        let bytes = packet.bytes();
         self.arrivals.clear();
         self.arrivals.push(entry);
         let mut next = 0;
         while let Some(&in_port) = self.arrivals.get(next) {
             next += 1;
-            self.forward(in_port, packet.color, deliveries, &mut outcome);
+            self.forward(in_port, (packet.color, bytes), deliveries, &mut outcome);
         }
         outcome
     }
@@ -49,7 +50,7 @@ impl Emulator {
     fn forward(
         &mut self,
         in_port: PortId,
-        color: u16,
+        (color, bytes): (u16, u64),
         deliveries: &mut Deliveries,
         outcome: &mut Outcome,
     ) {
@@ -58,7 +59,7 @@ impl Emulator {
         let number = graph.port_number(in_port);
         // Physical numbers begin at 1, and the ports of a switch are contiguous.
         let port_zero = in_port.0.wrapping_sub(u32::from(number));
-        counters[in_port.index()].received += 1;
+        counters[in_port.index()].receive(bytes);
         let mut copied = false;
         for (word, bits) in (0_u32..).zip(tables[switch.index()].lookup(number, color)) {
             let mut bits = *bits;
@@ -77,7 +78,7 @@ impl Emulator {
                     counter.dropped += 1;
                     outcome.dropped.hop_budget += 1;
                 } else {
-                    counter.sent += 1;
+                    counter.send(bytes);
                     outcome.hops += 1;
                     match graph.peer(out) {
                         Peer::Switch(peer) => arrivals.push(peer),

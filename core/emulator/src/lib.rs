@@ -31,5 +31,5 @@ pub use aggregation::{
 pub use emulator::{Emulator, PortCounters, TableError, TableProblem};
 pub use events::{Event, EventPage, EventsLost};
 pub use faults::{Component, UnknownComponent};
-pub use packet::{Deliveries, Drops, Outcome, Packet};
+pub use packet::{Deliveries, Drops, HEADER_BYTES, Outcome, Packet};
 pub use table::{EntryProblem, EntryWrite, Fence};

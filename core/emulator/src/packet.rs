@@ -2,6 +2,9 @@
 
 use fabricast_topology::EndpointId;
 
+/// Bytes of a packet beside its payload: MGID and color, 4 each, source and sequence, 8 each.
+pub const HEADER_BYTES: u64 = 24;
+
 /// A multicast packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
@@ -13,6 +16,14 @@ pub struct Packet {
     pub payload: Vec<u8>,
     /// Whose packet it is and its number there, for endpoints to tell copies by; switches do not look at it.
     pub origin: (u64, u64),
+}
+
+impl Packet {
+    /// Counts the bytes that it takes on a link.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        HEADER_BYTES + self.payload.len() as u64
+    }
 }
 
 /// The endpoints that one packet reached. Reuse it from packet to packet to save the allocation.

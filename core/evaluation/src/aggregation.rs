@@ -20,6 +20,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "aggregation",
     title: "latency of adapter and switch trees, entries taken and creations failed",
     source: "aggregation trees §2.3 to §6, figures 4 to 6, 12, 13, 15, 16, 18 to 20, tables 2 to 4",
+    repeats_rounds: false,
     run,
 };
 
@@ -74,7 +75,8 @@ mod tests {
             outcomes: Vec::new(),
         };
         let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
-        let run = Run { quick: true, seed: 1, clock: &clock, progress: &mut progress };
+        let run =
+            Run { quick: true, seed: 1, rounds: None, clock: &clock, progress: &mut progress };
         figures::report(&run, &found)
     }
 

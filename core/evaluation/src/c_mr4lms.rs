@@ -19,6 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "c-mr4lms",
     title: "EFI and TFI on the paper's fabric with 32 entries a port, per root policy and layers",
     source: "C-MR4LMS §4.2, §4.3, figures 9 and 10",
+    repeats_rounds: false,
     run: |run| perform(run, &POLICIES),
 };
 
@@ -27,6 +28,7 @@ pub(crate) const ENGINES: Experiment = Experiment {
     name: "engines",
     title: "all engines on the C-MR4LMS paper's fabric with 32 entries a port",
     source: "C-MR4LMS §4.2, §4.3, figures 9 and 10",
+    repeats_rounds: false,
     run: |run| perform(run, &ENGINES_COMPARED),
 };
 

@@ -19,6 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "dawning",
     title: "root selection and output policies of the Dawning 5000 under load, FT(8, 3)",
     source: "Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9",
+    repeats_rounds: false,
     run,
 };
 

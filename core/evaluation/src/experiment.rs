@@ -1,5 +1,6 @@
 //! The list of experiments and what each is given.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -16,6 +17,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// Paper, figures and tables that it stands beside.
     pub source: &'static str,
+    /// Whether it repeats something as often as [`Run::rounds`] says.
+    pub repeats_rounds: bool,
     /// Runs it.
     pub run: fn(&mut Run<'_>) -> Result<Report, ExperimentError>,
 }
@@ -26,6 +29,8 @@ pub struct Run<'a> {
     pub quick: bool,
     /// Chance: the same seed gives the same report.
     pub seed: u64,
+    /// Rounds of every process in experiments that repeat collectives; none: as many as suit the form.
+    pub rounds: Option<NonZeroU32>,
     /// Time since some moment, for run times only.
     pub clock: &'a dyn Fn() -> Duration,
     /// Told before every step.

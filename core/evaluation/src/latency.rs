@@ -19,6 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "latency",
     title: "what height, shared links and engines cost in time, by packet-level simulation",
     source: "MR4LMS tables 1 and 2; C-MR4LMS §4.4, table 1, figures 11 and 12",
+    repeats_rounds: true,
     run,
 };
 

@@ -19,6 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mr4lms",
     title: "colors, EFI, TFI and run time on six fabrics, per-switch tables",
     source: "MR4LMS §4, figures 6 to 12",
+    repeats_rounds: false,
     run,
 };
 

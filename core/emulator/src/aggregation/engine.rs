@@ -98,7 +98,7 @@ impl Emulator {
             self.packet_ended(key);
             return Some(false);
         }
-        match self.next_place(packet.at, packet.to) {
+        match self.next_place(&packet) {
             Some(at) => {
                 packet.at = at;
                 self.aggregation.packets.push_back(packet);
@@ -118,25 +118,23 @@ impl Emulator {
     }
 
     /// Moves a packet one link further and counts it at the ports.
-    fn next_place(
-        &mut self,
-        at: AggregationPlace,
-        to: AggregationNode,
-    ) -> Option<AggregationPlace> {
-        match at {
+    fn next_place(&mut self, packet: &Packet) -> Option<AggregationPlace> {
+        let bytes = packet.part.bytes();
+        match packet.at {
             AggregationPlace::Adapter(endpoint) => {
                 let port =
                     self.graph.attachment(endpoint).filter(|port| self.live[port.index()])?;
-                self.counters[port.index()].received += 1;
+                self.counters[port.index()].receive(bytes);
                 Some(AggregationPlace::Switch(self.graph.switch_of(port)))
             }
             AggregationPlace::Switch(switch) => {
-                let out = self.port_towards(switch, to).filter(|port| self.live[port.index()])?;
-                self.counters[out.index()].sent += 1;
+                let out =
+                    self.port_towards(switch, packet.to).filter(|port| self.live[port.index()])?;
+                self.counters[out.index()].send(bytes);
                 match self.graph.peer(out) {
                     Peer::Endpoint(endpoint) => Some(AggregationPlace::Adapter(endpoint)),
                     Peer::Switch(peer) => {
-                        self.counters[peer.index()].received += 1;
+                        self.counters[peer.index()].receive(bytes);
                         Some(AggregationPlace::Switch(self.graph.switch_of(peer)))
                     }
                     Peer::None => None,

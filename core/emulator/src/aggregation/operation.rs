@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fabricast_topology::{AggregationNode, EndpointId};
 
 use super::{Failure, Values, Work};
+use crate::packet::HEADER_BYTES;
 
 /// An operation that some process has contributed to.
 #[derive(Clone, Debug)]
@@ -40,6 +41,13 @@ pub(super) struct Part {
     /// How many.
     pub(super) processes: u32,
     pub(super) values: Option<Values>,
+}
+
+impl Part {
+    /// Counts the bytes that its packet takes on a link.
+    pub(super) fn bytes(&self) -> u64 {
+        HEADER_BYTES + self.values.as_ref().map_or(0, Values::bytes)
+    }
 }
 
 impl Operation {

@@ -36,6 +36,16 @@ impl Values {
         }
     }
 
+    /// Counts the bytes of the numbers, 8 each.
+    pub(crate) const fn bytes(&self) -> u64 {
+        let count = match self {
+            Self::I64(numbers) => numbers.len(),
+            Self::U64(numbers) => numbers.len(),
+            Self::F64(numbers) => numbers.len(),
+        };
+        8 * count as u64
+    }
+
     /// Combines another message into this one; false, and nothing done, if it is of another type or
     /// length, or the reduction is not defined.
     pub(crate) fn combine(&mut self, other: &Self, reduction: Reduction) -> bool {

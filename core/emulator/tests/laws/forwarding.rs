@@ -160,8 +160,11 @@ proptest! {
         }
         let ports = graph.switches().flat_map(|switch| graph.ports(switch));
         let (mut received, mut sent, mut dropped) = (0, 0, 0);
+        let bytes = packet(0).bytes();
         for port in ports {
             let counters = emulator.counters(port);
+            prop_assert_eq!(counters.received_bytes, bytes * counters.received);
+            prop_assert_eq!(counters.sent_bytes, bytes * counters.sent);
             received += counters.received;
             sent += counters.sent;
             dropped += counters.dropped;

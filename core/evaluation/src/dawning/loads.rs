@@ -274,14 +274,9 @@ pub(super) fn broadcasts(
     plan: &Plan,
     step: Step<'_>,
 ) -> Result<Vec<Broadcasts>, ExperimentError> {
-    let mut found = Vec::new();
-    for pattern in plan.patterns() {
-        for policy in RootPolicy::ALL {
-            step(run, &format!("broadcasts over {}, {policy}", pattern.name()));
-            found.push(broadcast(run, fixture, plan, (*pattern, policy, READING_PS))?);
-        }
-    }
-    Ok(found)
+    let patterns = plan.patterns().iter();
+    let loads = patterns.map(|one| (format!("broadcasts over {}", one.name()), *one, READING_PS));
+    under_all_policies(run, fixture, plan, step, loads)
 }
 
 /// The same over hot-region unicast with registers that are read more often, or less.
@@ -291,12 +286,26 @@ pub(super) fn stale(
     plan: &Plan,
     step: Step<'_>,
 ) -> Result<Vec<Broadcasts>, ExperimentError> {
+    let loads = plan.readings().iter().map(|every_ps| {
+        let what = format!("registers read every {} us", every_ps / 1_000_000);
+        (what, UnicastPattern::HotRegion, *every_ps)
+    });
+    under_all_policies(run, fixture, plan, step, loads)
+}
+
+/// Times broadcasts under every policy and load: what it is called, unicast, time between two readings.
+fn under_all_policies(
+    run: &mut Run<'_>,
+    fixture: &Fixture,
+    plan: &Plan,
+    step: Step<'_>,
+    loads: impl Iterator<Item = (String, UnicastPattern, u64)>,
+) -> Result<Vec<Broadcasts>, ExperimentError> {
     let mut found = Vec::new();
-    for every_ps in plan.readings() {
+    for (what, pattern, reading_ps) in loads {
         for policy in RootPolicy::ALL {
-            step(run, &format!("registers read every {} us, {policy}", every_ps / 1_000_000));
-            let what = (UnicastPattern::HotRegion, policy, *every_ps);
-            found.push(broadcast(run, fixture, plan, what)?);
+            step(run, &format!("{what}, {policy}"));
+            found.push(broadcast(run, fixture, plan, (pattern, policy, reading_ps))?);
         }
     }
     Ok(found)

@@ -1,5 +1,7 @@
 //! Collectives of all rows and columns at once: C-MR4LMS §4.4, table 1, figures 11 and 12.
 
+use std::num::NonZeroU32;
+
 use fabricast_routing::{EngineKind, Grid, LayerPlan, Mgid, PatternGroup, RootScope, grid_groups};
 use fabricast_simulator::{
     Collective, CollectiveSpec, Network, Operation, ProcessPlan, Routes, Simulator, TreeId,
@@ -72,8 +74,8 @@ const fn patterns(quick: bool) -> &'static [(u32, u32)] {
 }
 
 /// Rounds of every process; the paper has 5 000.
-pub(super) const fn rounds(quick: bool) -> u32 {
-    if quick { 12 } else { 200 }
+pub(super) fn rounds(run: &Run<'_>) -> u32 {
+    run.rounds.map_or(if run.quick { 12 } else { 200 }, NonZeroU32::get)
 }
 
 /// Processes of a pattern with their trees.
@@ -97,7 +99,7 @@ pub(super) fn timed(
             let scene = scene(run, &fabric, *pattern, way).map_err(failed)?;
             for (operation, (name, kind)) in OPERATIONS.iter().enumerate() {
                 step(run, &format!("{label}, {name}"));
-                let spec = spec(*kind, rounds(run.quick), run.seed);
+                let spec = spec(*kind, rounds(run), run.seed);
                 let (done, _) = perform(&fabric, &scene, spec, &Faults::new()).map_err(failed)?;
                 let took = |round: &fabricast_simulator::Round| round.done_ps - round.begun_ps;
                 let rounds: Vec<u64> = done.rounds().iter().map(took).collect();

@@ -70,7 +70,7 @@ fn notes(run: &Run<'_>) -> Vec<String> {
             "Collectives: 600 endpoints of 4 CNs, 6 processes each, {} rounds where the paper has 5 000; boxes \
              reach from the least to the largest value. The text names the pattern 60x60 only, the others are \
              ours. Dynamic roots are those of a whole TN group.",
-            rounds(run.quick)
+            rounds(run)
         ),
         "Table 1, figures 11 and 12 cannot be read; claims are those of the text.".to_owned(),
     ];
