@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use fabricast_proto::v1::switch_agent_service_server::SwitchAgentServiceServer;
 use fabricast_proto::v1::switch_aggregation_service_server::SwitchAggregationServiceServer;
-use fabricast_rpc::{BindError, BoundServer, Leader, PeerError, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Leader, PeerError, Security, ServeError, Services};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,8 @@ use crate::service::{MESSAGE_LIMIT, SwitchAgent};
 pub struct Options {
     /// Where to serve; port 0 picks a free one.
     pub listen: SocketAddr,
+    /// How others connect, and how it connects to the TIC.
+    pub security: Security,
     /// Name of the agent; its reports to the TIC carry it.
     pub name: String,
     /// Addresses of the TICs, each `host:port`; one of them leads.
@@ -86,15 +88,15 @@ impl App {
     ///
     /// [`StartError`] names the option that is wrong or the address that is taken.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let Options { listen, name, tic, driver, switches, report_interval } = options;
+        let Options { listen, security, name, tic, driver, switches, report_interval } = options;
         if name.is_empty() {
             return Err(StartError::NameEmpty);
         }
         if report_interval.is_zero() {
             return Err(StartError::ReportIntervalZero);
         }
-        let tic = Leader::new(&tic).map_err(StartError::Tic)?;
-        let server = BoundServer::bind(listen).map_err(StartError::Bind)?;
+        let tic = security.leader(&tic).map_err(StartError::Tic)?;
+        let server = BoundServer::bind(listen).map_err(StartError::Bind)?.secured(security);
         let inventory = Arc::new(Inventory::new(driver, switches));
         Ok(Self { server, inventory, name, tic, report_interval })
     }

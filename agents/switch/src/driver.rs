@@ -60,6 +60,19 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// [`DriverError::Unavailable`], [`DriverError::UnknownSwitch`].
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError>;
 
+    /// Reads the port counters of `switches` (at least one), a switch per item; one that does not answer is
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// [`DriverError::Unavailable`], [`DriverError::UnknownSwitch`], [`DriverError::NoCounters`].
+    async fn read_counters(
+        &self,
+        _switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchCounters>, DriverError> {
+        Err(DriverError::NoCounters)
+    }
+
     /// Reads the aggregation entries of switches and of the adapters behind them.
     ///
     /// # Errors
@@ -129,6 +142,9 @@ pub enum DriverError {
         /// The node id asked for.
         switch: String,
     },
+    /// Its port counters cannot be read.
+    #[error("the hardware has no port counters that can be read")]
+    NoCounters,
     /// Its switches have no aggregation engines that can be programmed.
     #[error("the hardware has no aggregation engines")]
     NoAggregation,
@@ -156,6 +172,7 @@ impl From<DriverError> for Status {
             DriverError::UnknownSwitch { switch } => {
                 Reason::UnknownSwitch.status(text, &[("switch", switch)])
             }
+            DriverError::NoCounters => Reason::NoCounters.status(text, &[]),
             DriverError::NoAggregation => Reason::NoAggregation.status(text, &[]),
             DriverError::StaleFence { .. } => Reason::StaleFence.status(text, &[]),
         }

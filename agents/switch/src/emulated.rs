@@ -3,7 +3,7 @@
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
-use fabricast_rpc::{Peer, PeerError, Reason, reason_of};
+use fabricast_rpc::{Peer, Reason, reason_of};
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -31,21 +31,17 @@ impl std::fmt::Debug for EmulatedDriver {
 impl EmulatedDriver {
     /// Prepares a driver; nothing is sent yet.
     ///
-    /// - `fabric`: `host:port` of the emulated fabric.
+    /// - `fabric`: the emulated fabric.
     /// - `management_key`: the key it was started with.
-    ///
-    /// # Errors
-    ///
-    /// [`PeerError`] if the address cannot be parsed.
-    pub fn new(fabric: &str, management_key: &str) -> Result<Self, PeerError> {
-        let fabric = Peer::new(fabric)?;
+    #[must_use]
+    pub fn new(fabric: Peer, management_key: &str) -> Self {
         let client = FabricServiceClient::new(fabric.channel())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
         let engines = FabricAggregationServiceClient::new(fabric.channel())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        Ok(Self { fabric, client, engines, management_key: management_key.to_owned() })
+        Self { fabric, client, engines, management_key: management_key.to_owned() }
     }
 
     fn key(&self) -> String {
@@ -112,6 +108,20 @@ impl Driver for EmulatedDriver {
             }
             Err(status) => Err(self.failed(status)),
         }
+    }
+
+    async fn read_counters(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchCounters>, DriverError> {
+        let request =
+            v1::ReadSwitchCountersRequest { management_key: self.key(), switch_names: switches };
+        let answer = self.client.clone().read_switch_counters(request).await;
+        let messages = answer.map_err(|status| self.failed(status))?.into_inner();
+        let fabric = self.fabric.address().to_owned();
+        Ok(Box::pin(messages.map(move |message| {
+            message.map(|read| read.counters.unwrap_or_default()).map_err(|s| failed(&fabric, s))
+        })))
     }
 
     async fn read_aggregation(

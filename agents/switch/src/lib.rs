@@ -22,3 +22,4 @@ pub use app::{App, Options, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
 pub use emulated::EmulatedDriver;
 pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions};
+pub use service::SwitchAgent;

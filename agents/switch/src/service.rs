@@ -1,5 +1,6 @@
 //! The switch agent's API: checks a call, then hands it to the driver.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
@@ -10,16 +11,26 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::check::split_writes;
-use crate::driver::{DriverError, Written};
+use crate::driver::{Driver, DriverError, Written};
 use crate::inventory::Inventory;
 
 /// Bytes in one message: the switch list and the writes of a fabric of a million endpoints fit.
 pub(crate) const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Serves one agent.
+/// Serves one agent, with a listener or without: the simulation calls it as it is.
 #[derive(Clone, Debug)]
-pub(crate) struct SwitchAgent {
+pub struct SwitchAgent {
     pub(crate) inventory: Arc<Inventory>,
+}
+
+impl SwitchAgent {
+    /// Starts knowing nothing.
+    ///
+    /// - `only`: node ids of the switches to serve; empty means all the driver finds.
+    #[must_use]
+    pub fn new(driver: Arc<dyn Driver>, only: BTreeSet<String>) -> Self {
+        Self { inventory: Arc::new(Inventory::new(driver, only)) }
+    }
 }
 
 #[tonic::async_trait]
@@ -39,14 +50,7 @@ impl SwitchAgentService for SwitchAgent {
         &self,
         request: Request<v1::ReadTablesRequest>,
     ) -> Result<Response<Self::ReadTablesStream>, Status> {
-        let mut names = request.into_inner().switch_names;
-        let switches = self.inventory.switches(names.iter().map(String::as_str)).await?;
-        if let Some(unknown) = names.iter().find(|name| !switches.contains_key(*name)) {
-            return Err(unknown_switch(unknown));
-        }
-        if names.is_empty() {
-            names = switches.keys().cloned().collect();
-        }
+        let names = self.named(request.into_inner().switch_names).await?;
         if names.is_empty() {
             return Ok(Response::new(Box::pin(tokio_stream::empty())));
         }
@@ -105,6 +109,34 @@ impl SwitchAgentService for SwitchAgent {
         }
         let ports = self.inventory.driver().list_ports(&name).await?;
         Ok(Response::new(v1::ListPortsResponse { ports }))
+    }
+
+    type ReadCountersStream = BoxStream<v1::ReadCountersResponse>;
+
+    async fn read_counters(
+        &self,
+        request: Request<v1::ReadCountersRequest>,
+    ) -> Result<Response<Self::ReadCountersStream>, Status> {
+        let names = self.named(request.into_inner().switch_names).await?;
+        if names.is_empty() {
+            return Ok(Response::new(Box::pin(tokio_stream::empty())));
+        }
+        let counters = self.inventory.driver().read_counters(names).await?;
+        let answers = counters.map(|read| {
+            read.map(|read| v1::ReadCountersResponse { counters: Some(read) }).map_err(Status::from)
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+impl SwitchAgent {
+    /// Checks the names of switches; none stand for all.
+    async fn named(&self, names: Vec<String>) -> Result<Vec<String>, Status> {
+        let switches = self.inventory.switches(names.iter().map(String::as_str)).await?;
+        if let Some(unknown) = names.iter().find(|name| !switches.contains_key(*name)) {
+            return Err(unknown_switch(unknown));
+        }
+        Ok(if names.is_empty() { switches.keys().cloned().collect() } else { names })
     }
 }
 

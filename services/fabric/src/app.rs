@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fabricast_emulator::Emulator;
+use fabricast_emulator::{AggregationLimits, Emulator};
 use fabricast_proto::v1::fabric_aggregation_service_server::FabricAggregationServiceServer;
 use fabricast_proto::v1::fabric_service_server::FabricServiceServer;
-use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Security, ServeError, Services};
 use fabricast_topology::{Graph, TableKind};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -36,12 +36,16 @@ const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 pub struct Options {
     /// Where to serve; port 0 picks a free one.
     pub listen: SocketAddr,
+    /// How others connect.
+    pub security: Security,
     /// The network to emulate.
     pub graph: Arc<Graph>,
     /// How its switches keep their tables.
     pub tables: TableKind,
     /// Entries of a table; at least 1.
     pub colors: u16,
+    /// How much the aggregation engines of its switches take.
+    pub aggregation: AggregationLimits,
     /// What switch agents prove themselves with; not empty.
     pub management_key: String,
     /// Packets that may wait for one attached process before some are dropped; [`DEFAULT_QUEUE`] is usual.
@@ -112,7 +116,8 @@ impl App {
     ///
     /// [`StartError`] names the option that is wrong or the address that is taken.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let Options { listen, graph, tables, colors, management_key, queue } = options;
+        let Options { listen, security, graph, tables, colors, aggregation, management_key, queue } =
+            options;
         if colors == 0 {
             return Err(StartError::ColorsZero);
         }
@@ -120,9 +125,11 @@ impl App {
             return Err(StartError::QueueZero);
         }
         let key = ManagementKey::new(&management_key).ok_or(StartError::KeyEmpty)?;
-        let server = BoundServer::bind(listen).map_err(StartError::Bind)?;
+        let server = BoundServer::bind(listen).map_err(StartError::Bind)?.secured(security);
+        let mut emulator = Emulator::new(graph, tables, colors);
+        emulator.set_aggregation_limits(aggregation);
         let service = Service {
-            fabric: Arc::new(Fabric::new(Emulator::new(graph, tables, colors), queue)),
+            fabric: Arc::new(Fabric::new(emulator, queue)),
             key,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

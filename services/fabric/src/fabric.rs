@@ -12,6 +12,7 @@ use fabricast_topology::{EndpointId, Graph};
 use tokio::sync::watch;
 
 use crate::aggregation::Waiting;
+use crate::disturb::Programming;
 use crate::mailbox::Mailbox;
 use crate::wire;
 
@@ -27,6 +28,7 @@ pub(crate) struct Fabric {
     core: Mutex<Core>,
     failed: watch::Sender<FailedElements>,
     queue: usize,
+    pub(crate) programming: Programming,
 }
 
 /// What the lock guards.
@@ -55,7 +57,16 @@ impl Fabric {
         let deliveries = Deliveries::new();
         let core = Core { emulator, mailboxes, deliveries, waiting: Waiting::new() };
         let failed = watch::Sender::new(FailedElements::default());
-        Self { graph, colors, dropped: Arc::default(), core: Mutex::new(core), failed, queue }
+        let programming = Programming::default();
+        Self {
+            graph,
+            colors,
+            dropped: Arc::default(),
+            core: Mutex::new(core),
+            failed,
+            queue,
+            programming,
+        }
     }
 
     /// Takes the lock.

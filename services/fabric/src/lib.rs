@@ -13,6 +13,7 @@ mod aggregation;
 mod aggregation_service;
 mod app;
 mod attach;
+mod disturb;
 mod fabric;
 mod key;
 mod mailbox;

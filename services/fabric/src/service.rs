@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fabricast_emulator::Fence;
 use fabricast_proto::v1;
+use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_proto::v1::fabric_service_server::FabricService;
 use fabricast_rpc::Reason;
 use tokio::sync::{mpsc, watch};
@@ -15,6 +16,7 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::attach;
+use crate::disturb;
 use crate::fabric::{Fabric, FailedElements};
 use crate::key::ManagementKey;
 use crate::tables;
@@ -98,6 +100,27 @@ impl FabricService for Service {
         Ok(Response::new(v1::HealElementResponse { changed }))
     }
 
+    async fn disturb_switch(
+        &self,
+        request: Request<v1::DisturbSwitchRequest>,
+    ) -> Result<Response<v1::DisturbSwitchResponse>, Status> {
+        let v1::DisturbSwitchRequest { switch_name, disturbance } = request.into_inner();
+        let disturbance = disturbance.ok_or(Refusal::Missing { field: "disturbance" })?;
+        let switch = wire::switch(&self.fabric.graph, &switch_name)?;
+        let changed = match disturbance {
+            Disturbance::Wipe(_) => disturb::wipe(&self.fabric, switch),
+            Disturbance::Corrupt(how) => disturb::corrupt(&self.fabric, switch, how.entries),
+            Disturbance::Programming(manner) => {
+                self.fabric.programming.set(switch, manner);
+                Some(0)
+            }
+        };
+        let dead = || Reason::SwitchDown.status("not answering", &[("switch", &switch_name)]);
+        let changed_entries = changed.ok_or_else(dead)?;
+        tracing::info!(switch = switch_name, entries = changed_entries, "switch disturbed");
+        Ok(Response::new(v1::DisturbSwitchResponse { changed_entries }))
+    }
+
     type WatchFailedElementsStream = BoxStream<v1::WatchFailedElementsResponse>;
 
     async fn watch_failed_elements(
@@ -144,10 +167,30 @@ impl FabricService for Service {
         let v1::WriteSwitchTablesRequest { management_key, fence, writes } = request.into_inner();
         self.key.check(&management_key)?;
         let v1::Fence { term, generation } = fence.ok_or(Refusal::Missing { field: "fence" })?;
+        let graph = &self.fabric.graph;
+        let targets = writes.iter().filter_map(|write| graph.find_switch(&write.switch_name));
+        tokio::time::sleep(self.fabric.programming.delay(targets)).await;
         let answer = tables::write(&self.fabric, Fence { term, generation }, &writes);
         answer.map(Response::new).map_err(|stale| {
             Reason::StaleFence.status(stale.to_string(), &[("switch", &stale.switch)])
         })
+    }
+
+    type ReadSwitchCountersStream = BoxStream<v1::ReadSwitchCountersResponse>;
+
+    async fn read_switch_counters(
+        &self,
+        request: Request<v1::ReadSwitchCountersRequest>,
+    ) -> Result<Response<Self::ReadSwitchCountersStream>, Status> {
+        let v1::ReadSwitchCountersRequest { management_key, switch_names } = request.into_inner();
+        self.key.check(&management_key)?;
+        let switches = tables::find_all(&self.fabric, &switch_names)?;
+        let fabric = Arc::clone(&self.fabric);
+        let answers = tokio_stream::iter(switches).filter_map(move |switch| {
+            let counters = tables::counters(&fabric, switch)?;
+            Some(Ok(v1::ReadSwitchCountersResponse { counters: Some(counters) }))
+        });
+        Ok(Response::new(Box::pin(answers)))
     }
 
     async fn list_switch_ports(

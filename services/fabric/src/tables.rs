@@ -1,4 +1,4 @@
-//! Switch tables and ports, for switch agents.
+//! Switch tables, ports and counters, for switch agents.
 
 use fabricast_emulator::{EntryWrite, Fence, TableProblem};
 use fabricast_proto::v1;
@@ -115,6 +115,9 @@ fn write_one(
 ) -> Result<u64, (Reason, String)> {
     let switch = wire::switch(&fabric.graph, &write.switch_name)
         .map_err(|unknown| (Reason::UnknownSwitch, unknown.to_string()))?;
+    if fabric.programming.fails(switch) {
+        return Err((Reason::WriteFailed, "the switch does not keep what is written".to_owned()));
+    }
     let entries: Vec<EntryWrite> = write
         .entries
         .iter()
@@ -161,4 +164,26 @@ pub(crate) fn ports(fabric: &Fabric, name: &str) -> Result<Vec<v1::PortStatus>, 
         }
     });
     Ok(ports.collect())
+}
+
+/// Reads the counters of a switch; `None` if it is dead.
+pub(crate) fn counters(fabric: &Fabric, switch: SwitchId) -> Option<v1::SwitchCounters> {
+    let graph = &fabric.graph;
+    let core = fabric.core();
+    if !core.emulator.faults().switch_is_live(switch) {
+        return None;
+    }
+    let ports = graph.ports(switch).map(|port| {
+        let counters = core.emulator.counters(port);
+        v1::PortCounters {
+            port: graph.port_number(port).into(),
+            received_packets: counters.received,
+            sent_packets: counters.sent,
+            received_bytes: counters.received_bytes,
+            sent_bytes: counters.sent_bytes,
+            dropped_packets: counters.dropped,
+        }
+    });
+    let switch_name = graph.switch_name(switch).to_owned();
+    Some(v1::SwitchCounters { switch_name, ports: ports.collect() })
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Peer, reason_of};
+use fabricast_rpc::{Peer, Security, reason_of};
 use fabricast_switch::{App, Options, RunError, StartError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,7 @@ impl Agent {
 
 fn options(hardware: &Hardware) -> Options {
     Options {
+        security: Security::plaintext(),
         listen: LOOPBACK,
         name: "agent".into(),
         tic: vec!["127.0.0.1:1".into()],

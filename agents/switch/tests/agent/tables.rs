@@ -112,6 +112,20 @@ async fn bad_calls_say_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn hardware_that_does_not_count_says_so() {
+    let agent = Agent::start(&Hardware::new());
+    let read = |switch_names: Vec<String>| {
+        let mut client = agent.client.clone();
+        async move { soon(client.read_counters(v1::ReadCountersRequest { switch_names })).await }
+    };
+    let refused = read(vec!["S-1".into()]).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::FailedPrecondition, "NO_COUNTERS"));
+    let unknown = read(vec!["S-9".into()]).await.unwrap_err();
+    assert_eq!((unknown.code(), &*reason(&unknown)), (Code::NotFound, "UNKNOWN_SWITCH"));
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn an_older_writer_is_refused_even_by_a_restarted_agent() {
     let hardware = Hardware::new();
     let agent = Agent::start(&hardware);

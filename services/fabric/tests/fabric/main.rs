@@ -8,10 +8,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_emulator::AggregationLimits;
 use fabricast_fabric::{App, DEFAULT_QUEUE, Dropped, Options, RunError, StartError};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
-use fabricast_rpc::{Peer, reason_of};
+use fabricast_rpc::{Peer, Security, reason_of};
 use fabricast_topology::{
     AdapterFacts, EndpointFacts, Graph, GraphBuilder, SwitchFacts, SwitchId, TableKind,
 };
@@ -196,10 +197,12 @@ fn graph() -> Graph {
 
 fn options() -> Options {
     Options {
+        security: Security::plaintext(),
         listen: LOOPBACK,
         graph: Arc::new(graph()),
         tables: TableKind::PerPort,
         colors: 4,
+        aggregation: AggregationLimits::default(),
         management_key: KEY.into(),
         queue: DEFAULT_QUEUE,
     }

@@ -169,6 +169,19 @@ async fn ports_show_peer_state_and_counters() {
     let counted: Vec<_> =
         ports.iter().map(|port| (port.received_packets, port.sent_packets)).collect();
     assert_eq!(counted, [(1, 0), (0, 1), (0, 1), (0, 0)]);
+    let request = v1::ReadSwitchCountersRequest {
+        management_key: KEY.into(),
+        switch_names: vec!["S-0".into(), "S-2".into()],
+    };
+    let answer = soon(fabric.client.clone().read_switch_counters(request)).await.unwrap();
+    let mut answers = answer.into_inner();
+    let read = soon(answers.message()).await.unwrap().unwrap().counters.unwrap();
+    assert_eq!(read.switch_name, "S-0");
+    assert_eq!(soon(answers.message()).await.unwrap(), None, "S-2 has no power");
+    let bytes: Vec<_> =
+        read.ports.iter().map(|port| (port.received_bytes, port.sent_bytes)).collect();
+    let packet = fabricast_emulator::HEADER_BYTES + 1;
+    assert_eq!(bytes, [(packet, 0), (0, packet), (0, packet), (0, 0)]);
     fabric.stop().await;
 }
 
@@ -208,6 +221,11 @@ async fn without_the_key_nothing_is_shown_or_written() {
             switch_name: "S-0".into(),
         };
         assert_eq!(why(soon(client.list_switch_ports(ports)).await), denied);
+        let counters = v1::ReadSwitchCountersRequest {
+            management_key: management_key(),
+            switch_names: vec![],
+        };
+        assert_eq!(why(soon(client.read_switch_counters(counters)).await), denied);
         let watch = v1::WatchFailedElementsRequest { management_key: management_key() };
         assert_eq!(why(soon(client.watch_failed_elements(watch)).await), denied);
     }
