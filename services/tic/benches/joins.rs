@@ -66,7 +66,7 @@ async fn start(store: StoreLocation, lease: Option<Duration>) -> Tic {
     let graph = TopologySpec::parse(FABRIC).expect("a spec").generate().expect("a fabric");
     let listen = "127.0.0.1:0".parse().expect("an address");
     let mut options = Options::new(listen, store, "none\n".into(), Arc::new(graph));
-    options.detector.report_timeout = Duration::from_secs(3_600);
+    options.watch.detector.report_timeout = Duration::from_secs(3_600);
     options.leader_lease = lease.unwrap_or(options.leader_lease);
     let app = App::bind(options).await.expect("the TIC starts");
     let address = app.address().to_string();

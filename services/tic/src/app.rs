@@ -29,11 +29,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_groups::detector::{DetectorConfig, Probing};
 use fabricast_groups::directory::Limits;
+use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::{EngineOptions, LayoutError};
-use fabricast_rpc::{BindError, BoundServer, ServeError, Services};
+use fabricast_rpc::{BindError, BoundServer, Security, ServeError, Services};
 use fabricast_store::{OpenError, Store, StoreError, StoreLocation};
 use fabricast_topology::{Graph, TableKind};
 use thiserror::Error;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::election::{Candidate, Tenure};
 use crate::office::{Gate, Seat};
+use crate::peers::Peers;
 use crate::ruling::{Blueprint, Ruling};
 use crate::service::Tic;
 use crate::storage::{RecordsError, Storage, store_options};
@@ -51,6 +53,8 @@ use crate::storage::{RecordsError, Storage, store_options};
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// How others connect, and how it connects to nodes.
+    pub security: Security,
     /// Where the records are kept.
     pub store: StoreLocation,
     /// The topology as `ibnetdiscover` prints it, for those who download it.
@@ -63,8 +67,10 @@ pub struct Options {
     pub fault_tolerant: bool,
     /// How the switches keep their entries.
     pub tables: TableKind,
-    /// When a silent host of group agents is probed, and when it is given up.
-    pub detector: DetectorConfig,
+    /// What trees of collectives may take of switches and adapters, and what they are compared by.
+    pub collectives: fabricast_collectives::Settings,
+    /// When a node is probed, and when it is given up.
+    pub watch: WatchConfig,
     /// Bounds on the records.
     pub limits: Limits,
     /// Changes that may wait for the writer; a further one is refused.
@@ -94,16 +100,18 @@ impl Options {
         topology: Arc<str>,
         graph: Arc<Graph>,
     ) -> Self {
-        let policy = Policy::Probe { timeout: Duration::from_millis(500), attempts: 2 };
+        let probing = Probing { timeout: Duration::from_millis(500), attempts: 2 };
         Self {
             listen,
+            security: Security::plaintext(),
             store,
             topology,
             graph,
             colors: 32,
             fault_tolerant: false,
             tables: TableKind::PerPort,
-            detector: DetectorConfig { report_timeout: Duration::from_secs(2), policy },
+            collectives: fabricast_collectives::Settings::default(),
+            watch: WatchConfig::new(DetectorConfig::new(Duration::from_secs(2), probing)),
             limits: Limits::default(),
             order_queue: 8_192,
             watches: 64,
@@ -177,7 +185,7 @@ impl App {
     ///
     /// [`StartError`] names what cannot be had.
     pub async fn bind(options: Options) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?;
+        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
         let store = options.store.open(store_options()).await?;
         if options.store.is_shared() {
             Self::among_others(server, store, options)
@@ -196,7 +204,7 @@ impl App {
         options: Options,
         store: Arc<dyn Store>,
     ) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?;
+        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
         Self::alone(server, store, options).await
     }
 
@@ -206,7 +214,7 @@ impl App {
     ///
     /// [`StartError`] names what cannot be had.
     pub fn bind_sharing(options: Options, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?;
+        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
         Self::among_others(server, store, options)
     }
 
@@ -283,7 +291,8 @@ impl App {
 
 fn blueprint(store: Arc<dyn Store>, options: Options) -> Blueprint {
     let storage = Storage { store, limits: options.limits.clone() };
-    Blueprint { options, storage, seat: Arc::default(), peers: Arc::default() }
+    let peers = Arc::new(Peers::new(options.security.clone()));
+    Blueprint { options, storage, seat: Arc::default(), peers }
 }
 
 fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {

@@ -10,7 +10,6 @@
 //! was cut off or changed is refused, and so is one whose records contradict each other; nothing is
 //! written over records that are there.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::election::LEADER;
+use crate::layout::{self, Keys};
 use crate::storage::{RecordsError, SCHEMA_KEY, Storage, store_options};
 
 /// Version of the file's form.
@@ -32,6 +32,9 @@ const UNFINISHED: &[u8] = b"tic/unfinished_import";
 /// What a store or a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// Layout of the records; an older one than this program's is brought to it by the next TIC that
+    /// leads on them.
+    pub layout: u64,
     /// Revision of the records.
     pub revision: u64,
     /// Keys in the store.
@@ -96,8 +99,6 @@ struct Tail {
     sha256: String,
 }
 
-type Keys = BTreeMap<Vec<u8>, Vec<u8>>;
-
 /// Opens a store for [`export`], [`import`] or [`check`].
 ///
 /// # Errors
@@ -157,6 +158,7 @@ pub async fn import(
 ) -> Result<Summary, BackupError> {
     let mut keys = read(file)?;
     let storage = Storage { store: Arc::clone(&store), limits: Limits::default() };
+    layout::upgrade(&mut keys)?;
     let summary = summarize(&storage, &keys)?;
     let there = store.range(b"").await?;
     if let Some(entry) = there.entries.first() {
@@ -193,9 +195,12 @@ async fn commit(store: &Arc<dyn Store>, txn: Txn) -> Result<(), BackupError> {
 }
 
 fn summarize(storage: &Storage, keys: &Keys) -> Result<Summary, BackupError> {
-    let loaded = storage.read(keys.clone(), None)?;
+    let (layout, mut newest) = (layout::found(keys)?, keys.clone());
+    layout::upgrade(&mut newest)?;
+    let loaded = storage.read(newest)?;
     let groups: Vec<_> = loaded.directory.groups_from(fabricast_groups::Gn(0)).collect();
     Ok(Summary {
+        layout,
         revision: loaded.directory.revision().0,
         keys: keys.len(),
         groups: groups.len(),

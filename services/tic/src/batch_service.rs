@@ -6,7 +6,7 @@ use fabricast_groups::command::{Answer, Command, DeleteJobGroups, JobEnd};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::{JobName, RequestId};
 use fabricast_proto::v1;
-use fabricast_rpc::{Reason, refusal_to_wire};
+use fabricast_rpc::{Caller, Reason, refusal_to_wire};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -23,6 +23,8 @@ const BATCHES: usize = 4;
 const ANSWERS: usize = 8;
 /// Joins or leaves in one call.
 const MANY: usize = 10_000;
+/// Members with which an answer about many groups is full.
+const FOUND: usize = 4_096;
 /// Records that the end of a job may change in one decision, unless its next group has more.
 const ENDS: usize = 4_096;
 
@@ -36,6 +38,22 @@ pub(crate) struct GroupBatches {
 impl GroupBatches {
     pub(crate) fn new(tic: Tic) -> Self {
         Self { tic, batches: Arc::new(Semaphore::new(BATCHES)) }
+    }
+
+    /// Cuts a batch into portions that the records would take as they are.
+    ///
+    /// That is work for seconds, so it is not done where calls are answered and nodes are watched,
+    /// but on a thread of its own; and portion by portion, so that the writer gets its turn in between.
+    async fn checked(&self, batch: Batch) -> Result<Vec<Portion>, Status> {
+        let records = Arc::clone(&self.tic.records);
+        let checking = tokio::task::spawn_blocking(move || {
+            let portions = batch.cut()?;
+            for portion in &portions {
+                records.read(|directory| portion.check(directory))?;
+            }
+            Ok(portions)
+        });
+        checking.await.map_err(|_panic| mismatch())?
     }
 
     /// Has all of it decided at once and waits for each.
@@ -121,17 +139,16 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
             Reason::LimitReached.status(format!("{BATCHES} batches are being formed"), &[])
         })?;
         let limits = self.tic.records.read(|directory| directory.limits().clone());
+        let caller = Caller::of(request.extensions());
         let mut messages = request.into_inner();
         let batch = Batch::read(&mut messages, &self.tic.graph, limits.batch).await?;
         if batch.len() > limits.groups {
             let message = format!("groups: {}, at most {} may exist", batch.len(), limits.groups);
             return Err(Reason::LimitReached.status(message, &[("limit", "groups")]));
         }
-        let portions = batch.cut()?;
-        for portion in &portions {
-            // One lock for each, so that others get their turn.
-            self.tic.records.read(|directory| portion.check(directory))?;
-        }
+        let portions = self.checked(batch).await?;
+        let mut names = portions.iter().flat_map(|portion| &portion.request.groups);
+        names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
         let (sender, answers) = mpsc::channel(ANSWERS);
         tokio::spawn(form(self.tic.clone(), portions, sender, permit));
         Ok(Response::new(ReceiverStream::new(answers)))
@@ -168,7 +185,9 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         request: Request<v1::JoinManyRequest>,
     ) -> Result<Response<v1::JoinManyResponse>, Status> {
         use v1::join_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
         let joins = request.into_inner().joins;
+        joins.iter().try_for_each(|join| caller.check_node(&join.node))?;
         bounded("joins", joins.len())?;
         let commands = joins.into_iter().map(|join| self.tic.join_command(join)).collect();
         let joined = self.many(commands, |answer| self.tic.joined(answer)).await;
@@ -180,12 +199,39 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         Ok(Response::new(v1::JoinManyResponse { answers: answers.collect() }))
     }
 
+    async fn get_many(
+        &self,
+        request: Request<v1::GetManyRequest>,
+    ) -> Result<Response<v1::GetManyResponse>, Status> {
+        use v1::get_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
+        let gets = request.into_inner().gets;
+        bounded("gets", gets.len())?;
+        let (mut answers, mut members) = (Vec::with_capacity(gets.len()), 0);
+        for get in gets {
+            let end = match self.tic.look_up(&caller, &get) {
+                Ok(found) => {
+                    members += found.group.as_ref().map_or(0, |group| group.members.len());
+                    End::Found(found)
+                }
+                Err(status) => End::Refusal(refusal_to_wire(&status)),
+            };
+            answers.push(v1::GetAnswer { answer: Some(end) });
+            if members >= FOUND {
+                break;
+            }
+        }
+        Ok(Response::new(v1::GetManyResponse { answers }))
+    }
+
     async fn leave_many(
         &self,
         request: Request<v1::LeaveManyRequest>,
     ) -> Result<Response<v1::LeaveManyResponse>, Status> {
         use v1::leave_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
         let leaves = request.into_inner().leaves;
+        leaves.iter().try_for_each(|leave| caller.check_node(&leave.node))?;
         bounded("leaves", leaves.len())?;
         let commands = leaves.iter().map(members::leave_command).collect();
         let left = self.many(commands, |answer| members::left(&answer)).await;

@@ -18,7 +18,7 @@ pub(crate) use wire::read_operation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_collectives::{Fabric, ReservationId};
+use fabricast_collectives::{Fabric, ReservationId, Settings};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
 use fabricast_rpc::Reason;
@@ -47,6 +47,7 @@ const ITEMS: &str = "by-name/";
 pub(crate) struct CollectiveDesk {
     graph: Arc<Graph>,
     fat_tree: Option<Arc<FatTree>>,
+    settings: Settings,
     topology: String,
     book: Option<Book>,
     /// As in the store.
@@ -59,17 +60,21 @@ pub(crate) struct CollectiveDesk {
 impl CollectiveDesk {
     /// Starts with what the store holds.
     ///
+    /// - `settings`: what trees may take; the most children of an adapter count its own process in.
     /// - `topology`: digest of the topology's text; trees of another one are built anew.
     pub(crate) fn new(
         graph: Arc<Graph>,
+        mut settings: Settings,
         topology: String,
         texts: Texts,
         publisher: Arc<Publisher>,
     ) -> Self {
         let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+        settings.limits.adapter_children -= 1;
         let mut desk = Self {
             graph,
             fat_tree,
+            settings,
             topology,
             book: None,
             durable: Texts::new(),
@@ -242,7 +247,7 @@ impl CollectiveDesk {
     fn reload(&mut self) {
         self.book = self.fat_tree.as_ref().map(|fat_tree| {
             let fabric = Fabric::new(Arc::clone(&self.graph), Arc::clone(fat_tree));
-            Book::load(&fabric, &self.topology, &self.durable)
+            Book::load(&fabric, &self.settings, &self.topology, &self.durable)
         });
     }
 

@@ -1,32 +1,29 @@
-//! Watches the nodes that host group agents, and has the dead ones expelled.
+//! Watches over the nodes, and has the dead ones expelled.
 //!
-//! The detector of `fabricast_groups` decides; this task feeds it and does what it asks for. What
-//! others have to tell it gathers in an [`Inbox`], which holds each node at most once and so never
-//! overflows. A node that hosts no agent is watched by the agents of its groups; here it is only
-//! probed when the fabric says that it may be cut off.
+//! The watch of `fabricast_groups` decides; this task feeds it and does what it asks for. What
+//! others have to tell it gathers in an [`Inbox`], which holds each life of a node at most once for each
+//! kind of news and so never overflows.
+//!
+//! Probes travel as all calls do, over the management network. An answer says that the node's agent
+//! lives, not that its ports do: what then holds is in docs/adr/0016-the-tic-asks-before-it-expels.md.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabricast_groups::command::Command;
-use fabricast_groups::detector::{Detector, DetectorConfig, DetectorOutput, Health, Policy};
-use fabricast_groups::ids::{Incarnation, Moment};
-use fabricast_groups::names::NodeName;
-use fabricast_groups::record::NodeState;
-use fabricast_rpc::Backoff;
+use fabricast_groups::ids::Moment;
+use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
+use fabricast_rpc::{BEAT, Backoff, Pace};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use crate::orders::{Orders, Work};
 use crate::peers::Peers;
 use crate::records::Records;
-
-/// One life of a node.
-type Life = (NodeName, Incarnation);
 
 /// What waits for the watch.
 #[derive(Debug, Default)]
@@ -38,8 +35,18 @@ pub(crate) struct Inbox {
 #[derive(Debug, Default)]
 struct Letters {
     heard: BTreeSet<Life>,
-    suspects: BTreeSet<NodeName>,
+    reported: BTreeSet<Life>,
+    cut_off: CutOff,
     hosts_changed: bool,
+}
+
+/// Nodes whose ports are down.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CutOff {
+    /// Some of them, or all: they may have failed.
+    pub(crate) some: BTreeSet<Life>,
+    /// All of them: they cannot take part in anything that the fabric carries.
+    pub(crate) all: BTreeSet<Life>,
 }
 
 impl Inbox {
@@ -48,10 +55,18 @@ impl Inbox {
         self.put(|letters| letters.heard.extend(lives));
     }
 
-    /// These nodes may be cut off: ask them.
-    pub(crate) fn suspect(&self, nodes: BTreeSet<NodeName>) {
-        if !nodes.is_empty() {
-            self.put(|letters| letters.suspects.extend(nodes));
+    /// A group agent cannot reach this node.
+    pub(crate) fn reported(&self, life: Life) {
+        self.put(|letters| letters.reported.extend([life]));
+    }
+
+    /// Ports of these nodes have gone down.
+    pub(crate) fn cut_off(&self, nodes: CutOff) {
+        if nodes != CutOff::default() {
+            self.put(|letters| {
+                letters.cut_off.some.extend(nodes.some);
+                letters.cut_off.all.extend(nodes.all);
+            });
         }
     }
 
@@ -77,12 +92,9 @@ pub(crate) struct Liveness {
     records: Arc<Records>,
     orders: Orders,
     peers: Arc<Peers>,
-    detector: Detector<Life>,
-    probe_timeout: Duration,
-    report_timeout: Duration,
-    /// Nodes under suspicion that host no agent; watched until they have answered.
-    guests: BTreeSet<Life>,
-    started: Instant,
+    watch: NodeWatch,
+    config: WatchConfig,
+    pace: Pace,
 }
 
 /// What a call of this task came to.
@@ -97,37 +109,32 @@ impl Liveness {
         records: Arc<Records>,
         orders: Orders,
         peers: Arc<Peers>,
-        config: DetectorConfig,
+        config: WatchConfig,
     ) -> Self {
-        let probe_timeout = match config.policy {
-            Policy::Probe { timeout, .. } => timeout,
-            Policy::ExpelAtOnce => Duration::ZERO,
-        };
-        inbox.hosts_changed(); // what the store held
-        Self {
-            inbox,
-            records,
-            orders,
-            peers,
-            detector: Detector::new(config),
-            probe_timeout,
-            report_timeout: config.report_timeout,
-            guests: BTreeSet::new(),
-            started: Instant::now(),
-        }
+        // What the store held. Who was cut off before is asked, not condemned: it may have been expelled
+        // for that already, and have come back.
+        inbox.hosts_changed();
+        let CutOff { mut some, all } = records.cut_off();
+        some.extend(all);
+        inbox.cut_off(CutOff { some, all: BTreeSet::new() });
+        let (watch, pace) = (NodeWatch::new(config), Pace::default());
+        Self { inbox, records, orders, peers, watch, config, pace }
     }
 
     /// Watches until told to stop.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut calls = JoinSet::new();
+        let mut beats = tokio::time::interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(outcome) = calls.try_join_next() {
                 self.take(outcome.expect("a probe or an expulsion does not panic"));
             }
             self.read_inbox();
             self.judge(&mut calls);
-            let wake = self.detector.next_deadline();
-            let wake = wake.map(|at| self.started + Duration::from_nanos(at.0));
+            let wake = self.watch.next_deadline();
+            let left = wake.map(|at| Duration::from_nanos(at.0).saturating_sub(self.pace.now()));
+            let wake = left.map(|left| Instant::now() + left);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.inbox.arrived.notified() => {}
@@ -135,79 +142,56 @@ impl Liveness {
                     self.take(outcome.expect("a probe or an expulsion does not panic"));
                 }
                 () = sleep_until(wake) => {}
+                _ = beats.tick() => self.pace.beat(),
             }
         }
     }
 
     fn now(&self) -> Moment {
-        Moment(0).after(self.started.elapsed())
+        Moment(0).after(self.pace.now())
     }
 
     fn read_inbox(&mut self) {
         let now = self.now();
-        let Letters { heard, suspects, hosts_changed } = self.inbox.take();
+        let Letters { heard, reported, cut_off, hosts_changed } = self.inbox.take();
+        let watch = &mut self.watch;
         for life in heard {
-            self.detector.heard(&life, now);
+            watch.heard(now, &life);
         }
-        if hosts_changed {
-            self.follow_hosts(now);
-        }
-        for node in suspects {
-            let up = self.records.read(|directory| {
-                let node = directory.node(&node)?;
-                (node.state == NodeState::Up).then_some(node.incarnation)
-            });
-            let Some(incarnation) = up else { continue };
-            let life = (node, incarnation);
-            if self.detector.health(&life).is_none() {
-                self.detector.watch(life.clone(), now);
-                self.guests.insert(life.clone());
+        self.records.read(|directory| {
+            if hosts_changed {
+                watch.follow_hosts(now, directory);
             }
-            self.detector.hint_closed(&life, now);
-        }
-    }
-
-    /// Watches exactly the hosts, and the guests.
-    fn follow_hosts(&mut self, now: Moment) {
-        let hosts: BTreeSet<Life> = self.records.read(|directory| {
-            let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
-            directory.hosts().filter_map(|(node, _)| life(node)).collect()
+            for life in reported {
+                watch.reported(now, &life, directory);
+            }
+            for life in cut_off.some {
+                watch.doubt(now, &life, directory);
+            }
+            for life in cut_off.all {
+                watch.ports_down(now, &life, directory);
+            }
         });
-        self.guests.retain(|guest| !hosts.contains(guest));
-        let gone = |life: &&Life| !hosts.contains(*life) && !self.guests.contains(*life);
-        let gone: Vec<Life> = self.detector.peers().filter(gone).cloned().collect();
-        for life in gone {
-            self.detector.unwatch(&life);
-        }
-        for life in hosts {
-            if self.detector.health(&life).is_none() {
-                self.detector.watch(life, now);
-            }
-        }
     }
 
-    /// Lets time pass in the detector and does what it asks for.
+    /// Lets time pass in the watch and does what it asks for.
     fn judge(&mut self, calls: &mut JoinSet<Outcome>) {
         let now = self.now();
-        let late = self.detector.next_deadline().map_or(Duration::ZERO, |due| now.since(due));
-        if late > self.report_timeout {
+        let late = self.watch.next_deadline().map_or(Duration::ZERO, |due| now.since(due));
+        if late > self.config.detector.report_timeout {
             // It was this process that slept: reports and answers wait unread, so judge nobody.
-            let is_open = |life: &&Life| self.detector.health(life) != Some(Health::Dead);
-            let open: Vec<Life> = self.detector.peers().filter(is_open).cloned().collect();
-            for life in open {
-                self.detector.watch(life, now);
-            }
+            self.watch.start_over(now);
             let elapsed_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
             tracing::warn!(elapsed_ms, "this process was paused, liveness starts over");
         }
-        self.detector.poll(now);
-        while let Some(output) = self.detector.poll_output() {
+        self.watch.poll(now);
+        while let Some(output) = self.watch.poll_output() {
             match output {
-                DetectorOutput::Probe { peer, probe } => {
-                    calls.spawn(self.probe(peer, probe));
+                WatchOutput::Probe { life, probe } => {
+                    calls.spawn(self.probe(life, probe));
                 }
-                DetectorOutput::Dead { peer } => {
-                    calls.spawn(expel(self.orders.clone(), peer));
+                WatchOutput::Expel { life, cause } => {
+                    calls.spawn(expel(self.orders.clone(), life, cause));
                 }
             }
         }
@@ -215,10 +199,13 @@ impl Liveness {
 
     fn probe(&self, life: Life, probe: u64) -> impl Future<Output = Outcome> + use<> {
         let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
-        let (peers, patience) = (Arc::clone(&self.peers), self.probe_timeout);
+        let (peers, patience) = (Arc::clone(&self.peers), self.config.detector.probing.timeout);
         async move {
             let alive = match address {
-                Some(address) => peers.probe(address.as_str(), life.0.as_str(), patience).await,
+                Some(address) => {
+                    let (address, node) = (address.as_str(), life.0.as_str());
+                    peers.probe(address, node, life.1.0, patience).await
+                }
                 None => false,
             };
             Outcome::Probed { life, probe, alive }
@@ -228,26 +215,25 @@ impl Liveness {
     fn take(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Probed { life, probe, alive: true } => {
-                self.detector.probe_answered(&life, probe, self.now());
-                if self.detector.health(&life) == Some(Health::Alive) && self.guests.remove(&life) {
-                    self.detector.unwatch(&life);
-                }
+                self.watch.probe_answered(self.now(), &life, probe);
             }
             Outcome::Probed { life, alive: false, .. } => {
                 tracing::debug!(member = %life.0, "probe not answered");
             }
-            Outcome::Expelled { life } => {
-                self.guests.remove(&life);
-                self.detector.unwatch(&life);
-            }
+            Outcome::Expelled { life } => self.watch.expelled(&life),
         }
     }
 }
 
 /// Has a dead node expelled, however long the writer needs.
-async fn expel(orders: Orders, life: Life) -> Outcome {
+async fn expel(orders: Orders, life: Life, cause: Cause) -> Outcome {
     let (node, incarnation) = (life.0.clone(), Some(life.1));
-    tracing::warn!(member = %node, "node is silent and does not answer, expelling it");
+    let reason = match cause {
+        Cause::Silent => "silent",
+        Cause::Reported => "reported by a group agent",
+        Cause::PortsDown => "all its ports are down",
+    };
+    tracing::warn!(member = %node, reason, "node has failed, expelling it");
     let mut backoff = Backoff::default();
     loop {
         let command = Command::NodeFailed { node: node.clone(), incarnation };

@@ -3,14 +3,15 @@
 use std::num::NonZeroU32;
 
 use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave};
-use fabricast_groups::ids::Incarnation;
+use fabricast_groups::ids::{Gn, Incarnation};
 use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
+use fabricast_rpc::{Caller, Reason};
 use tonic::Status;
 
 use crate::fields;
-use crate::records::wire_member;
+use crate::records::{wire_group, wire_member, wire_members_on};
 use crate::service::{Tic, mismatch};
 use crate::wire;
 
@@ -51,6 +52,43 @@ impl Tic {
             member: Some(member),
             revision: joined.member.joined.0,
         })
+    }
+}
+
+impl Tic {
+    /// Finds a group, with its members or those on one node.
+    pub(crate) fn look_up(
+        &self,
+        caller: &Caller,
+        request: &v1::GetGroupRequest,
+    ) -> Result<v1::GetGroupResponse, Status> {
+        let name = match request.gn {
+            0 => Some(fields::name("group", &request.group, GroupName::new)?),
+            _ => None,
+        };
+        let node = match request.members_on_node.as_str() {
+            "" => None,
+            text => Some(fields::name("members_on_node", text, NodeName::new)?),
+        };
+        let group = self.records.read(|directory| {
+            let gn = match &name {
+                Some(name) => directory.find_group(name),
+                None => Some(Gn(request.gn)),
+            };
+            let group = gn.and_then(|gn| directory.group(gn))?;
+            // A tenant learns nothing of the groups of others, not even that they are there.
+            caller.owns_group(group.name.as_str()).then_some(())?;
+            let mut found = wire_group(directory, group, node.is_none());
+            if let Some(node) = &node {
+                found.members = wire_members_on(directory, group.gn, node);
+            }
+            Some((found, directory.revision()))
+        });
+        let (group, revision) = group.ok_or_else(|| {
+            let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
+            Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
+        })?;
+        Ok(v1::GetGroupResponse { group: Some(group), revision: revision.0 })
     }
 }
 

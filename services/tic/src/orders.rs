@@ -14,6 +14,7 @@ use crate::choices::Texts;
 use crate::choices::report::ChoiceReport;
 use crate::collectives::wish::{CollectiveDone, CollectiveWork};
 use crate::jobs::{JobView, Wish};
+use crate::terms::Router;
 
 /// What the writer can be asked to do.
 #[derive(Debug)]
@@ -31,14 +32,14 @@ pub(crate) enum Work {
     /// Give out the next term, unless another route service holds the newest.
     AcquireTerm {
         /// Who asks.
-        router: String,
+        router: Router,
         /// Take it even so.
         take_over: bool,
     },
     /// Hold a term for another lease.
     RenewTerm {
         /// Who asks.
-        router: String,
+        router: Router,
         /// The term.
         term: u64,
     },

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fabricast_proto::v1;
-use fabricast_rpc::Peer;
+use fabricast_rpc::{Peer, Security};
 use v1::group_agent_service_client::GroupAgentServiceClient;
 use v1::operating_agent_service_client::OperatingAgentServiceClient;
 
@@ -13,19 +13,24 @@ use v1::operating_agent_service_client::OperatingAgentServiceClient;
 const MAX_PEERS: usize = 8192;
 
 /// Channels to the servers of nodes, one per address, made when first needed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
+    security: Security,
     known: Mutex<BTreeMap<String, Peer>>,
 }
 
 impl Peers {
+    pub(crate) fn new(security: Security) -> Self {
+        Self { security, known: Mutex::default() }
+    }
+
     /// Gives the channel to an address; `None` if the address cannot be dialled.
     fn get(&self, address: &str) -> Option<Peer> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = known.get(address) {
             return Some(peer.clone());
         }
-        let peer = Peer::new(address).ok()?;
+        let peer = self.security.peer(address).ok()?;
         if known.len() >= MAX_PEERS {
             known.clear(); // they are cheap to make again
         }
@@ -33,13 +38,19 @@ impl Peers {
         Some(peer)
     }
 
-    /// Asks a node whether it lives; one attempt, as the detector counts them.
-    pub(crate) async fn probe(&self, address: &str, node: &str, patience: Duration) -> bool {
+    /// Asks a node whether it still lives the life given; one attempt, as the detector counts them.
+    pub(crate) async fn probe(
+        &self,
+        address: &str,
+        node: &str,
+        incarnation: u64,
+        patience: Duration,
+    ) -> bool {
         let Some(peer) = self.get(address) else { return false };
         let mut client = OperatingAgentServiceClient::new(peer.channel());
         let request = v1::ProbeNodeRequest { node: node.to_owned() };
         let answer = tokio::time::timeout(patience, client.probe_node(request)).await;
-        matches!(answer, Ok(Ok(_)))
+        matches!(answer, Ok(Ok(answer)) if answer.get_ref().incarnation == incarnation)
     }
 
     /// Tells a host of group agents which groups to fetch; best effort. Answers whether it worked.

@@ -19,8 +19,10 @@ use v1::directory_change::Kind;
 use crate::collectives::published::Publisher;
 use crate::elements::{ElementKey, FailedElements};
 use crate::hints::Hint;
+use crate::liveness::CutOff;
 use crate::watchers::{WatchStream, Watchers};
 use crate::wire;
+use crate::writer::wall_clock;
 
 /// The committed records, shared by everything that reads them.
 #[derive(Debug)]
@@ -124,13 +126,32 @@ impl Records {
         self.collectives.newest().failed != self.failed()
     }
 
+    /// Answers the nodes whose ports are down.
+    pub(crate) fn cut_off(&self) -> CutOff {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let down = self.endpoints_down(state.failed.all());
+        hit(&state.directory, &down, &down)
+    }
+
+    /// The endpoints that such failures cut off.
+    fn endpoints_down<'a>(
+        &self,
+        failed: impl IntoIterator<Item = &'a ElementKey>,
+    ) -> BTreeSet<EndpointName> {
+        failed
+            .into_iter()
+            .flat_map(|element| element.endpoints_cut_off(&self.graph))
+            .filter_map(|endpoint| EndpointName::new(self.graph.endpoint_name(endpoint)).ok())
+            .collect()
+    }
+
     /// Takes over what one reporter sees down. Answers how much is down in all, and the nodes
     /// that what is newly down cuts off.
     pub(crate) fn report_failed(
         &self,
         reporter: &str,
         elements: BTreeSet<ElementKey>,
-    ) -> Result<(usize, BTreeSet<NodeName>), Status> {
+    ) -> Result<(usize, CutOff), Status> {
         let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let State { directory, failed, watchers } = &mut *guard;
         let (new, changed) = failed.report(reporter, elements)?;
@@ -139,16 +160,30 @@ impl Records {
             let list = failed.to_wire(&self.graph);
             watchers.publish(revision, revision, || vec![wrap(Kind::FailedElements(list))]);
         }
-        let cut_off: BTreeSet<EndpointName> = new
-            .into_iter()
-            .flat_map(|element| element.endpoints_cut_off(&self.graph))
-            .filter_map(|endpoint| EndpointName::new(self.graph.endpoint_name(endpoint)).ok())
-            .collect();
-        let is_hit = |endpoints: &[EndpointName]| endpoints.iter().any(|e| cut_off.contains(e));
-        let up = directory.nodes().filter(|node| node.state == NodeState::Up);
-        let nodes = up.filter(|node| !cut_off.is_empty() && is_hit(&node.endpoints));
-        Ok((failed.all().len(), nodes.map(|node| node.name.clone()).collect()))
+        let newly = self.endpoints_down(&new);
+        if newly.is_empty() {
+            return Ok((failed.all().len(), CutOff::default()));
+        }
+        let down = self.endpoints_down(failed.all());
+        Ok((failed.all().len(), hit(directory, &newly, &down)))
     }
+}
+
+/// The nodes that are up and have one of the endpoints `newly` down.
+fn hit(
+    directory: &Directory,
+    newly: &BTreeSet<EndpointName>,
+    down: &BTreeSet<EndpointName>,
+) -> CutOff {
+    let mut cut_off = CutOff::default();
+    for node in directory.nodes().filter(|node| node.state == NodeState::Up) {
+        if node.endpoints.iter().any(|endpoint| newly.contains(endpoint)) {
+            let all = node.endpoints.iter().all(|endpoint| down.contains(endpoint));
+            let nodes = if all { &mut cut_off.all } else { &mut cut_off.some };
+            nodes.insert((node.name.clone(), node.incarnation));
+        }
+    }
+    cut_off
 }
 
 /// A group as it travels, with its agent's address looked up.
@@ -229,7 +264,7 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         }
     }
     let travels = |change: &Change| match change {
-        Change::NodePut(node) => Some(Kind::Node(wire::node(node))),
+        Change::NodePut(node) => Some(Kind::Node(wire::node(node, wall_clock()))),
         Change::GroupPut(group) => {
             groups.remove(&group.gn).map(|group| Kind::Group(wire_group(directory, group, false)))
         }
@@ -250,7 +285,8 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
 
 /// All records as changes from nothing.
 fn everything(directory: &Directory) -> Vec<v1::DirectoryChange> {
-    let nodes = directory.nodes().map(|node| Kind::Node(wire::node(node)));
+    let now = wall_clock();
+    let nodes = directory.nodes().map(|node| Kind::Node(wire::node(node, now)));
     let groups = directory.groups_from(Gn(0)).flat_map(|group| {
         let members = directory.members(group.gn);
         std::iter::once(Kind::Group(wire_group(directory, group, false)))

@@ -111,6 +111,7 @@ impl Blueprint {
         };
         let desk = CollectiveDesk::new(
             Arc::clone(&graph),
+            options.collectives.clone(),
             digest.iter().map(|byte| format!("{byte:02x}")).collect(),
             std::mem::take(&mut loaded.collectives),
             Arc::clone(&records.collectives),
@@ -123,9 +124,9 @@ impl Blueprint {
             to_others,
             (mgids, JobDesk::new(graph), desk),
         );
-        let (peers, detector) = (Arc::clone(&self.peers), options.detector);
+        let (peers, config) = (Arc::clone(&self.peers), options.watch);
         let watching = (Arc::clone(&records), orders);
-        let liveness = Liveness::new(inbox, watching.0, watching.1, Arc::clone(&peers), detector);
+        let liveness = Liveness::new(inbox, watching.0, watching.1, Arc::clone(&peers), config);
         let (tenure, hint_pause) = (tenure.clone(), options.hint_pause);
         let orders = queue;
         Ok((office, Term { tenure, orders, writer, liveness, records, hints, peers, hint_pause }))

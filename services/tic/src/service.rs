@@ -9,7 +9,7 @@ use fabricast_groups::ids::{Gn, Incarnation, Revision};
 use fabricast_groups::names::{GroupName, NodeName, RequestId};
 use fabricast_proto::v1;
 use fabricast_routing::MgidSpace;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::Graph;
 use tokio_stream::Iter;
 use tonic::{Request, Response, Status};
@@ -18,14 +18,17 @@ use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
 use crate::members;
+use crate::nodes;
 use crate::office::RecordsCopy;
 use crate::orders::{Done, Orders, Work};
 use crate::pages;
-use crate::records::{Records, wire_group, wire_members_on};
+use crate::records::{Records, wire_group};
 use crate::storage;
+use crate::terms::Router;
 use crate::topology::TopologyChunks;
 use crate::watchers::WatchStream;
 use crate::wire;
+use crate::writer::wall_clock;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -73,23 +76,24 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::RegisterNodeRequest>,
     ) -> Result<Response<v1::RegisterNodeResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let v1::RegisterNodeRequest { node, start_id } = request.into_inner();
         let node = node.ok_or_else(|| fields::missing("node"))?;
+        caller.check_node(&node.name)?;
         let command = Command::RegisterNode(RegisterNode {
             name: fields::name("node.name", &node.name, NodeName::new)?,
             address: fields::address("node.address", &node.address)?,
             endpoints: self.endpoints("node.endpoints", &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
         });
-        let (Answer::Node(node), _) = self.decide(command).await? else { return Err(mismatch()) };
-        let start_id = node.start_id;
-        Ok(Response::new(v1::RegisterNodeResponse { node: Some(wire::node(&node)), start_id }))
+        nodes::registered(self.decide(command).await?.0).map(Response::new)
     }
 
     async fn join_group(
         &self,
         request: Request<v1::JoinGroupRequest>,
     ) -> Result<Response<v1::JoinGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
         let command = self.join_command(request.into_inner())?;
         let (answer, _) = self.decide(command).await?;
         self.joined(answer).map(Response::new)
@@ -99,6 +103,7 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::LeaveGroupRequest>,
     ) -> Result<Response<v1::LeaveGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
         let command = members::leave_command(&request.into_inner())?;
         let (answer, _) = self.decide(command).await?;
         members::left(&answer).map(Response::new)
@@ -108,6 +113,7 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::DeleteGroupRequest>,
     ) -> Result<Response<v1::DeleteGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let request = request.into_inner();
         let command = Command::DeleteGroup {
             request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
@@ -148,44 +154,23 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::GetGroupRequest>,
     ) -> Result<Response<v1::GetGroupResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         self.readable(request.allow_stale).await?;
-        let name = match request.gn {
-            0 => Some(fields::name("group", &request.group, GroupName::new)?),
-            _ => None,
-        };
-        let node = match request.members_on_node.as_str() {
-            "" => None,
-            text => Some(fields::name("members_on_node", text, NodeName::new)?),
-        };
-        let group = self.records.read(|directory| {
-            let gn = match &name {
-                Some(name) => directory.find_group(name),
-                None => Some(Gn(request.gn)),
-            };
-            let group = gn.and_then(|gn| directory.group(gn))?;
-            let mut found = wire_group(directory, group, node.is_none());
-            if let Some(node) = &node {
-                found.members = wire_members_on(directory, group.gn, node);
-            }
-            Some((found, directory.revision()))
-        });
-        let (group, revision) = group.ok_or_else(|| {
-            let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
-            Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
-        })?;
-        Ok(Response::new(v1::GetGroupResponse { group: Some(group), revision: revision.0 }))
+        self.look_up(&caller, &request).map(Response::new)
     }
 
     async fn list_groups(
         &self,
         request: Request<v1::ListGroupsRequest>,
     ) -> Result<Response<v1::ListGroupsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         self.readable(request.allow_stale).await?;
         let from = pages::read_gn(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
             let groups = directory.groups_from(from);
+            let groups = groups.filter(|group| caller.owns_group(group.name.as_str()));
             let groups = groups.map(|group| wire_group(directory, group, request.with_members));
             let (groups, next) = pages::fill(request.page_size, groups);
             let next_page_token = next.map(|group| pages::gn_token(Gn(group.gn)));
@@ -205,7 +190,9 @@ impl v1::tic_service_server::TicService for Tic {
         self.readable(request.allow_stale).await?;
         let after = pages::read_node(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
-            let nodes = directory.nodes_after(after.as_ref()).map(wire::node);
+            let nodes = directory.nodes_after(after.as_ref());
+            let now = wall_clock();
+            let nodes = nodes.map(|node| wire::node(node, now));
             let (nodes, next) = pages::fill(request.page_size, nodes);
             let last = nodes.last().filter(|_| next.is_some());
             let next_page_token = last.map(|node| pages::node_token(&node.name));
@@ -221,10 +208,15 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::ReportNodeFailureRequest>,
     ) -> Result<Response<v1::ReportNodeFailureResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let reporter = fields::label("reporter", &request.reporter)?;
         let node = fields::name("node", &request.node, NodeName::new)?;
         let incarnation = Some(request.incarnation).filter(|number| *number > 0).map(Incarnation);
+        if request.probe_first {
+            return self.doubt(&node, incarnation, reporter).map(Response::new);
+        }
+        caller.check_administrator("probe_first: without it a node is expelled unasked")?;
         let command = Command::NodeFailed { node: node.clone(), incarnation };
         let (Answer::Expelled { memberships }, revision) = self.decide(command).await? else {
             return Err(mismatch());
@@ -235,11 +227,23 @@ impl v1::tic_service_server::TicService for Tic {
         Ok(Response::new(v1::ReportNodeFailureResponse { ended_memberships, revision }))
     }
 
+    async fn readmit_node(
+        &self,
+        request: Request<v1::ReadmitNodeRequest>,
+    ) -> Result<Response<v1::ReadmitNodeResponse>, Status> {
+        let node = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        let (answer, _) = self.decide(Command::ForgetFlaps { node }).await?;
+        nodes::readmitted(answer).map(Response::new)
+    }
+
     async fn report_group_agents(
         &self,
         request: Request<v1::ReportGroupAgentsRequest>,
     ) -> Result<Response<v1::ReportGroupAgentsResponse>, Status> {
-        let statuses = request.into_inner().statuses.into_iter().map(wire::read_status);
+        let caller = Caller::of(request.extensions());
+        let statuses = request.into_inner().statuses;
+        statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
+        let statuses = statuses.into_iter().map(wire::read_status);
         let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
         let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
             let verdict = |(node, incarnation, groups): &(NodeName, Incarnation, Vec<_>)| {
@@ -273,7 +277,7 @@ impl v1::tic_service_server::TicService for Tic {
             self.orders.place(Work::Keep { key: storage::failed_key(reporter), value }).await?;
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
-        self.liveness.suspect(cut_off);
+        self.liveness.cut_off(cut_off);
         if self.records.collectives_lag() {
             self.orders.place(Work::follow_fabric()).await?;
         }
@@ -305,12 +309,13 @@ impl v1::tic_service_server::TicService for Tic {
         request: Request<v1::AcquireRouteTermRequest>,
     ) -> Result<Response<v1::AcquireRouteTermResponse>, Status> {
         let request = request.into_inner();
-        let router = fields::label("router", &request.router)?;
-        let work = Work::AcquireTerm { router: router.to_owned(), take_over: request.take_over };
+        let router = Router::read(&request.router, request.address)?;
+        let name = router.name.clone();
+        let work = Work::AcquireTerm { router, take_over: request.take_over };
         let Done::Term(term, lease) = self.orders.place(work).await? else {
             return Err(mismatch());
         };
-        tracing::info!(peer = router, epoch = term, "route service has a new term");
+        tracing::info!(peer = %name, epoch = term, "route service has a new term");
         let lease = prost_types::Duration::try_from(lease).ok();
         Ok(Response::new(v1::AcquireRouteTermResponse { term, lease }))
     }
@@ -319,8 +324,8 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::RenewRouteTermRequest>,
     ) -> Result<Response<v1::RenewRouteTermResponse>, Status> {
-        let v1::RenewRouteTermRequest { router, term } = request.into_inner();
-        let router = fields::label("router", &router)?.to_owned();
+        let v1::RenewRouteTermRequest { router: name, term, address } = request.into_inner();
+        let router = Router::read(&name, address)?;
         let term = fields::not_zero("term", term)?;
         let Done::Term(_, lease) = self.orders.place(Work::RenewTerm { router, term }).await?
         else {

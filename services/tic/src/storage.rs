@@ -1,7 +1,7 @@
 //! How the TIC's records lie in the store.
 //!
 //! ```text
-//!   tic/schema          version of this layout
+//!   tic/schema          version of this layout (`layout`)
 //!   tic/route_term      the newest term given to a route service
 //!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
 //!   tic/choices/...     what the route service chose, one key per group (`choices`)
@@ -11,7 +11,6 @@
 //!   election/tic        the TIC that leads, if there are several (`election`)
 //! ```
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,17 +24,16 @@ use thiserror::Error;
 use crate::choices::text::CHOICES;
 use crate::choices::{self, Puts, Texts};
 use crate::collectives::{self, COLLECTIVES};
-use crate::commit::{self, REDO};
+use crate::commit::{self, REDO, Written};
 use crate::election::Tenure;
+use crate::layout::{self, Keys, NEWEST};
 
-/// Version of the layout that this program reads and writes.
-const SCHEMA: u64 = 1;
 const PREFIX: &str = "tic/";
 pub(crate) const SCHEMA_KEY: &[u8] = b"tic/schema";
 /// Where the newest term lies.
 pub(crate) const TERM_KEY: &[u8] = b"tic/route_term";
 const FAILED: &str = "tic/failed/";
-const RECORDS: &str = "tic/records/";
+pub(crate) const RECORDS: &str = "tic/records/";
 
 /// Bounds of an embedded store that a TIC keeps its records in.
 pub(crate) fn store_options() -> StoreOptions {
@@ -61,8 +59,11 @@ pub enum RecordsError {
         /// The key.
         key: String,
     },
-    /// Another version wrote the records.
-    #[error("the records have layout {found}, this program reads layout {SCHEMA}")]
+    /// A version that this one does not know wrote the records.
+    #[error(
+        "the records have layout {found}, this program reads layouts 1 to {NEWEST}: use the program that \
+         wrote them, or a newer one"
+    )]
     Schema {
         /// The layout in the store.
         found: u64,
@@ -87,45 +88,66 @@ pub(crate) struct Loaded {
     /// Reporter and list of failed parts.
     pub(crate) failed: Vec<(String, String)>,
     pub(crate) choices: Texts,
-    /// Durable, but not carried out yet; the records here have it already.
-    pub(crate) redo: Option<Puts>,
     pub(crate) collectives: collectives::Texts,
 }
 
 impl Storage {
-    /// Takes office: writes the layout's version if the store is new, reads everything, and finishes
-    /// what an earlier leader has left half done.
+    /// Takes office: writes the layout's version if the store is new, reads everything, finishes
+    /// what an earlier leader has left half done, and writes older records anew.
     ///
     /// `None` if the term of office is over already.
     pub(crate) async fn adopt(&self, tenure: &Tenure) -> Result<Option<Loaded>, RecordsError> {
         let first = tenure.fence(Txn::new()).when(SCHEMA_KEY, Expected::Absent);
-        match self.store.txn(first.put(SCHEMA_KEY, number(SCHEMA))).await? {
+        match self.store.txn(first.put(SCHEMA_KEY, number(NEWEST))).await? {
             TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. } => {}
         }
-        let loaded = self.load().await?;
-        let cleaned = match &loaded.redo {
+        let (mut keys, redo) = self.keys().await?;
+        layout::found(&keys)?; // records that cannot be read are left as they are
+        let cleaned = match &redo {
             Some(redo) => commit::finish(&self.store, tenure, redo).await?,
             None => commit::clear(&self.store, tenure).await?,
         };
-        Ok(matches!(cleaned, TxnOutcome::Committed { .. }).then_some(loaded))
+        if !matches!(cleaned, TxnOutcome::Committed { .. }) {
+            return Ok(None);
+        }
+        let upgrade = layout::upgrade(&mut keys)?;
+        let loaded = self.read(keys)?;
+        Ok(self.rewrite(tenure, upgrade).await?.then_some(loaded))
+    }
+
+    /// Writes records of an older layout anew; answers whether this one still leads.
+    async fn rewrite(&self, tenure: &Tenure, puts: Puts) -> Result<bool, RecordsError> {
+        if puts.is_empty() {
+            return Ok(true);
+        }
+        let done = match commit::write(&self.store, tenure, Txn::new(), &puts).await? {
+            Written::Whole => true,
+            Written::Logged => {
+                let finished = commit::finish(&self.store, tenure, &puts).await?;
+                matches!(finished, TxnOutcome::Committed { .. })
+            }
+            Written::Conflict { .. } => false,
+        };
+        if done {
+            tracing::info!(revision = NEWEST, "records written anew in the newest layout");
+        }
+        Ok(done)
     }
 
     /// Reads everything.
     pub(crate) async fn load(&self) -> Result<Loaded, RecordsError> {
-        let (keys, redo) = self.keys().await?;
-        self.read(keys, redo)
+        let (mut keys, _) = self.keys().await?;
+        layout::upgrade(&mut keys)?;
+        self.read(keys)
     }
 
     /// Reads all keys, with what is durable and not carried out yet; answers that, too.
-    pub(crate) async fn keys(
-        &self,
-    ) -> Result<(BTreeMap<Vec<u8>, Vec<u8>>, Option<Puts>), RecordsError> {
+    pub(crate) async fn keys(&self) -> Result<(Keys, Option<Puts>), RecordsError> {
         let snapshot = self.store.range(PREFIX.as_bytes()).await?;
         let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) =
             snapshot.entries.into_iter().partition(|entry| entry.key.starts_with(REDO.as_bytes()));
         let redo = commit::read(&logged)?;
-        let mut keys: BTreeMap<Vec<u8>, Vec<u8>> =
-            entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        let mut keys: Keys = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
         for (key, value) in redo.iter().flatten() {
             match value {
                 Some(value) => drop(keys.insert(key.clone(), value.clone())),
@@ -135,12 +157,8 @@ impl Storage {
         Ok((keys, redo))
     }
 
-    /// Makes sense of keys.
-    pub(crate) fn read(
-        &self,
-        keys: BTreeMap<Vec<u8>, Vec<u8>>,
-        redo: Option<Puts>,
-    ) -> Result<Loaded, RecordsError> {
+    /// Makes sense of keys of the newest layout.
+    pub(crate) fn read(&self, keys: Keys) -> Result<Loaded, RecordsError> {
         let mut records = Vec::with_capacity(keys.len());
         let mut term = 0;
         let mut failed = Vec::new();
@@ -151,10 +169,7 @@ impl Storage {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
             })?;
             if key.as_bytes() == SCHEMA_KEY {
-                let found = read_number(&key, &value)?;
-                if found != SCHEMA {
-                    return Err(RecordsError::Schema { found });
-                }
+                // It has been looked at.
             } else if key.as_bytes() == TERM_KEY {
                 term = read_number(&key, &value)?;
             } else if let Some(reporter) = key.strip_prefix(FAILED) {
@@ -177,7 +192,7 @@ impl Storage {
             }
         }
         let directory = Directory::load(self.limits.clone(), records)?;
-        Ok(Loaded { directory, term, failed, choices, redo, collectives })
+        Ok(Loaded { directory, term, failed, choices, collectives })
     }
 }
 
@@ -202,7 +217,7 @@ pub(crate) fn number(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-fn read_number(key: &str, value: &[u8]) -> Result<u64, RecordsError> {
+pub(crate) fn read_number(key: &str, value: &[u8]) -> Result<u64, RecordsError> {
     let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| RecordsError::Foreign { key: key.to_owned() })
 }
@@ -222,8 +237,10 @@ mod tests {
 
     #[tokio::test]
     async fn records_of_another_layout_are_left_alone() {
-        let error = complaint(Txn::new().put(SCHEMA_KEY, number(SCHEMA + 1))).await;
-        assert_eq!(error, "the records have layout 2, this program reads layout 1");
+        let error = complaint(Txn::new().put(SCHEMA_KEY, number(NEWEST + 1))).await;
+        let expected = "the records have layout 3, this program reads layouts 1 to 2: use the program \
+                        that wrote them, or a newer one";
+        assert_eq!(error, expected);
     }
 
     #[tokio::test]

@@ -10,6 +10,8 @@ use fabricast_rpc::Reason;
 use tokio::time::Instant;
 use tonic::Status;
 
+use crate::fields;
+
 /// Terms as the writer has them, ahead of the store by the batch it is deciding.
 #[derive(Debug)]
 pub(crate) struct RouteTerms {
@@ -23,8 +25,27 @@ pub(crate) struct RouteTerms {
 
 #[derive(Clone, Debug)]
 struct Holder {
-    router: String,
+    router: Router,
     until: Instant,
+}
+
+/// A route service, as it names itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Router {
+    pub(crate) name: String,
+    /// Where its callers reach it; empty if it has not said.
+    pub(crate) address: String,
+}
+
+impl Router {
+    /// Reads what a route service says of itself.
+    pub(crate) fn read(name: &str, address: String) -> Result<Self, Status> {
+        let name = fields::label("router", name)?.to_owned();
+        if !address.is_empty() {
+            fields::address("address", &address)?;
+        }
+        Ok(Self { name, address })
+    }
 }
 
 impl RouteTerms {
@@ -38,7 +59,7 @@ impl RouteTerms {
     /// Starts again from what the store holds.
     pub(crate) fn start_over(&mut self, durable: u64) {
         let until = Instant::now() + self.lease;
-        let router = "a route service".to_owned();
+        let router = Router { name: "a route service".to_owned(), address: String::new() };
         self.holder = (durable > 0).then_some(Holder { router, until });
         (self.newest, self.durable, self.before) = (durable, durable, None);
     }
@@ -54,18 +75,24 @@ impl RouteTerms {
     }
 
     /// Gives out the next term, if nobody holds the newest or it is to be taken.
-    pub(crate) fn acquire(&mut self, router: &str, take_over: bool) -> Result<u64, Status> {
+    pub(crate) fn acquire(&mut self, router: &Router, take_over: bool) -> Result<u64, Status> {
         let now = Instant::now();
         if let Some(holder) = self.holder.as_ref().filter(|one| now < one.until && !take_over) {
             let left = holder.until.saturating_duration_since(now).as_millis().to_string();
-            let (term, by) = (self.newest.to_string(), holder.router.as_str());
-            let facts = [("term", term.as_str()), ("router", by), ("milliseconds", &left)];
+            let Router { name: by, address } = &holder.router;
+            let term = self.newest.to_string();
+            let facts = [
+                ("term", term.as_str()),
+                ("router", by),
+                ("leader", address),
+                ("milliseconds", &left),
+            ];
             let message = format!("term {term} is held by {by}, for {left} ms unless renewed");
             return Err(Reason::RouteTermHeld.status(message, &facts));
         }
         self.newest += 1;
         self.before.get_or_insert(self.holder.take());
-        self.holder = Some(Holder { router: router.to_owned(), until: now + self.lease });
+        self.holder = Some(Holder { router: router.clone(), until: now + self.lease });
         Ok(self.newest)
     }
 
@@ -80,10 +107,10 @@ impl RouteTerms {
     }
 
     /// Holds the newest term for another lease.
-    pub(crate) fn renew(&mut self, router: &str, term: u64) -> Result<(), Status> {
+    pub(crate) fn renew(&mut self, router: &Router, term: u64) -> Result<(), Status> {
         self.check(term)?;
         let until = Instant::now() + self.lease;
-        self.holder = Some(Holder { router: router.to_owned(), until });
+        self.holder = Some(Holder { router: router.clone(), until });
         Ok(())
     }
 
@@ -114,6 +141,10 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(2);
 
+    fn router(name: &str) -> Router {
+        Router { name: name.to_owned(), address: format!("{name}:7402") }
+    }
+
     fn refused(asked: Result<u64, Status>) -> String {
         fabricast_rpc::reason_of(&asked.unwrap_err()).unwrap()
     }
@@ -121,40 +152,44 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_term_is_held_while_it_is_renewed_and_then_goes_to_the_next() {
         let mut terms = RouteTerms::new(0, LEASE);
-        assert_eq!(terms.acquire("one", false).unwrap(), 1);
+        assert_eq!(terms.acquire(&router("one"), false).unwrap(), 1);
         for _ in 0..3 {
             tokio::time::advance(LEASE / 2).await;
-            terms.renew("one", 1).unwrap();
-            assert_eq!(refused(terms.acquire("two", false)), "ROUTE_TERM_HELD");
+            terms.renew(&router("one"), 1).unwrap();
+            assert_eq!(refused(terms.acquire(&router("two"), false)), "ROUTE_TERM_HELD");
         }
         tokio::time::advance(LEASE).await;
-        assert_eq!(terms.acquire("two", false).unwrap(), 2);
-        assert_eq!(terms.renew("one", 1).unwrap_err().code(), tonic::Code::Aborted);
+        assert_eq!(terms.acquire(&router("two"), false).unwrap(), 2);
+        assert_eq!(terms.renew(&router("one"), 1).unwrap_err().code(), tonic::Code::Aborted);
         terms.release(1);
-        assert_eq!(refused(terms.acquire("one", false)), "ROUTE_TERM_HELD", "it let go of the old");
+        assert_eq!(
+            refused(terms.acquire(&router("one"), false)),
+            "ROUTE_TERM_HELD",
+            "it let go of the old"
+        );
         terms.release(2);
-        assert_eq!(terms.acquire("one", false).unwrap(), 3);
-        assert_eq!(terms.acquire("two", true).unwrap(), 4, "taken over");
+        assert_eq!(terms.acquire(&router("one"), false).unwrap(), 3);
+        assert_eq!(terms.acquire(&router("two"), true).unwrap(), 4, "taken over");
     }
 
     #[tokio::test(start_paused = true)]
     async fn after_a_change_of_the_tic_the_holder_has_a_full_lease_to_be_heard_of() {
         let mut terms = RouteTerms::new(7, LEASE);
-        assert_eq!(refused(terms.acquire("two", false)), "ROUTE_TERM_HELD");
-        terms.renew("one", 7).unwrap();
+        assert_eq!(refused(terms.acquire(&router("two"), false)), "ROUTE_TERM_HELD");
+        terms.renew(&router("one"), 7).unwrap();
         tokio::time::advance(LEASE).await;
-        assert_eq!(terms.acquire("two", false).unwrap(), 8);
+        assert_eq!(terms.acquire(&router("two"), false).unwrap(), 8);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_term_that_was_not_stored_was_not_given() {
         let mut terms = RouteTerms::new(0, LEASE);
-        terms.acquire("one", false).unwrap();
+        terms.acquire(&router("one"), false).unwrap();
         terms.committed();
-        terms.acquire("two", true).unwrap();
+        terms.acquire(&router("two"), true).unwrap();
         terms.roll_back();
-        terms.renew("one", 1).unwrap();
+        terms.renew(&router("one"), 1).unwrap();
         tokio::time::advance(LEASE).await;
-        assert_eq!(terms.acquire("two", false).unwrap(), 2);
+        assert_eq!(terms.acquire(&router("two"), false).unwrap(), 2);
     }
 }

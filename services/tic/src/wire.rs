@@ -69,7 +69,10 @@ pub(crate) fn member(record: &MemberRecord, node: Option<&NodeRecord>) -> v1::Me
 }
 
 /// A node as it travels.
-pub(crate) fn node(record: &NodeRecord) -> v1::Node {
+///
+/// - `now`: on the clock that its record was written by.
+pub(crate) fn node(record: &NodeRecord, now: Moment) -> v1::Node {
+    let suppressed = record.flaps.and_then(|flaps| Some((flaps, flaps.suppressed_until(now)?)));
     let state = match record.state {
         NodeState::Up => v1::NodeState::Up,
         NodeState::Failed => v1::NodeState::Failed,
@@ -80,6 +83,8 @@ pub(crate) fn node(record: &NodeRecord) -> v1::Node {
         endpoints: record.endpoints.iter().map(|name| name.as_str().to_owned()).collect(),
         incarnation: record.incarnation.0,
         state: state.into(),
+        suppressed_until: suppressed.map(|(_, until)| timestamp(until)),
+        suppressed_reason: suppressed.map_or_else(String::new, |(flaps, _)| flaps.to_string()),
     }
 }
 

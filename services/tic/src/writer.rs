@@ -361,7 +361,7 @@ fn no_store() -> Status {
 }
 
 /// Nanoseconds since 1970.
-fn wall_clock() -> Moment {
+pub(crate) fn wall_clock() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_collectives::{
-    Allocator, AllocatorState, CollectiveId, Demand, Fabric, Holder, JobId, Limits, Owner, Quota,
-    Request, Reservation, ReservationId, ReserveError, Service, Settings, SizeRange, TenantId,
-    TreeId, TreeKind,
+    Allocator, AllocatorState, CollectiveId, Demand, Fabric, Holder, JobId, Owner, Quota, Request,
+    Reservation, ReservationId, ReserveError, Service, Settings, SizeRange, TenantId, TreeId,
+    TreeKind,
 };
 use fabricast_groups::directory::Directory;
 use fabricast_rpc::Reason;
@@ -24,12 +24,6 @@ use crate::elements::ElementKey;
 const MAX_COLLECTIVES: usize = 1 << 16;
 /// Processes of one collective.
 const MAX_PROCESSES: usize = 1 << 16;
-
-/// What switches and adapters take. An adapter's own process is one of the children of its entry.
-fn settings() -> Settings {
-    let limits = Limits { adapter_children: 63, switch_children: 64, ..Limits::default() };
-    Settings { limits, ..Settings::default() }
-}
 
 /// The collectives of a fat tree.
 #[derive(Debug)]
@@ -57,7 +51,12 @@ struct Item {
 impl Book {
     /// Reads the texts. Trees of another topology are built anew, under new numbers; what does not
     /// fit this one at all is left out.
-    pub(super) fn load(fabric: &Fabric, topology: &str, texts: &Texts) -> Self {
+    pub(super) fn load(
+        fabric: &Fabric,
+        settings: &Settings,
+        topology: &str,
+        texts: &Texts,
+    ) -> Self {
         let ledger = texts.get(LEDGER).and_then(|text| read::<Ledger>(LEDGER, text));
         let ledger = ledger.unwrap_or_default();
         let records: Vec<Record> = texts
@@ -78,13 +77,13 @@ impl Book {
         };
         let without =
             AllocatorState { collectives: Vec::new(), reservations: Vec::new(), ..state.clone() };
-        let restored = Allocator::restore(fabric.clone(), settings(), state);
+        let restored = Allocator::restore(fabric.clone(), settings.clone(), state);
         let (allocator, same) = match restored {
             Ok(allocator) => (allocator, same),
             Err(error) => {
                 tracing::warn!(%error, "trees of collectives do not fit the fabric, built anew");
-                let empty = Allocator::restore(fabric.clone(), settings(), without);
-                (empty.unwrap_or_else(|_| Allocator::new(fabric.clone(), settings())), false)
+                let empty = Allocator::restore(fabric.clone(), settings.clone(), without);
+                (empty.unwrap_or_else(|_| Allocator::new(fabric.clone(), settings.clone())), false)
             }
         };
         let mut book = Self {

@@ -17,7 +17,11 @@ pub(crate) fn client(address: &str) -> RouteChoiceServiceClient<Channel> {
 }
 
 pub(crate) async fn acquire(tic: &Tic) -> u64 {
-    let request = v1::AcquireRouteTermRequest { router: "router".to_owned(), take_over: true };
+    let request = v1::AcquireRouteTermRequest {
+        router: "router".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
     tic.client.clone().acquire_route_term(request).await.unwrap().into_inner().term
 }
 

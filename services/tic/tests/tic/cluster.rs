@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_groups::detector::{DetectorConfig, Probing};
+use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, fact_of};
 use fabricast_store::{
@@ -100,8 +101,8 @@ fn tic(way: &Arc<Way>, lease: Duration, report_timeout: Option<Duration>) -> Tic
     let mut options = options(StoreLocation::Memory);
     options.leader_lease = lease;
     if let Some(report_timeout) = report_timeout {
-        let policy = Policy::Probe { timeout: LONG, attempts: 1 };
-        options.detector = DetectorConfig { report_timeout, policy };
+        let probing = Probing { timeout: LONG, attempts: 1 };
+        options.watch = WatchConfig::new(DetectorConfig::new(report_timeout, probing));
     }
     let way: Arc<dyn Store> = Arc::<Way>::clone(way);
     Tic::run(App::bind_sharing(options, way).unwrap())

@@ -58,7 +58,11 @@ async fn answers_to_repeated_requests_and_terms_survive_a_restart() {
     let file = folder.path().join("tic.redb");
     let term = |tic: &Tic| {
         let mut client = tic.client.clone();
-        let request = v1::AcquireRouteTermRequest { router: "r".to_owned(), take_over: true };
+        let request = v1::AcquireRouteTermRequest {
+            router: "r".to_owned(),
+            take_over: true,
+            ..Default::default()
+        };
         async move { client.acquire_route_term(request).await.unwrap().into_inner().term }
     };
     let tic = Tic::on_file(&file).await;
@@ -157,7 +161,11 @@ async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
-    let router = v1::AcquireRouteTermRequest { router: "r".to_owned(), take_over: true };
+    let router = v1::AcquireRouteTermRequest {
+        router: "r".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
     tic.client.clone().acquire_route_term(router.clone()).await.unwrap();
     let before = tic.revision().await;
     let mut watch = tic.watch().await;

@@ -46,7 +46,7 @@ pub(crate) fn options(store: StoreLocation) -> Options {
     let listen = "127.0.0.1:0".parse().unwrap();
     let mut options = Options::new(listen, store, TOPOLOGY.into(), Arc::new(graph()));
     // The nodes of most tests are names only, so nobody waits for their reports.
-    options.detector.report_timeout = Duration::from_secs(3_600);
+    options.watch.detector.report_timeout = Duration::from_secs(3_600);
     options
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_groups::detector::{DetectorConfig, Policy, Probing};
+use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1;
 use fabricast_tic::{Options, StoreLocation};
 use tonic::Streaming;
@@ -13,9 +14,8 @@ use crate::hosts::Host;
 
 /// A TIC that waits for reports and for answers to probes as long as given.
 fn patient(report_timeout: Duration, timeout: Duration) -> Options {
-    let policy = Policy::Probe { timeout, attempts: 1 };
-    let detector = DetectorConfig { report_timeout, policy };
-    Options { detector, ..options(StoreLocation::Memory) }
+    let detector = DetectorConfig::new(report_timeout, Probing { timeout, attempts: 1 });
+    Options { watch: WatchConfig::new(detector), ..options(StoreLocation::Memory) }
 }
 
 const SOON: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ async fn failed(watch: &mut Streaming<v1::WatchDirectoryResponse>) -> v1::Node {
 
 async fn fail(tic: &Tic, node: &str, incarnation: u64) -> v1::ReportNodeFailureResponse {
     let (node, reporter) = (node.to_owned(), "test".to_owned());
-    let request = v1::ReportNodeFailureRequest { node, incarnation, reporter };
+    let request = v1::ReportNodeFailureRequest { node, incarnation, reporter, probe_first: false };
     tic.client.clone().report_node_failure(request).await.unwrap().into_inner()
 }
 
@@ -77,6 +77,70 @@ async fn a_reported_failure_is_a_verdict_at_once() {
     assert_eq!((again.ended_memberships, again.revision), (0, verdict.revision));
     let stale = tic.client.clone().join_group(join("g", 0, "r")).await.unwrap_err();
     assert_eq!(reason(&stale), "STALE_INCARNATION");
+}
+
+/// What a group agent says that cannot reach a member's node.
+async fn unreachable(tic: &Tic, node: &str) -> v1::ReportNodeFailureResponse {
+    let (node, reporter) = (node.to_owned(), "group agents on n9".to_owned());
+    let request =
+        v1::ReportNodeFailureRequest { node, incarnation: 1, reporter, probe_first: true };
+    tic.client.clone().report_node_failure(request).await.unwrap().into_inner()
+}
+
+/// G5: only the way between the agent and the node is cut.
+#[tokio::test]
+async fn a_node_that_a_group_agent_cannot_reach_is_asked_and_stays_if_it_answers() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    let mut host = Host::start();
+    tic.register_at(0, &host.address).await;
+    tic.register_at(1, &host.address).await;
+    tic.join("g", 0, "p").await;
+    tic.join("g", 1, "p").await;
+    for _ in 0..3 {
+        let answer = unreachable(&tic, "n1").await;
+        assert_eq!((answer.ended_memberships, answer.revision), (0, tic.revision().await));
+        assert_eq!(host.probes.recv().await.as_deref(), Some("n1"));
+    }
+    assert_eq!(tic.group("g").await.unwrap().members.len(), 2);
+    assert!(tic.nodes().await.iter().all(|node| node.state() == v1::NodeState::Up));
+}
+
+#[tokio::test]
+async fn a_node_that_a_group_agent_cannot_reach_and_that_does_not_answer_is_expelled() {
+    let tic = Tic::start(patient(NEVER, SOON)).await;
+    let mut host = Host::start();
+    host.hang();
+    tic.register_at(1, &host.address).await;
+    let mut watch = tic.watch().await;
+    unreachable(&tic, "n1").await;
+    assert_eq!(failed(&mut watch).await.name, "n1");
+    assert_eq!(host.probes.recv().await.as_deref(), Some("n1"));
+    // What the agent goes on to say is about a life that is over.
+    assert_eq!(unreachable(&tic, "n1").await.ended_memberships, 0);
+    let strange = v1::ReportNodeFailureRequest {
+        node: "n7".to_owned(),
+        incarnation: 1,
+        reporter: "a".to_owned(),
+        probe_first: true,
+    };
+    let refused = tic.client.clone().report_node_failure(strange.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), "UNKNOWN_NODE");
+    let later = v1::ReportNodeFailureRequest { node: "n1".to_owned(), incarnation: 9, ..strange };
+    let refused = tic.client.clone().report_node_failure(later).await.unwrap_err();
+    assert_eq!(reason(&refused), "STALE_INCARNATION");
+}
+
+#[tokio::test]
+async fn who_is_reported_is_expelled_unasked_if_that_is_the_policy() {
+    let mut options = patient(NEVER, LONG);
+    options.watch.on_report = Policy::ExpelAtOnce;
+    let tic = Tic::start(options).await;
+    let mut host = Host::start();
+    tic.register_at(1, &host.address).await;
+    let mut watch = tic.watch().await;
+    unreachable(&tic, "n1").await;
+    assert_eq!(failed(&mut watch).await.name, "n1");
+    assert!(host.probes.try_recv().is_err(), "it would have answered");
 }
 
 #[tokio::test]
@@ -168,6 +232,35 @@ async fn a_node_that_is_cut_off_and_does_not_answer_is_expelled() {
     let request = v1::ReportFailedElementsRequest { reporter: "a".to_owned(), elements };
     tic.client.clone().report_failed_elements(request).await.unwrap();
     assert_eq!(failed(&mut watch).await.name, "n2");
+}
+
+/// Network management is believed at once if that is the policy, but only once nothing of a node is up.
+#[tokio::test]
+async fn a_node_all_of_whose_ports_are_down_is_expelled_unasked_if_that_is_the_policy() {
+    let mut options = patient(NEVER, LONG);
+    options.watch.on_ports_down = Policy::ExpelAtOnce;
+    let tic = Tic::start(options).await;
+    let mut host = Host::start();
+    let mut request = registration(0, &host.address, 1);
+    if let Some(node) = &mut request.node {
+        node.endpoints = vec!["h0".to_owned(), "h5".to_owned()];
+    }
+    tic.client.clone().register_node(request).await.unwrap();
+    let mut watch = tic.watch().await;
+    let report = async |reporter: &str, elements| {
+        let request = v1::ReportFailedElementsRequest { reporter: reporter.to_owned(), elements };
+        tic.client.clone().report_failed_elements(request).await.unwrap();
+    };
+    report("a", vec![endpoint("h0")]).await;
+    assert_eq!(host.probes.recv().await.as_deref(), Some("n0"), "the other port is up");
+    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Up);
+    report("b", vec![switch("S-1")]).await;
+    assert_eq!(failed(&mut watch).await.name, "n0");
+    assert!(host.probes.try_recv().is_err(), "it would have answered");
+    // It may come back; what was down before is no news.
+    tic.client.clone().register_node(registration(0, &host.address, 2)).await.unwrap();
+    report("b", vec![switch("S-1"), endpoint("h1")]).await;
+    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Up);
 }
 
 #[tokio::test]

@@ -18,7 +18,11 @@ async fn ready() -> Tic {
     tic.register(0).await;
     tic.register(1).await;
     tic.join("g", 0, "p").await;
-    let request = v1::AcquireRouteTermRequest { router: "router".to_owned(), take_over: true };
+    let request = v1::AcquireRouteTermRequest {
+        router: "router".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
     tic.client.clone().acquire_route_term(request).await.unwrap();
     tic
 }
@@ -93,16 +97,19 @@ async fn bad_names_in_reports(tic: &Tic, name: &str) {
     let name = || name.to_owned();
     let why = "NAME_INVALID";
     let (node, reporter) = ("n0".to_owned(), "r".to_owned());
-    let failure = v1::ReportNodeFailureRequest { node, incarnation: 0, reporter: name() };
+    let failure =
+        v1::ReportNodeFailureRequest { node, incarnation: 0, reporter: name(), probe_first: false };
     check(client.report_node_failure(failure).await, "reporter", why);
-    let failure = v1::ReportNodeFailureRequest { node: name(), incarnation: 0, reporter };
+    let failure =
+        v1::ReportNodeFailureRequest { node: name(), incarnation: 0, reporter, probe_first: false };
     check(client.report_node_failure(failure).await, "node", why);
     let status = v1::GroupAgentStatus { node: name(), incarnation: 1, groups: vec![] };
     let report = v1::ReportGroupAgentsRequest { statuses: vec![status] };
     check(client.report_group_agents(report).await, "statuses.node", why);
     let report = v1::ReportFailedElementsRequest { reporter: name(), elements: vec![] };
     check(client.report_failed_elements(report).await, "reporter", why);
-    let term = v1::AcquireRouteTermRequest { router: name(), take_over: true };
+    let term =
+        v1::AcquireRouteTermRequest { router: name(), take_over: true, ..Default::default() };
     check(client.acquire_route_term(term).await, "router", why);
     let mut routes = routes();
     routes.routes[0].route.as_mut().unwrap().cut_off_endpoints = vec![name()];
@@ -201,7 +208,8 @@ async fn what_does_not_exist_or_fit_is_refused() {
     let list = v1::ListNodesRequest { page_token: page("x"), ..Default::default() };
     check(client.list_nodes(list).await, "page_token", "PAGE_TOKEN_INVALID");
     let (node, reporter) = ("n9".to_owned(), "r".to_owned());
-    let failure = v1::ReportNodeFailureRequest { node, incarnation: 0, reporter };
+    let failure =
+        v1::ReportNodeFailureRequest { node, incarnation: 0, reporter, probe_first: false };
     check(client.report_node_failure(failure).await, "n9", "UNKNOWN_NODE");
     let elements = vec![switch("S-0"), switch("S-9")];
     let report = v1::ReportFailedElementsRequest { reporter: "r".to_owned(), elements };

@@ -7,7 +7,11 @@ use v1::directory_change::Kind;
 use crate::harness::{Tic, reason};
 
 async fn acquire(tic: &Tic) -> u64 {
-    let request = v1::AcquireRouteTermRequest { router: "router".to_owned(), take_over: true };
+    let request = v1::AcquireRouteTermRequest {
+        router: "router".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
     tic.client.clone().acquire_route_term(request).await.unwrap().into_inner().term
 }
 

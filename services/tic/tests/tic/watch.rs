@@ -108,6 +108,7 @@ async fn a_snapshot_and_its_deltas_are_a_later_snapshot() {
         node: "n2".to_owned(),
         incarnation: 1,
         reporter: "test".to_owned(),
+        probe_first: false,
     };
     let revision = client.report_node_failure(failure).await.unwrap().into_inner().revision;
     mirror.follow(&mut watch, revision).await;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fabricast_collectives::{ChoiceTable, Operation, Owner, Service, TreeKind};
+use fabricast_collectives::{ChoiceTable, Operation, Owner, Service, Settings, TreeKind};
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 
-use super::{Book, Item, settings};
+use super::{Book, Item};
 use crate::collectives::published::Published;
 use crate::collectives::wire;
 
@@ -61,7 +61,8 @@ impl Book {
             switch_tree: switches
                 .and_then(|(tree, _)| wire::tree(graph, tree.0, &self.allocator.entries(item.id))),
             adapter_tree: adapters(item, graph),
-            switch_tree_max_bytes: switches.map_or(0, |_| threshold(request.processes())),
+            switch_tree_max_bytes: switches
+                .map_or(0, |_| threshold(self.allocator.settings(), request.processes())),
             programmed: false,
             switch_entries: switches.map_or(0, |(_, tree)| {
                 u32::try_from(tree.cost()).expect("switches have 32-bit numbers")
@@ -75,7 +76,7 @@ impl Book {
             tenant: fabricast_collectives::TenantId(u64::MAX),
             job: fabricast_collectives::JobId(u64::MAX),
         };
-        let has = settings().entries;
+        let has = self.allocator.settings().entries;
         let mut switches: Vec<v1::SwitchHoldings> = graph
             .switches()
             .filter_map(|switch| {
@@ -151,8 +152,7 @@ fn adapters(item: &Item, graph: &Graph) -> Option<v1::AggregationTree> {
 }
 
 /// Bytes of the largest reduction that a switch tree is faster for.
-fn threshold(processes: u32) -> u32 {
-    let settings = settings();
+fn threshold(settings: &Settings, processes: u32) -> u32 {
     let table = ChoiceTable::new(&settings.parameters, processes, &settings.limits);
     let rows = table.rows().iter().filter(|row| row.operation == Operation::AllReduce);
     let last = rows.take_while(|row| row.kind == TreeKind::Switch).last();
