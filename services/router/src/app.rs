@@ -4,6 +4,8 @@
 //!  TIC ──watch──► watch task ──news──► control loop ──writes──► switch agents
 //!                                       ▲   │
 //!  RouteService ──────questions─────────┘   └──choices, reports──► TIC
+//!                                       ▲
+//!  switch agents ──counters──► load reader ──loads─┘ (with a root policy)
 //!
 //!  TIC ──trees of collectives──► aggregation loop ──writes──► switch agents
 //!                                        └──what is held──► TIC
@@ -13,7 +15,7 @@
 //! a slow loop slows the watch, and a watch that is too slow starts again with a snapshot.
 //!
 //! All of this runs while the route service holds the newest term, and is made anew with each
-//! (`standby.rs`):
+//! (`terms.rs`, `standby.rs`):
 //!
 //! ```text
 //!  wait for a term ──► control loop, renewals ──► term refused somewhere ──► wait for a term ...
@@ -25,29 +27,34 @@ use std::time::Duration;
 
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
 use fabricast_routing::{EngineKind, EngineOptions};
-use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, ServeError, Services};
+use fabricast_rpc::{
+    BindError, BoundServer, Leader, Peer, PeerError, Security, ServeError, Services,
+};
 use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregation;
-use crate::control::{Control, Ended, Question};
+use crate::control::Question;
+use crate::grpc::Grpc;
 use crate::planner::PlanError;
 use crate::service::RouteServer;
 use crate::standby::{Held, Standby};
+use crate::terms::{Policy, QUEUE, route};
 use crate::watch;
-
-/// Messages of the watch, and questions, that may wait for the control loop.
-const QUEUE: usize = 1024;
 
 /// Settings of the route service.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
+    /// How others connect, and how it connects to the TIC and the switch agents.
+    pub security: Security,
     /// Name of this route service, for logs.
     pub name: String,
+    /// What callers of others that wait are told of this one; left out, the address it listens at.
+    pub advertise: Option<String>,
     /// The TICs, each as host:port; one of them leads.
     pub tic: Vec<String>,
     /// The switch agents, as host:port.
@@ -60,6 +67,8 @@ pub struct Options {
     pub drain: Duration,
     /// Interval at which all tables are read back and compared.
     pub read_back: Duration,
+    /// Time between two readings of all port counters, for engines whose root policy looks at loads.
+    pub counter_interval: Duration,
 }
 
 /// Why the route service could not start.
@@ -112,10 +121,14 @@ impl App {
     ///
     /// [`StartError`] if the address is taken or a peer's cannot be parsed.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let tic = Leader::new(&options.tic)?;
-        let agents =
-            options.switch_agents.iter().map(|agent| Peer::new(agent)).collect::<Result<_, _>>()?;
-        let server = BoundServer::bind(options.listen)?;
+        let security = &options.security;
+        let tic = security.leader(&options.tic)?;
+        let agents = options
+            .switch_agents
+            .iter()
+            .map(|agent| security.peer(agent))
+            .collect::<Result<_, _>>()?;
+        let server = BoundServer::bind(options.listen)?.secured(security.clone());
         let (asking, questions) = mpsc::channel(QUEUE);
         let held = Held::default();
         let (known, server_of) = (held.clone(), held.clone());
@@ -150,8 +163,26 @@ impl App {
     /// [`RunError`] when it must not or cannot go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
         let Self { server, services, options, tic, agents, mut questions, held } = self;
-        let standby = Standby { tic, name: options.name.clone(), held };
-        let routing = route(&standby, &agents, &options, &mut questions);
+        let outside = Grpc::new(tic.clone(), agents.clone());
+        let own = || server.address().to_string();
+        let address = options.advertise.unwrap_or_else(own);
+        let standby = Standby { outside, name: options.name, address, held };
+        let policy = Policy {
+            engine: options.engine,
+            engine_options: options.engine_options,
+            drain: options.drain,
+            read_back: options.read_back,
+            counter_interval: options.counter_interval,
+        };
+        // Everything that is known while a term lasts lies in it: too much for a stack.
+        let routing = Box::pin(async {
+            let map = watch::topology(&tic).await?;
+            let collectives = |term| {
+                let peers = (tic.clone(), agents.clone());
+                Aggregation::new(peers, Arc::clone(&map.graph), term, policy.read_back).run()
+            };
+            route(&standby, (&map, &policy), &mut questions, collectives).await
+        });
         // Only this part ends when routing does; the caller's token is for all parts.
         let stop = stop.child_token();
         let serving = server.serve(services, stop.clone());
@@ -167,55 +198,4 @@ impl App {
         standby.release().await;
         ended
     }
-}
-
-/// Waits for a term and routes while it lasts, one after the other.
-async fn route(
-    standby: &Standby,
-    agents: &[Peer],
-    options: &Options,
-    questions: &mut mpsc::Receiver<Question>,
-) -> Result<(), RunError> {
-    let map = watch::topology(&standby.tic).await?;
-    loop {
-        let (term, lease) = tokio::select! {
-            term = standby.acquire() => term,
-            // Whoever asked when the last term ended.
-            () = refuse(questions) => return Ok(()),
-        };
-        let (telling, mut news) = mpsc::channel(QUEUE);
-        let work = async {
-            let control =
-                Control::start(standby.tic.clone(), agents.to_vec(), options.clone(), (&map, term))
-                    .await?;
-            let peers = (standby.tic.clone(), agents.to_vec());
-            let graph = Arc::clone(&map.graph);
-            let collectives = Aggregation::new(peers, graph, term, options.read_back);
-            tokio::select! {
-                () = collectives.run() => Err(Ended::Deposed),
-                ended = control.run(&mut news, questions) => ended,
-                () = watch::follow(standby.tic.clone(), telling) => Ok(()),
-            }
-        };
-        let ended = tokio::select! {
-            ended = work => ended,
-            () = standby.hold(term, lease) => Err(Ended::Deposed),
-        };
-        standby.step_back();
-        match ended {
-            Ok(()) => return Ok(()),
-            Err(Ended::Failed(error)) => return Err(error),
-            Err(Ended::Deposed) => {
-                tracing::warn!(epoch = term, "another route service has taken over");
-            }
-        }
-    }
-}
-
-/// Drops questions, so that whoever waits is told.
-async fn refuse(questions: &mut mpsc::Receiver<Question>) {
-    while let Some(question) = questions.recv().await {
-        drop(question);
-    }
-    std::future::pending().await
 }

@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
-use fabricast_rpc::{Backoff, Leader, Reason, reason_of};
+use fabricast_rpc::{Backoff, Reason, reason_of};
 use fabricast_topology::{Graph, PortId};
 use tonic::Status;
 use tracing::warn;
 
 use crate::mirror::Mirror;
+use crate::outside::Outside;
 use crate::planner::Planner;
 
 /// Groups asked for in one call.
@@ -61,8 +61,8 @@ pub(crate) enum Unrecorded {
 
 /// What the TIC is known to have recorded.
 #[derive(Debug)]
-pub(crate) struct ChoiceLog {
-    tic: Leader,
+pub(crate) struct ChoiceLog<O> {
+    outside: O,
     graph: Arc<Graph>,
     scheme: v1::RouteChoiceScheme,
     fence: v1::Fence,
@@ -88,24 +88,25 @@ enum State {
     Ours,
 }
 
-impl ChoiceLog {
+impl<O: Outside> ChoiceLog<O> {
     /// Reads what an earlier route service recorded, however long the TIC takes to answer. The term
     /// must have been acquired before: then nobody else changes it any more.
     pub(crate) async fn load(
-        tic: Leader,
+        outside: O,
         graph: Arc<Graph>,
         scheme: v1::RouteChoiceScheme,
         term: u64,
     ) -> Self {
         let mut backoff = Backoff::default();
         let (found, failed, choices) = loop {
-            match read(&tic).await {
+            match read(&outside).await {
                 Ok(read) => break read,
                 Err(status) => {
-                    warn!(peer = tic.address(), error = %status.message(), "no choices yet");
+                    warn!(peer = outside.tic(), error = %status.message(), "no choices yet");
                 }
             }
-            tokio::time::sleep(backoff.next_delay()).await;
+            let pause = outside.pause(&mut backoff);
+            outside.sleep_until(outside.now().after(pause)).await;
         };
         let state = match found {
             None => State::Blank,
@@ -113,7 +114,7 @@ impl ChoiceLog {
             Some(_) => State::Foreign,
         };
         let mut log = Self {
-            tic,
+            outside,
             graph,
             scheme,
             fence: v1::Fence { term, generation: 0 },
@@ -200,9 +201,7 @@ impl ChoiceLog {
     }
 
     async fn send(&self, messages: Vec<v1::RecordRouteChoicesRequest>) -> Result<(), Unrecorded> {
-        let mut client = RouteChoiceServiceClient::new(self.tic.channel());
-        let sent = client.record_route_choices(tokio_stream::iter(messages)).await;
-        sent.map(drop).map_err(|status| match reason_of(&status) {
+        self.outside.record_choices(messages).await.map_err(|status| match reason_of(&status) {
             Some(reason) if reason == Reason::StaleTerm.text() => Unrecorded::Deposed,
             Some(reason) if reason == Reason::TopologyDiffers.text() => Unrecorded::OtherTopology,
             Some(_) | None => Unrecorded::Failed(format!("choices: {}", status.message())),
@@ -212,13 +211,12 @@ impl ChoiceLog {
 
 type Read = (Option<v1::RouteChoiceScheme>, Vec<v1::Element>, Vec<v1::RouteChoice>);
 
-async fn read(tic: &Leader) -> Result<Read, Status> {
-    let mut client = RouteChoiceServiceClient::new(tic.channel());
+async fn read<O: Outside>(outside: &O) -> Result<Read, Status> {
     let mut choices = Vec::new();
     let mut page_token = String::new();
     loop {
         let request = v1::ListRouteChoicesRequest { page_size: PAGE, page_token };
-        let page = client.list_route_choices(request).await?.into_inner();
+        let page = outside.list_choices(request).await?;
         choices.extend(page.choices);
         page_token = page.next_page_token;
         if page_token.is_empty() {

@@ -3,30 +3,33 @@
 //! Each turn compares what ought to be with what is confirmed to be, so it does not matter which
 //! event was missed: the next turn sees the difference.
 
+mod phase;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_groups::Moment;
 use fabricast_proto::v1;
-use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::EngineKind;
-use fabricast_rpc::{Backoff, Leader, Peer, Reason, reason_of};
+use fabricast_rpc::{Backoff, Reason, reason_of};
 use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 use tonic::Status;
 use tracing::warn;
 
-use crate::app::{Options, RunError};
+use crate::app::RunError;
 use crate::choices::{ChoiceLog, Unrecorded, wire};
-use crate::image::Writes;
+use crate::counters::Loads;
+use crate::gathering::Gathering;
+use crate::image::{Image, Writes};
 use crate::mirror::Mirror;
+use crate::outside::Outside;
 use crate::planner::Planner;
 use crate::programmer::{Fence, Outcome, Programmer};
+use crate::terms::Policy;
 use crate::watch::Map;
 
-/// Messages of the watch that are taken in before a turn is made of them.
-const MESSAGES_PER_TURN: usize = 4096;
 /// Routes in one report.
 const ROUTES_PER_REPORT: usize = 2000;
 
@@ -35,6 +38,7 @@ const ROUTES_PER_REPORT: usize = 2000;
 pub(crate) enum Question {
     Status(oneshot::Sender<v1::GetRouteStatusResponse>),
     Explain(String, oneshot::Sender<Option<v1::RouteExplanation>>),
+    Drifts(oneshot::Sender<v1::ListTableDriftsResponse>),
 }
 
 /// News from the watch.
@@ -65,46 +69,48 @@ impl From<RunError> for Ended {
 
 /// State of the loop.
 #[derive(Debug)]
-pub(crate) struct Control {
-    tic: Leader,
-    options: Options,
+pub(crate) struct Control<O> {
+    outside: O,
+    policy: Policy,
     term: u64,
     generation: u64,
     mirror: Mirror,
     planner: Planner,
-    programmer: Programmer,
+    programmer: Programmer<O>,
     /// Routes as the TIC knows them.
     reported: BTreeMap<u64, v1::Route>,
     dead: BTreeSet<SwitchId>,
     /// Until then, old entries stay for senders that do not know their new color yet.
-    keep_until: Option<Instant>,
-    retry_at: Option<Instant>,
+    keep_until: Option<Moment>,
+    retry_at: Option<Moment>,
     backoff: Backoff,
-    read_back_at: Instant,
+    read_back_at: Moment,
     has_snapshot: bool,
+    gathering: Gathering,
     /// Whether the TIC is there, through which senders hear of new colors.
     connected: bool,
     figures: v1::GetRouteStatusResponse,
-    choices: ChoiceLog,
+    choices: ChoiceLog<O>,
+    loads: Loads,
 }
 
-impl Control {
+impl<O: Outside> Control<O> {
     pub(crate) async fn start(
-        tic: Leader,
-        agents: Vec<Peer>,
-        options: Options,
+        outside: O,
+        policy: Policy,
         (Map { graph, sha256 }, term): (&Map, u64),
+        loads: Loads,
     ) -> Result<Self, Ended> {
         let graph = Arc::clone(graph);
-        let planner = Planner::new(&graph, options.engine, options.engine_options);
+        let planner = Planner::new(&graph, policy.engine, policy.engine_options);
         let planner = planner.map_err(RunError::from)?;
-        let scheme = wire::scheme(options.engine, options.engine_options, sha256);
-        let choices = ChoiceLog::load(tic.clone(), Arc::clone(&graph), scheme, term).await;
-        let read_back_at = Instant::now() + options.read_back;
-        let programmer = Programmer::new(graph, agents);
+        let scheme = wire::scheme(policy.engine, policy.engine_options, sha256);
+        let choices = ChoiceLog::load(outside.clone(), Arc::clone(&graph), scheme, term).await;
+        let read_back_at = outside.now().after(policy.read_back);
+        let programmer = Programmer::new(graph, outside.clone());
         Ok(Self {
-            tic,
-            options,
+            outside,
+            policy,
             term,
             generation: 0,
             mirror: Mirror::default(),
@@ -117,9 +123,11 @@ impl Control {
             backoff: Backoff::default(),
             read_back_at,
             has_snapshot: false,
+            gathering: Gathering::default(),
             connected: false,
             figures: v1::GetRouteStatusResponse::default(),
             choices,
+            loads,
         })
     }
 
@@ -130,33 +138,32 @@ impl Control {
         questions: &mut mpsc::Receiver<Question>,
     ) -> Result<(), Ended> {
         loop {
-            let due = self.due();
+            let (outside, due) = (self.outside.clone(), self.due());
             tokio::select! {
-                Some(first) = news.recv() => {
-                    self.take_in(first);
-                    for _ in 0..MESSAGES_PER_TURN {
-                        let Ok(more) = news.try_recv() else { break };
-                        self.take_in(more);
-                    }
-                    self.turn().await?;
-                }
+                biased; // the same events are the same run
                 Some(question) = questions.recv() => self.answer(question),
-                () = tokio::time::sleep_until(due) => {
-                    if Instant::now() >= self.read_back_at {
+                () = outside.sleep_until(due) => {
+                    if self.outside.now() >= self.read_back_at {
                         self.programmer.doubt_all();
-                        self.read_back_at = Instant::now() + self.options.read_back;
+                        self.read_back_at = self.outside.now().after(self.policy.read_back);
                     }
+                    let begun = self.outside.now();
+                    while self.gathering.has_room() && let Ok(more) = news.try_recv() {
+                        self.gathering.put(more);
+                    }
+                    self.gathering.take().into_iter().for_each(|news| self.take_in(news));
                     self.turn().await?;
+                    self.gathering.turned(begun, self.outside.now());
                 }
-                else => return Ok(()),
+                Some(one) = news.recv(), if self.gathering.has_room() => self.gathering.put(one),
             }
         }
     }
 
-    fn due(&self) -> Instant {
+    fn due(&self) -> Moment {
         // While a turn is to be repeated, nothing else can be brought to its end.
         let next = self.retry_at.or(self.keep_until.filter(|_| self.connected));
-        next.map_or(self.read_back_at, |next| next.min(self.read_back_at))
+        next.into_iter().chain(self.gathering.due()).fold(self.read_back_at, Moment::min)
     }
 
     fn take_in(&mut self, news: News) {
@@ -169,7 +176,7 @@ impl Control {
                 let routes = self.mirror.groups.iter();
                 let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
                 self.reported = routes.collect();
-                self.keep_until = Some(Instant::now() + self.options.drain);
+                self.keep_until = Some(self.outside.now().after(self.policy.drain));
                 // Whatever went by unseen may have emptied a switch.
                 self.programmer.doubt_all();
             }
@@ -184,16 +191,16 @@ impl Control {
         if !self.has_snapshot {
             return Ok(());
         }
-        let started = Instant::now();
+        let started = self.outside.now();
         self.plan();
-        let computed = Instant::now();
+        let computed = self.outside.now();
         let outcome = match self.choices.record(&self.planner, &self.mirror).await {
             Ok(()) => self.program_and_report().await,
             Err(Unrecorded::Deposed) => return Err(Ended::Deposed),
             Err(Unrecorded::OtherTopology) => return Err(RunError::OtherTopology.into()),
             Err(Unrecorded::Failed(reason)) => Err(reason),
         };
-        let programmed = Instant::now();
+        let programmed = self.outside.now();
         match outcome {
             Err(reason) if reason == DEPOSED => return Err(Ended::Deposed),
             Err(reason) => {
@@ -202,20 +209,25 @@ impl Control {
                     warn!(%reason, "round incomplete");
                 }
                 self.figures.last_error = reason;
-                self.retry_at = Some(Instant::now() + self.backoff.next_delay());
+                let pause = self.outside.pause(&mut self.backoff);
+                self.retry_at = Some(self.outside.now().after(pause));
             }
             Ok(()) => {
                 self.figures.last_error.clear();
                 self.backoff = Backoff::default();
                 self.figures.routed_revision = self.mirror.revision;
+                self.programmer.settle_drifts(self.planner.desired());
             }
         }
-        self.figures.last_compute_us = micros(computed - started);
-        self.figures.last_program_us = micros(programmed - computed);
+        self.figures.last_compute_us = micros(computed.since(started));
+        self.figures.last_program_us = micros(programmed.since(computed));
         Ok(())
     }
 
     fn plan(&mut self) {
+        if let Some(loads) = self.loads.take_newer() {
+            self.planner.set_loads(loads);
+        }
         if let Some(past) = self.choices.take_past() {
             self.planner.resume(&self.mirror, &past);
         }
@@ -241,27 +253,25 @@ impl Control {
         if read_back.deposed {
             return check(read_back);
         }
-        if self.options.engine != EngineKind::CMr4lmsFixed {
+        if self.policy.engine != EngineKind::CMr4lmsFixed {
             let replanted =
                 self.programmer.held().replanted(self.planner.desired(), self.planner.graph());
             check(self.write(replanted).await)?;
         }
-        let additions =
-            self.programmer.held().additions(self.planner.desired(), self.planner.graph());
+        let additions = self.phase(Image::additions);
         let added = self.write(additions).await;
-        let swaps = self.programmer.held().swaps(self.planner.desired(), self.planner.graph());
+        let swaps = self.phase(Image::swaps);
         self.report(&swaps).await?;
         check(read_back)?;
         check(added)?;
         if !swaps.is_empty() && self.senders_know() {
             let ready = self.planner.ready_swaps(&self.mirror, &self.reported, swaps);
             check(self.write(ready).await)?;
-            let waiting =
-                self.programmer.held().swaps(self.planner.desired(), self.planner.graph());
+            let waiting = self.phase(Image::swaps);
             self.report(&waiting).await?;
             if !waiting.is_empty() {
                 // Their turn comes when the senders that have just been told know it.
-                self.keep_until.get_or_insert_with(Instant::now);
+                self.keep_until.get_or_insert_with(|| self.outside.now());
                 return Ok(());
             }
         }
@@ -288,7 +298,7 @@ impl Control {
     /// Whether every sender has had the time to hear of its newest color. Without the TIC nobody
     /// hears anything, however long it takes.
     fn senders_know(&self) -> bool {
-        self.connected && self.keep_until.is_none_or(|until| Instant::now() >= until)
+        self.connected && self.keep_until.is_none_or(|until| self.outside.now() >= until)
     }
 
     /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.
@@ -329,9 +339,7 @@ impl Control {
     ) -> Result<(), String> {
         let fence = Some(Fence { term: self.term, generation: self.generation });
         let request = v1::ReportRoutesRequest { term: self.term, routes, fence, clean_revision };
-        let mut client = TicServiceClient::new(self.tic.channel());
-        client.report_routes(request).await.map_err(|status| report_failed(&status))?;
-        Ok(())
+        self.outside.report_routes(request).await.map_err(|status| report_failed(&status))
     }
 
     fn note_reported(&mut self, news: &v1::GroupRoute) {
@@ -340,19 +348,18 @@ impl Control {
         let before = self.reported.insert(news.gn, route.clone());
         // Senders of a group that had another color need time to hear of it.
         if before.is_some_and(|before| color(&before) != color(route)) {
-            self.keep_until = Some(Instant::now() + self.options.drain);
+            self.keep_until = Some(self.outside.now().after(self.policy.drain));
         }
     }
 
     fn answer(&mut self, question: Question) {
         // An asker that has gone away needs no answer.
         match question {
-            Question::Status(answer) => {
-                let _ = answer.send(self.status());
-            }
+            Question::Status(answer) => drop(answer.send(self.status())),
             Question::Explain(name, answer) => {
-                let _ = answer.send(self.planner.explain(&self.mirror, &name));
+                drop(answer.send(self.planner.explain(&self.mirror, &name)));
             }
+            Question::Drifts(answer) => drop(answer.send(self.programmer.drifts())),
         }
     }
 
@@ -365,6 +372,7 @@ impl Control {
             programmed_entries: u64::try_from(self.programmer.held().len()).unwrap_or(u64::MAX),
             ..self.figures.clone()
         };
+        self.loads.describe(self.policy.engine_options.root_policy, &mut status);
         self.planner.describe(&self.mirror, &mut status);
         status
     }

@@ -21,6 +21,12 @@ pub(crate) struct Write {
     pub(crate) out: PortSet,
 }
 
+/// A switch, an input port and a color: where packets meet an entry.
+pub(crate) type EntryPoint = (SwitchId, u8, u16);
+
+/// Whether somebody who sends at an entry point, an endpoint's port, has the same color before and after.
+pub(crate) type IsKept<'a> = &'a dyn Fn(EntryPoint) -> bool;
+
 /// Writes by switch.
 pub(crate) type Writes = BTreeMap<SwitchId, Vec<Write>>;
 
@@ -28,6 +34,17 @@ pub(crate) type Writes = BTreeMap<SwitchId, Vec<Write>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Image {
     switches: BTreeMap<SwitchId, BTreeMap<Key, PortSet>>,
+}
+
+/// How many entries of a table differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// Entries that only the first one has.
+    pub(crate) missing: u32,
+    /// Entries that only the second one has.
+    pub(crate) extra: u32,
+    /// Entries with other output ports.
+    pub(crate) altered: u32,
 }
 
 impl FromIterator<TableEntry> for Image {
@@ -64,6 +81,12 @@ impl Image {
         }
     }
 
+    /// Takes out what one switch holds.
+    pub(crate) fn take(&mut self, switch: SwitchId) -> Self {
+        let table = self.switches.remove_entry(&switch);
+        Self { switches: table.into_iter().collect() }
+    }
+
     /// Notes that a switch holds nothing.
     pub(crate) fn forget(&mut self, switch: SwitchId) {
         self.switches.remove(&switch);
@@ -76,24 +99,42 @@ impl Image {
         out.is_some_and(|out| entry.out.difference(*out).is_empty())
     }
 
+    /// Counts how the entries of one switch differ from those in another image.
+    pub(crate) fn difference(&self, other: &Self, switch: SwitchId) -> Difference {
+        let none = BTreeMap::new();
+        let own = self.switches.get(&switch).unwrap_or(&none);
+        let other = other.switches.get(&switch).unwrap_or(&none);
+        let mut difference = Difference::default();
+        for (key, out) in own {
+            match other.get(key) {
+                None => difference.missing += 1,
+                Some(found) if found != out => difference.altered += 1,
+                Some(_) => {}
+            }
+        }
+        let extra = other.keys().filter(|key| !own.contains_key(key)).count();
+        difference.extra = u32::try_from(extra).unwrap_or(u32::MAX);
+        difference
+    }
+
     /// Number of entries on all switches.
     pub(crate) fn len(&self) -> usize {
         self.switches.values().map(BTreeMap::len).sum()
     }
 
     /// First phase: everything `desired` has that can be there beside what is held.
-    pub(crate) fn additions(&self, desired: &Self, graph: &Graph) -> Writes {
-        self.writes(desired, |switch, in_port, old, out| {
-            union_is_safe(graph, switch, in_port, old, out).then(|| old.union(out))
+    pub(crate) fn additions(&self, desired: &Self, graph: &Graph, is_kept: IsKept<'_>) -> Writes {
+        self.writes(desired, |at, old, out| {
+            union_is_safe(graph, at, (old, out), is_kept).then(|| old.union(out))
         })
     }
 
     /// Second phase: entries that lead packets of an endpoint up another tree than before. Their
     /// color may have been taken over from a group whose senders must have heard of it first, and
     /// the new tree must be there.
-    pub(crate) fn swaps(&self, desired: &Self, graph: &Graph) -> Writes {
-        self.writes(desired, |switch, in_port, old, out| {
-            (!union_is_safe(graph, switch, in_port, old, out)).then_some(out)
+    pub(crate) fn swaps(&self, desired: &Self, graph: &Graph, is_kept: IsKept<'_>) -> Writes {
+        self.writes(desired, |at, old, out| {
+            (!union_is_safe(graph, at, (old, out), is_kept)).then_some(out)
         })
     }
 
@@ -101,7 +142,7 @@ impl Image {
     fn writes(
         &self,
         desired: &Self,
-        target: impl Fn(SwitchId, u8, PortSet, PortSet) -> Option<PortSet>,
+        target: impl Fn(EntryPoint, PortSet, PortSet) -> Option<PortSet>,
     ) -> Writes {
         let mut writes = Writes::new();
         for (&switch, table) in &desired.switches {
@@ -109,7 +150,7 @@ impl Image {
             for (&(in_port, color), &out) in table {
                 let old = held.and_then(|held| held.get(&(in_port, color))).copied();
                 let old = old.unwrap_or(PortSet::EMPTY);
-                match target(switch, in_port, old, out) {
+                match target((switch, in_port, color), old, out) {
                     Some(out) if out != old => {
                         writes.entry(switch).or_default().push(Write { in_port, color, out });
                     }
@@ -142,16 +183,26 @@ impl Image {
 /// A link between two switches belongs to one spanning tree of a color, so whatever comes in there
 /// stays in that tree and the union is part of it. A packet that comes in from an endpoint may be
 /// meant for another spanning tree than before: two ways up at once would deliver twice, so there
-/// the switch ports of one set must contain those of the other.
-fn union_is_safe(graph: &Graph, switch: SwitchId, in_port: u8, old: PortSet, new: PortSet) -> bool {
+/// the switch ports of one set must contain those of the other. If one of them has none, the ways up do
+/// not tell whether it is one tree: it is, if somebody who sends there has the same color before and after.
+fn union_is_safe(
+    graph: &Graph,
+    (switch, in_port, color): EntryPoint,
+    (old, new): (PortSet, PortSet),
+    is_kept: IsKept<'_>,
+) -> bool {
     let peer_of = |number| graph.port(switch, number).map_or(Peer::None, |port| graph.peer(port));
-    if !matches!(peer_of(in_port), Peer::Endpoint(_)) {
+    let joins_nothing = old.is_empty() || new.difference(old).is_empty();
+    if joins_nothing || !matches!(peer_of(in_port), Peer::Endpoint(_)) {
         return true;
     }
     let upward = |set: PortSet| -> PortSet {
         set.iter().filter(|number| matches!(peer_of(*number), Peer::Switch(_))).collect()
     };
     let (old, new) = (upward(old), upward(new));
+    if old.is_empty() || new.is_empty() {
+        return is_kept((switch, in_port, color));
+    }
     old.difference(new).is_empty() || new.difference(old).is_empty()
 }
 
@@ -207,14 +258,29 @@ Ca 1 "H-0000000000000012" # "h1"
         let graph = ibnetdiscover::read(FABRIC).unwrap();
         let mut held = image(&[(2, 1, 5, &[2]), (2, 2, 5, &[1])]);
         let desired = image(&[(2, 1, 6, &[2])]);
-        let additions = held.additions(&desired, &graph);
+        let additions = held.additions(&desired, &graph, &|_| true);
         apply(&mut held, &additions);
         assert_eq!(held, image(&[(2, 1, 5, &[2]), (2, 2, 5, &[1]), (2, 1, 6, &[2])]));
         let removals = held.removals(&desired);
         apply(&mut held, &removals);
         assert_eq!(held, desired);
-        assert!(held.additions(&desired, &graph).is_empty());
+        assert!(held.additions(&desired, &graph, &|_| true).is_empty());
         assert!(held.removals(&desired).is_empty());
+    }
+
+    /// Found by the simulation: the new tree does not leave its leaf, so the old one was taken for the same.
+    #[test]
+    fn a_tree_of_one_leaf_does_not_share_an_entry_with_the_tree_before_it() {
+        let graph = ibnetdiscover::read(FABRIC).unwrap();
+        let (held, desired) = (image(&[(0, 3, 5, &[1])]), image(&[(0, 3, 5, &[2, 1])]));
+        let grown = held.additions(&desired, &graph, &|_| false);
+        assert_eq!(grown.len(), 1, "the ways up say that it is one tree");
+        let desired = image(&[(0, 3, 5, &[3])]);
+        for (kept, phases) in [(true, (1, 0)), (false, (0, 1))] {
+            let additions = held.additions(&desired, &graph, &|_| kept);
+            let swaps = held.swaps(&desired, &graph, &|_| kept);
+            assert_eq!((additions.len(), swaps.len()), phases, "kept: {kept}");
+        }
     }
 
     #[test]
@@ -222,13 +288,13 @@ Ca 1 "H-0000000000000012" # "h1"
         let graph = ibnetdiscover::read(FABRIC).unwrap();
         let mut held = image(&[(0, 3, 5, &[1]), (0, 1, 5, &[3])]);
         let desired = image(&[(0, 3, 5, &[2]), (0, 2, 5, &[3])]);
-        let additions = held.additions(&desired, &graph);
+        let additions = held.additions(&desired, &graph, &|_| true);
         apply(&mut held, &additions);
         assert_eq!(held, image(&[(0, 3, 5, &[1]), (0, 1, 5, &[3]), (0, 2, 5, &[3])]));
-        let swaps = held.swaps(&desired, &graph);
+        let swaps = held.swaps(&desired, &graph, &|_| true);
         assert_eq!(swaps[&SwitchId(0)], [Write { in_port: 3, color: 5, out: PortSet::single(2) }]);
         apply(&mut held, &swaps);
-        assert!(held.swaps(&desired, &graph).is_empty());
+        assert!(held.swaps(&desired, &graph, &|_| true).is_empty());
         let removals = held.removals(&desired);
         apply(&mut held, &removals);
         assert_eq!(held, desired);

@@ -2,19 +2,29 @@
 //!
 //! Read [`App`] first, then `control.rs`, the loop that everything turns around. The service keeps
 //! nothing: what it could not compute again it gives to the TIC (`choices.rs`). After a restart it reads
-//! the switches back and finds that there is nothing to write.
+//! the switches back and finds that there is nothing to write. What lies outside of it is an
+//! [`Outside`], so that the simulation runs the same code.
 
 mod aggregation;
 mod app;
+mod audit;
 mod choices;
 mod control;
+mod counters;
+mod gathering;
+mod grpc;
 mod image;
 mod mirror;
+mod outside;
 mod planner;
 mod programmer;
 mod service;
 mod standby;
+mod terms;
 mod watch;
 
 pub use app::{App, Options, RunError, StartError};
+pub use outside::Outside;
 pub use planner::PlanError;
+pub use terms::{Policy, route_unasked};
+pub use watch::Map;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Mgid, RoutingEngine, build_engine,
-    metrics,
+    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Mgid, PortLoads, RoutingEngine,
+    build_engine, metrics,
 };
 use fabricast_topology::{FatTree, Faults, Graph, NotFatTree, PortId, SwitchId};
 use thiserror::Error;
@@ -131,6 +131,11 @@ impl Planner {
         }
         self.dead.clone_from(&dead);
         dead
+    }
+
+    /// Takes over newer loads, by which roots are chosen from now on.
+    pub(crate) fn set_loads(&mut self, loads: Arc<PortLoads>) {
+        self.engine.set_loads(loads);
     }
 
     fn find_port(&self, port: &v1::PortName) -> Option<PortId> {

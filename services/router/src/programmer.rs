@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Peer, Reason, reason_of};
+use fabricast_rpc::{Reason, reason_of};
 use fabricast_topology::{Graph, PortSet, SwitchId};
 use tonic::Status;
 
+use crate::audit::Audit;
 use crate::image::{Image, Write, Writes};
+use crate::outside::Outside;
 
 /// Entries in one call, so that a request stays far below the message limit.
 const ENTRIES_PER_CALL: usize = 20_000;
@@ -31,32 +32,46 @@ pub(crate) struct Outcome {
 
 /// The switch agents and what their switches are known to hold.
 #[derive(Debug)]
-pub(crate) struct Programmer {
+pub(crate) struct Programmer<O> {
+    outside: O,
     graph: Arc<Graph>,
     agents: Vec<Agent>,
     owner: BTreeMap<SwitchId, usize>,
     held: Image,
+    audit: Audit,
 }
 
 #[derive(Debug)]
 struct Agent {
-    peer: Peer,
+    address: String,
     /// Whether `held` is what its switches hold.
     known: bool,
     /// Whether its switches have seen our term.
     fenced: bool,
 }
 
-impl Programmer {
-    pub(crate) fn new(graph: Arc<Graph>, peers: Vec<Peer>) -> Self {
-        let agents =
-            peers.into_iter().map(|peer| Agent { peer, known: false, fenced: false }).collect();
-        Self { graph, agents, owner: BTreeMap::new(), held: Image::default() }
+impl<O: Outside> Programmer<O> {
+    pub(crate) fn new(graph: Arc<Graph>, outside: O) -> Self {
+        let agent = |address| Agent { address, known: false, fenced: false };
+        let agents = outside.agents().into_iter().map(agent).collect();
+        let (held, audit) = (Image::default(), Audit::default());
+        Self { outside, graph, agents, owner: BTreeMap::new(), held, audit }
     }
 
     /// What the switches hold, as far as confirmed.
     pub(crate) fn held(&self) -> &Image {
         &self.held
+    }
+
+    /// Notes which of the switches that had drifted hold what they ought to again.
+    pub(crate) fn settle_drifts(&mut self, desired: &Image) {
+        let now = self.outside.now();
+        self.audit.settle(&self.graph, (&self.held, desired), now);
+    }
+
+    /// Lists where switches held something else than they had confirmed.
+    pub(crate) fn drifts(&self) -> v1::ListTableDriftsResponse {
+        self.audit.list(&self.graph, self.outside.now())
     }
 
     /// Doubts everything: every agent is read back before the next write.
@@ -69,6 +84,7 @@ impl Programmer {
     /// Doubts what one switch holds, after it was down.
     pub(crate) fn doubt(&mut self, switch: SwitchId) {
         if let Some(&owner) = self.owner.get(&switch) {
+            self.audit.doubt(switch);
             self.agents[owner].known = false;
             self.agents[owner].fenced = false; // it has forgotten that
         }
@@ -104,30 +120,33 @@ impl Programmer {
         fence: Fence,
         outcome: &mut Outcome,
     ) -> Result<(), Status> {
-        let mut client = SwitchAgentServiceClient::new(self.agents[index].peer.channel());
-        let listed = client.list_switches(v1::ListSwitchesRequest {}).await?.into_inner();
-        for switch in listed.switches {
-            if let Some(switch) = self.graph.find_switch(&switch.name) {
-                self.owner.insert(switch, index);
+        for switch in self.outside.list_switches(index).await? {
+            if let Some(switch) = self.graph.find_switch(&switch.name)
+                && self.owner.insert(switch, index) != Some(index)
+            {
+                self.audit.doubt(switch); // nobody knows yet what it holds
             }
         }
         if !self.agents[index].fenced {
             self.show_fence(index, fence, outcome).await?;
             self.agents[index].fenced = true;
         }
-        let all = v1::ReadTablesRequest { switch_names: Vec::new() };
-        let mut tables = client.read_tables(all).await?.into_inner();
         let mut silent: BTreeSet<SwitchId> =
             self.owner.iter().filter(|(_, owner)| **owner == index).map(|(at, _)| *at).collect();
-        while let Some(part) = tables.message().await? {
-            let table = part.table.unwrap_or_default();
-            if let Some(switch) = self.graph.find_switch(&table.switch_name) {
-                self.held.replace(switch, table.entries.iter().filter_map(entry_to_write));
+        let Self { outside, graph, held, audit, .. } = self;
+        let mut take = |table: v1::SwitchTable| {
+            if let Some(switch) = graph.find_switch(&table.switch_name) {
+                let confirmed = held.take(switch);
+                held.replace(switch, table.entries.iter().filter_map(entry_to_write));
+                let difference = confirmed.difference(held, switch);
+                audit.compare((graph, switch), difference, outside.now());
                 silent.remove(&switch);
             }
-        }
+        };
+        outside.read_tables(index, &mut take).await?;
         // A switch that is down is left out, and comes back empty.
         for switch in silent {
+            self.audit.doubt(switch);
             self.held.forget(switch);
         }
         Ok(())
@@ -148,10 +167,8 @@ impl Programmer {
         if writes.is_empty() {
             return Ok(());
         }
-        let mut client = SwitchAgentServiceClient::new(self.agents[index].peer.channel());
-        let answer =
-            client.write_tables(v1::WriteTablesRequest { fence: Some(fence), writes }).await;
-        let answer = answer?.into_inner();
+        let request = v1::WriteTablesRequest { fence: Some(fence), writes };
+        let answer = self.outside.write_tables(index, request).await?;
         // One that is down has forgotten all fences, and its table, when it comes back.
         outcome.deposed |= answer.refusals.iter().any(|one| is_stale(Some(&one.reason)));
         Ok(())
@@ -168,6 +185,7 @@ impl Programmer {
         let mut by_agent: BTreeMap<usize, Vec<(SwitchId, Vec<Write>)>> = BTreeMap::new();
         for (switch, writes) in writes {
             if dead.contains(&switch) {
+                self.audit.doubt(switch);
                 self.held.forget(switch);
                 continue;
             }
@@ -183,8 +201,10 @@ impl Programmer {
         }
         for (index, parts) in by_agent {
             for batch in batches(parts) {
+                let written: Vec<SwitchId> = batch.iter().map(|(switch, _)| *switch).collect();
                 if let Err(status) = self.write_batch(index, fence, batch, &mut outcome).await {
                     // The write may or may not have happened.
+                    written.into_iter().for_each(|switch| self.audit.doubt(switch));
                     self.agents[index].known = false;
                     outcome.incomplete = Some(self.complaint(index, &status));
                     outcome.deposed |= is_stale(reason_of(&status).as_deref());
@@ -210,12 +230,14 @@ impl Programmer {
             })
             .collect();
         let request = v1::WriteTablesRequest { fence: Some(fence), writes };
-        let mut client = SwitchAgentServiceClient::new(self.agents[index].peer.channel());
-        let answer = client.write_tables(request).await?.into_inner();
+        let answer = self.outside.write_tables(index, request).await?;
         let mut refused = BTreeSet::new();
         for refusal in answer.refusals {
             outcome.deposed |= is_stale(Some(&refusal.reason));
-            refused.extend(self.graph.find_switch(&refusal.switch_name));
+            if let Some(switch) = self.graph.find_switch(&refusal.switch_name) {
+                self.audit.doubt(switch);
+                refused.insert(switch);
+            }
             self.agents[index].known = false;
             outcome.incomplete =
                 Some(format!("switch {}: {}", refusal.switch_name, refusal.message));
@@ -229,7 +251,7 @@ impl Programmer {
     }
 
     fn complaint(&self, index: usize, status: &Status) -> String {
-        format!("switch agent {}: {}", self.agents[index].peer.address(), status.message())
+        format!("switch agent {}: {}", self.agents[index].address, status.message())
     }
 }
 

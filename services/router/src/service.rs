@@ -35,9 +35,21 @@ impl RouteService for RouteServer {
         _request: Request<v1::GetRouteStatusRequest>,
     ) -> Result<Response<v1::GetRouteStatusResponse>, Status> {
         if self.held.term() == 0 {
-            return Ok(Response::new(v1::GetRouteStatusResponse::default()));
+            let active_address = self.held.leadership().address;
+            let waits = v1::GetRouteStatusResponse { active_address, ..Default::default() };
+            return Ok(Response::new(waits));
         }
         self.ask(Question::Status).await.map(Response::new)
+    }
+
+    async fn list_table_drifts(
+        &self,
+        _request: Request<v1::ListTableDriftsRequest>,
+    ) -> Result<Response<v1::ListTableDriftsResponse>, Status> {
+        if self.held.term() == 0 {
+            return Ok(Response::new(v1::ListTableDriftsResponse::default()));
+        }
+        self.ask(Question::Drifts).await.map(Response::new)
     }
 
     async fn explain_route(
@@ -46,8 +58,7 @@ impl RouteService for RouteServer {
     ) -> Result<Response<v1::ExplainRouteResponse>, Status> {
         let name = request.into_inner().group;
         if self.held.term() == 0 {
-            let text = "this route service waits for the term of another one";
-            return Err(Reason::NotLeader.status(text, &[]));
+            return Err(self.held.refusal());
         }
         let explanation = self.ask(|answer| Question::Explain(name.clone(), answer)).await?;
         if explanation.is_none() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Backoff, Leader, Reason};
+use fabricast_rpc::{Backoff, Leader};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
@@ -14,51 +14,45 @@ use tracing::warn;
 use crate::app::RunError;
 use crate::control::News;
 use crate::mirror::Mirror;
+use crate::outside::Outside;
 
 /// The topology as the TIC serves it.
 #[derive(Clone, Debug)]
-pub(crate) struct Map {
-    pub(crate) graph: Arc<Graph>,
-    /// Of the text.
-    pub(crate) sha256: Vec<u8>,
+pub struct Map {
+    /// Its switches, endpoints and links.
+    pub graph: Arc<Graph>,
+    /// Digest of the text that it was read from.
+    pub sha256: Vec<u8>,
 }
 
 /// Streams records into `news`, starting again with a snapshot whenever the stream breaks.
-pub(crate) async fn follow(tic: Leader, news: mpsc::Sender<News>) {
+pub(crate) async fn follow<O: Outside>(outside: &O, news: mpsc::Sender<News>) {
     let mut backoff = Backoff::default();
     loop {
-        match follow_once(&tic, &news, &mut backoff).await {
+        match follow_once(outside, &news, &mut backoff).await {
             Ok(()) if news.is_closed() => return,
             Ok(()) => {}
             Err(status) => {
-                warn!(peer = tic.address(), error = %status.message(), "watch broken");
+                warn!(peer = outside.tic(), error = %status.message(), "watch broken");
             }
         }
         if news.send(News::Lost).await.is_err() {
             return;
         }
-        tokio::time::sleep(backoff.next_delay()).await;
+        let pause = outside.pause(&mut backoff);
+        outside.sleep_until(outside.now().after(pause)).await;
     }
 }
 
-async fn follow_once(
-    tic: &Leader,
+async fn follow_once<O: Outside>(
+    outside: &O,
     news: &mpsc::Sender<News>,
     backoff: &mut Backoff,
 ) -> Result<(), Status> {
-    let leader = tic.address();
-    let mut client = TicServiceClient::new(tic.channel());
-    let mut stream = client.watch_directory(v1::WatchDirectoryRequest {}).await?.into_inner();
+    let mut watch = outside.watch().await?;
     let mut snapshot = Some(Box::new(Mirror::default()));
-    // What waits in the stream of a leader that is frozen is not all of it.
-    let left = tic.left(&leader);
-    tokio::pin!(left);
     loop {
-        let message = tokio::select! {
-            message = stream.message() => message?,
-            () = &mut left => return Err(Reason::NotLeader.status("another TIC leads", &[])),
-        };
-        let Some(message) = message else { return Ok(()) };
+        let Some(message) = outside.next_message(&mut watch).await? else { return Ok(()) };
         let ends = message.snapshot_end;
         let next = match snapshot.take() {
             None => News::Delta(message),

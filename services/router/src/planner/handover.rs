@@ -6,7 +6,7 @@ use fabricast_proto::v1;
 use fabricast_routing::{Mgid, virtual_group_entries};
 use fabricast_topology::SwitchId;
 
-use crate::image::{Image, Write, Writes};
+use crate::image::{EntryPoint, Image, Write, Writes};
 use crate::mirror::{Mirror, MirrorGroup};
 use crate::planner::Planner;
 
@@ -37,24 +37,7 @@ impl Planner {
         reported: &BTreeMap<u64, v1::Route>,
         swaps: Writes,
     ) -> Writes {
-        let mut in_use: BTreeSet<(SwitchId, u8, u16)> = BTreeSet::new();
-        for (gn, group) in &mirror.groups {
-            let Some(told) = reported.get(gn).filter(|told| told.state() == v1::RouteState::Routed)
-            else {
-                continue;
-            };
-            let now = self.route(*gn, group);
-            if (now.color, now.second_color) == (told.color, told.second_color) {
-                continue;
-            }
-            let entries = group.endpoints.values().filter_map(|name| self.entry_port(name));
-            let colors = [Some(told.color), told.second_color].into_iter().flatten();
-            let colors: Vec<u16> =
-                colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX)).collect();
-            in_use.extend(entries.flat_map(|(switch, number)| {
-                colors.iter().map(move |color| (switch, number, *color))
-            }));
-        }
+        let in_use = self.entry_points(mirror, reported, false);
         let mut ready = Writes::new();
         for (switch, writes) in &swaps {
             let free = writes
@@ -66,6 +49,33 @@ impl Planner {
             }
         }
         if ready.is_empty() { swaps } else { ready }
+    }
+
+    /// Where senders enter the fabric with the colors that they were told, of groups that keep theirs or of
+    /// those that do not. Cost: all members of those groups.
+    pub(crate) fn entry_points(
+        &self,
+        mirror: &Mirror,
+        reported: &BTreeMap<u64, v1::Route>,
+        keep: bool,
+    ) -> BTreeSet<EntryPoint> {
+        let colors = |route: &v1::Route| {
+            let routed = route.state() == v1::RouteState::Routed;
+            routed.then_some((route.color, route.second_color))
+        };
+        let mut points = BTreeSet::new();
+        for (gn, group) in &mirror.groups {
+            let Some(told) = reported.get(gn).and_then(colors) else { continue };
+            if (colors(&self.route(*gn, group)) == Some(told)) != keep {
+                continue;
+            }
+            for (switch, number) in group.endpoints.values().filter_map(|at| self.entry_port(at)) {
+                let told = [Some(told.0), told.1].into_iter().flatten();
+                let told = told.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
+                points.extend(told.map(|color| (switch, number, color)));
+            }
+        }
+        points
     }
 
     /// The switch and port where packets of an endpoint enter the fabric.
@@ -123,6 +133,17 @@ mod tests {
         assert_eq!(ready, writes(&[free]));
         let ready = planner.ready_swaps(&mirror, &BTreeMap::from([(1, told(0))]), writes(&[met]));
         assert_eq!(ready, writes(&[met]), "nobody uses it any more");
+    }
+
+    /// Without a route a group has no color, which is not color 0.
+    #[test]
+    fn senders_of_a_group_that_lost_its_route_are_waited_for() {
+        let (planner, mirror) = planned(vec![group(0, &["h0"])]);
+        let reported = BTreeMap::from([(1, told(0))]);
+        assert_eq!(planner.entry_points(&mirror, &reported, true), BTreeSet::new());
+        let (met, free) = (swap(&planner, "h0", 0), swap(&planner, "h1", 0));
+        let ready = planner.ready_swaps(&mirror, &reported, writes(&[met, free]));
+        assert_eq!(ready, writes(&[free]));
     }
 
     #[test]

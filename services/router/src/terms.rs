@@ -1,0 +1,106 @@
+//! Term after term: waits for one, routes while it lasts, and stands back when another one has the next.
+
+use std::future::pending;
+use std::time::Duration;
+
+use fabricast_routing::{EngineKind, EngineOptions};
+use tokio::sync::mpsc;
+
+use crate::app::RunError;
+use crate::control::{Control, Ended, Question};
+use crate::counters::LoadReader;
+use crate::outside::Outside;
+use crate::standby::{Held, Standby};
+use crate::watch::{self, Map};
+
+/// Messages of the watch, and questions, that may wait for the control loop.
+pub(crate) const QUEUE: usize = 1024;
+
+/// How a route service is to go about its work.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// What computes the trees.
+    pub engine: EngineKind,
+    /// Tables, and how the engine is to use them.
+    pub engine_options: EngineOptions,
+    /// How long old entries stay after senders were told a new color.
+    pub drain: Duration,
+    /// Interval at which all tables are read back and compared.
+    pub read_back: Duration,
+    /// Time between two readings of all port counters, for engines whose root policy looks at loads.
+    pub counter_interval: Duration,
+}
+
+/// Routes, and nobody asks it anything, until it must not or cannot go on.
+///
+/// Its outside may be anything: this is how the simulation runs it.
+///
+/// - `name`: for those that wait for its term.
+///
+/// # Errors
+///
+/// [`RunError`]: the topology has changed or does not fit the policy.
+pub async fn route_unasked<O: Outside>(
+    outside: O,
+    name: String,
+    map: Map,
+    policy: Policy,
+) -> Result<(), RunError> {
+    let (address, held) = (String::new(), Held::default()); // nobody asks
+    let standby = Standby { outside, name, address, held };
+    let (_asking, mut questions) = mpsc::channel(1);
+    route(&standby, (&map, &policy), &mut questions, |_term| pending()).await
+}
+
+/// Waits for a term and routes while it lasts, one after the other.
+///
+/// - `beside`: what else is to be done in a term; when it ends, the term is over.
+pub(crate) async fn route<O: Outside, F: Future<Output = ()>>(
+    standby: &Standby<O>,
+    (map, policy): (&Map, &Policy),
+    questions: &mut mpsc::Receiver<Question>,
+    beside: impl Fn(u64) -> F,
+) -> Result<(), RunError> {
+    loop {
+        let (term, lease) = tokio::select! {
+            biased;
+            term = standby.acquire() => term,
+            // Whoever asked when the last term ended.
+            () = refuse(questions) => return Ok(()),
+        };
+        let (telling, mut news) = mpsc::channel(QUEUE);
+        let work = async {
+            let outside = standby.outside.clone();
+            let (reader, loads) = LoadReader::new(outside.clone(), &map.graph, policy);
+            let control = Control::start(outside, policy.clone(), (map, term), loads).await?;
+            tokio::select! {
+                biased;
+                () = beside(term) => Err(Ended::Deposed),
+                ended = control.run(&mut news, questions) => ended,
+                () = watch::follow(&standby.outside, telling) => Ok(()),
+                () = reader.run() => Ok(()),
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = work => ended,
+            () = standby.hold(term, lease) => Err(Ended::Deposed),
+        };
+        standby.step_back();
+        match ended {
+            Ok(()) => return Ok(()),
+            Err(Ended::Failed(error)) => return Err(error),
+            Err(Ended::Deposed) => {
+                tracing::warn!(epoch = term, "another route service has taken over");
+            }
+        }
+    }
+}
+
+/// Drops questions, so that whoever waits is told.
+async fn refuse(questions: &mut mpsc::Receiver<Question>) {
+    while let Some(question) = questions.recv().await {
+        drop(question);
+    }
+    pending().await
+}
