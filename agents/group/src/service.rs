@@ -8,13 +8,16 @@ use fabricast_groups::message::{AgentRefusal, Deregister, Register};
 use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentService;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason, refusal_to_wire};
 use tonic::{Request, Response, Status};
 
+use crate::watchers::{News, Watchers, news};
 use crate::wire;
 
 /// Reports in one request; a process that hosts more nodes sends several.
 const MAX_STATUSES: usize = 100_000;
+/// Registrations in one request.
+const MAX_MEMBERS: usize = 10_000;
 
 /// Whoever hosts group agents: gives access to those of one node.
 pub trait Hosts: Clone + Send + Sync + 'static {
@@ -29,6 +32,9 @@ pub trait Hosts: Clone + Send + Sync + 'static {
 
     /// The address that other agents reach this process at.
     fn address(&self) -> &str;
+
+    /// Who watches the groups hosted here.
+    fn watchers(&self) -> &Watchers;
 }
 
 /// The gRPC service.
@@ -52,6 +58,28 @@ impl<H: Hosts> GroupAgentServer<H> {
     }
 }
 
+fn no_agent(gn: u64) -> Status {
+    Reason::NotHostedHere.status(format!("gn: group {gn} has no agent here"), &[])
+}
+
+impl<H: Hosts> GroupAgentServer<H> {
+    /// Gives a new member its place.
+    fn seat(
+        &self,
+        caller: &Caller,
+        request: v1::RegisterMemberRequest,
+    ) -> Result<v1::Position, Status> {
+        let gn = Gn(request.gn);
+        let member = wire::required("member", request.member.as_ref())?;
+        caller.check_node(&member.node)?;
+        let member = wire::member_view(gn, member)?;
+        let register = Register { gn, epoch: Epoch(request.epoch), member };
+        let answer = self.at(&request.agent_node, |agents, now| agents.register(now, &register))?;
+        let position = answer.map_err(|refusal| refused(&refusal))?;
+        Ok(wire::position_to_wire(&position))
+    }
+}
+
 fn refused(refusal: &AgentRefusal) -> Status {
     let reason = match refusal {
         AgentRefusal::NotHosted { .. } => Reason::NotHostedHere,
@@ -67,21 +95,42 @@ impl<H: Hosts> GroupAgentService for GroupAgentServer<H> {
         &self,
         request: Request<v1::RegisterMemberRequest>,
     ) -> Result<Response<v1::RegisterMemberResponse>, Status> {
-        let request = request.into_inner();
-        let gn = Gn(request.gn);
-        let member = wire::required("member", request.member.as_ref())?;
-        let member = wire::member_view(gn, member)?;
-        let register = Register { gn, epoch: Epoch(request.epoch), member };
-        let answer = self.at(&request.agent_node, |agents, now| agents.register(now, &register))?;
-        let position = answer.map_err(|refusal| refused(&refusal))?;
-        let position = Some(wire::position_to_wire(&position));
+        let caller = Caller::of(request.extensions());
+        let position = Some(self.seat(&caller, request.into_inner())?);
         Ok(Response::new(v1::RegisterMemberResponse { position }))
+    }
+
+    async fn register_members(
+        &self,
+        request: Request<v1::RegisterMembersRequest>,
+    ) -> Result<Response<v1::RegisterMembersResponse>, Status> {
+        use v1::register_answer::Answer;
+        let caller = Caller::of(request.extensions());
+        let members = request.into_inner().members;
+        if members.is_empty() {
+            let text = "members is missing";
+            return Err(Reason::FieldMissing.status(text, &[("field", "members")]));
+        }
+        if members.len() > MAX_MEMBERS {
+            let text =
+                format!("members: {}, at most {MAX_MEMBERS} go into one call", members.len());
+            return Err(Reason::LimitReached.status(text, &[("field", "members")]));
+        }
+        let answers = members.into_iter().map(|member| {
+            let answer = match self.seat(&caller, member) {
+                Ok(position) => Answer::Position(position),
+                Err(status) => Answer::Refusal(refusal_to_wire(&status)),
+            };
+            v1::RegisterAnswer { answer: Some(answer) }
+        });
+        Ok(Response::new(v1::RegisterMembersResponse { answers: answers.collect() }))
     }
 
     async fn deregister_member(
         &self,
         request: Request<v1::DeregisterMemberRequest>,
     ) -> Result<Response<v1::DeregisterMemberResponse>, Status> {
+        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
         let request = request.into_inner();
         let leaver = Deregister {
             gn: Gn(request.gn),
@@ -98,11 +147,13 @@ impl<H: Hosts> GroupAgentService for GroupAgentServer<H> {
         &self,
         request: Request<v1::ReportOperatingAgentsRequest>,
     ) -> Result<Response<v1::ReportOperatingAgentsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let statuses = request.into_inner().statuses;
         if statuses.len() > MAX_STATUSES {
             let text = format!("statuses: {} are more than {MAX_STATUSES}", statuses.len());
             return Err(Reason::LimitReached.status(text, &[]));
         }
+        statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
         let mut answer = v1::ReportOperatingAgentsResponse::default();
         let mut absent = BTreeSet::new();
         for status in &statuses {
@@ -140,10 +191,26 @@ impl<H: Hosts> GroupAgentService for GroupAgentServer<H> {
             group.member_count = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
             Some(v1::QueryGroupResponse { group: Some(group), positions })
         })?;
-        answer.map(Response::new).ok_or_else(|| {
-            let text = format!("gn: group {} has no agent here", request.gn);
-            Reason::NotHostedHere.status(text, &[])
-        })
+        answer.map(Response::new).ok_or_else(|| no_agent(request.gn))
+    }
+
+    type WatchGroupMembersStream = News<v1::WatchGroupMembersResponse>;
+
+    async fn watch_group_members(
+        &self,
+        request: Request<v1::WatchGroupMembersRequest>,
+    ) -> Result<Response<Self::WatchGroupMembersStream>, Status> {
+        let v1::WatchGroupMembersRequest { agent_node, gn } = request.into_inner();
+        let this = self.clone();
+        let look = move || {
+            let members = this.at(&agent_node, |agents, _now| {
+                Some(agents.members(Gn(gn))?.map(wire::member_to_wire).collect())
+            })?;
+            let members = members.ok_or_else(|| no_agent(gn))?;
+            Ok(v1::WatchGroupMembersResponse { members })
+        };
+        look()?;
+        Ok(Response::new(news(self.hosts.watchers().watch(Gn(gn)), look)))
     }
 
     async fn notify_groups(

@@ -1,44 +1,52 @@
 //! The tasks of an operating agent process and how they hang together.
 //!
 //! ```text
-//!  processes ──► OperatingAgentService ─┐             ┌─► calls to TIC, group agents, other nodes
+//!  processes ──► ProcessService ────────┐ (at a Unix domain socket)
+//!  tools ──────► OperatingAgentService ─┤             ┌─► calls to TIC, group agents, other nodes
 //!  other agents ──► GroupAgentService ──┼─► Host ─────┤      (one task each, answers go back in)
 //!  timer, reports ──────────────────────┘  (one lock) ├─► outbox ──► positions, batched by address
 //!  fabric ◄──── attach stream ◄───────────────────────┘
 //!         ────► deliveries ──► listeners (bounded; a slow one loses packets)
+//!  other nodes ◄── OpenLink ──► Courier of each node ──► seats of processes (a slow one stops its sources)
 //! ```
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabricast_group::{GroupAgentServer, MESSAGE_LIMIT};
 use fabricast_groups::agent::GaConfig;
-use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_groups::detector::DetectorConfig;
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
 use fabricast_groups::operating::{Identity, OaConfig};
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentServiceServer;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentServiceServer;
-use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, ServeError, Services};
+use fabricast_proto::v1::process_service_server::ProcessServiceServer;
+use fabricast_rpc::{
+    BindError, BoundServer, BoundSocket, Peer, PeerError, Security, ServeError, Services,
+    SocketError,
+};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::collectives::CollectiveAgent;
 use crate::host::{Host, NodeSpec, Parts};
+use crate::messages::Messages;
+use crate::processes::ProcessServer;
 use crate::service::OperatingAgentServer;
 
 /// Messages that may wait for the stream to the fabric.
 const FABRIC_QUEUE: usize = 4096;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
-/// A question that is not answered is asked again after this.
+/// A question that is not answered is asked again after this, and not before half the interval of the
+/// signs of life: where they are rare there is so much to ask that answers take their time.
 const RETRY: Duration = Duration::from_millis(250);
 /// A process's call fails after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes that go unanswered before a node counts as failed: one lost message expels nobody.
-const PROBES: u32 = 2;
 /// Calls of processes of one node at one time.
 const CALLS_PER_NODE: usize = 1024;
 
@@ -47,18 +55,31 @@ const CALLS_PER_NODE: usize = 1024;
 pub struct Options {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
+    /// What others are told to call; `None` for the address it listens at.
+    pub advertise: Option<String>,
+    /// How others connect, and how it connects to them.
+    pub security: Security,
     /// The TICs, each as host:port; one of them leads.
     pub tic: Vec<String>,
     /// The fabric, as host:port.
     pub fabric: String,
     /// The nodes to host.
     pub nodes: Vec<NodeSpec>,
+    /// Where processes of this machine attach; `None` if none can.
+    pub socket: Option<LocalSocket>,
     /// Interval of the signs of life.
     pub report_interval: Duration,
-    /// A node that has been silent for this long is probed.
-    pub report_timeout: Duration,
-    /// A probe that is not answered within this time fails the node.
-    pub probe_timeout: Duration,
+    /// When a member's node is probed, and when it is reported to the TIC.
+    pub detector: DetectorConfig,
+}
+
+/// A Unix domain socket for the processes of this machine.
+#[derive(Clone, Debug)]
+pub struct LocalSocket {
+    /// Its file; one that nobody listens at is replaced.
+    pub path: PathBuf,
+    /// Permissions of the file, such as 0o600: whoever may write to it may attach processes.
+    pub mode: u32,
 }
 
 /// Why an operating agent could not start.
@@ -67,6 +88,9 @@ pub enum StartError {
     /// The address is taken.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The socket cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The address of a peer cannot be parsed.
     #[error(transparent)]
     Peer(#[from] PeerError),
@@ -94,6 +118,7 @@ pub enum RunError {
 pub struct App {
     server: BoundServer,
     services: Services,
+    socket: Option<BoundSocket>,
     host: Host,
     fabric: Peer,
     to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
@@ -107,25 +132,29 @@ impl App {
     ///
     /// [`StartError`] names what is wrong with which setting.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let tic = Leader::new(&options.tic)?;
-        let fabric = Peer::new(&options.fabric)?;
+        let security = options.security;
+        let tic = security.leader(&options.tic)?;
+        let fabric = security.peer(&options.fabric)?;
         let (tic_peer, fabric_peer) = (tic.clone(), fabric.clone());
-        let server = BoundServer::bind(options.listen)?;
-        let address = server.address().to_string();
+        let server = BoundServer::bind(options.listen)?.secured(security.clone());
+        let socket = options.socket.map(|socket| BoundSocket::bind(&socket.path, socket.mode));
+        let socket = socket.transpose()?;
+        let address = options.advertise.unwrap_or_else(|| server.address().to_string());
         let nodes = identities(&options.nodes, &address)?;
         let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);
-        let policy = Policy::Probe { timeout: options.probe_timeout, attempts: PROBES };
-        let detector = DetectorConfig { report_timeout: options.report_timeout, policy };
+        let detector = options.detector;
+        let retry = RETRY.max(options.report_interval / 2);
         let host = Host::new(Parts {
             nodes,
             operating_config: OaConfig {
-                retry: RETRY,
+                retry,
                 host_timeout: detector.worst_case() + options.report_interval * 2,
                 call_timeout: CALL_TIMEOUT,
                 calls: CALLS_PER_NODE,
             },
-            group_config: GaConfig { detector, resend: options.report_interval * 3, retry: RETRY },
+            group_config: GaConfig { detector, resend: options.report_interval * 3, retry },
             tic,
+            security,
             address,
             start_id: start_id(),
             to_fabric: sending,
@@ -144,13 +173,19 @@ impl App {
             services = services.with_peer("tic", tic);
         }
         let report_interval = options.report_interval;
-        Ok(Self { server, services, host, fabric, to_fabric, report_interval })
+        Ok(Self { server, services, socket, host, fabric, to_fabric, report_interval })
     }
 
     /// The address that processes and other agents use.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// The way to the seats of the members hosted here.
+    #[must_use]
+    pub fn messages(&self) -> Messages {
+        Messages(self.host.clone())
     }
 
     /// The services, to be served at one more address.
@@ -165,18 +200,21 @@ impl App {
     ///
     /// [`RunError`] if the listener fails.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, host, fabric, to_fabric, report_interval } = self;
+        let Self { server, services, socket, host, fabric, to_fabric, report_interval } = self;
         host.begin();
         let ticking = async {
             let mut ticks = tokio::time::interval(TICK);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
+                host.0.pace.beat();
                 host.tick();
             }
         };
+        let processes = serve_processes(socket, host.clone(), stop.clone());
+        let both = async { tokio::try_join!(server.serve(services, stop), processes).map(|_| ()) };
         let served = tokio::select! {
-            served = server.serve(services, stop) => served,
+            served = both => served,
             () = ticking => Ok(()),
             () = host.clone().report_forever(report_interval) => Ok(()),
             () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
@@ -186,6 +224,18 @@ impl App {
         host.0.tasks.wait().await;
         Ok(served?)
     }
+}
+
+/// Serves the processes of this machine, if there is a socket for them.
+async fn serve_processes(
+    socket: Option<BoundSocket>,
+    host: Host,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let Some(socket) = socket else { return Ok(()) };
+    let processes = ProcessServiceServer::new(ProcessServer::new(host));
+    let services = Services::new("operating-agent").with(processes);
+    socket.serve(services, stop).await
 }
 
 fn identities(nodes: &[NodeSpec], address: &str) -> Result<Vec<Identity>, StartError> {

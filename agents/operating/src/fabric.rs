@@ -124,7 +124,9 @@ impl Host {
         for arrived in message.packets {
             if let Some(packet) = arrived.packet {
                 let v1::Packet { mgid, source, sequence, .. } = packet;
-                if self.is_first(&arrived.endpoint, mgid, (source, sequence)) {
+                if self.is_first(&arrived.endpoint, mgid, (source, sequence))
+                    && !self.layer_packet(&arrived.endpoint, mgid, &packet.payload)
+                {
                     packets.extend(self.deliver(&arrived.endpoint, mgid, &packet.payload, None));
                 }
             }

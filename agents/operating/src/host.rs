@@ -3,27 +3,33 @@
 //! Every input runs under the lock and is followed by draining the outputs, which are carried out after
 //! the lock is gone. The lock is never held over an await.
 
-use std::collections::BTreeMap;
+mod deadlines;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use fabricast_group::Hosts;
+use fabricast_group::{Hosts, Watchers};
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
 use fabricast_groups::ids::Moment;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, OaOutput, Phase};
 use fabricast_proto::v1;
-use fabricast_rpc::{Leader, Peer, PeerError};
+use fabricast_rpc::{Leader, Pace, Peer, PeerError, Security};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tracing::{info, warn};
 
+use crate::errands::Errands;
 use crate::listeners::{Listener, Numbers};
+use crate::members::Followed;
+use crate::messages::{MessageEffect, Messaging};
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::questions::Questions;
+use crate::sessions::Sessions;
 use crate::tic_wire;
 
 /// A compute node to be hosted.
@@ -40,6 +46,7 @@ pub struct NodeSpec {
 pub(crate) enum Effect {
     Operating(NodeName, OaOutput),
     Group(NodeName, GaOutput),
+    Message(MessageEffect),
 }
 
 /// How a call of a process ended; a failure keeps the TIC's own status.
@@ -49,6 +56,9 @@ pub(crate) type CallOutcome = Result<CallAnswer, Status>;
 pub(crate) struct Hosted {
     pub(crate) operating: Oa,
     agents: Option<GaHost>,
+    /// Where it is in [`State::due`].
+    due: Option<Moment>,
+    pub(crate) messages: Messaging,
 }
 
 #[derive(Debug, Default)]
@@ -57,17 +67,26 @@ pub(crate) struct State {
     pub(crate) owners: BTreeMap<EndpointName, NodeName>,
     pub(crate) waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
     last_said: BTreeMap<(NodeName, CallId), Status>, // by the TIC, to a call that is not through
+    due: BTreeSet<(Moment, NodeName)>, // when to let time pass for whom, but for those touched
+    touched: BTreeSet<NodeName>,       // since time was looked at: their deadlines may differ
+    pub(crate) talking: BTreeSet<NodeName>, // whose message layers wait for something
 }
 
 /// Everything the tasks of this process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    peers: Mutex<BTreeMap<String, Peer>>,
+    peers: Peers,
     pub(crate) outbox: Mutex<Outbox>,
     pub(crate) questions: Mutex<Questions>,
+    pub(crate) errands: Mutex<Errands>,
     pub(crate) listeners: Mutex<Vec<Listener>>,
     pub(crate) numbers: Mutex<Numbers>,
+    /// Attached processes.
+    pub(crate) sessions: Sessions,
+    /// Members of the groups that local processes watch.
+    pub(crate) followed: Followed,
+    watchers: Watchers,
     /// Packets dropped because a listener was too slow.
     pub(crate) dropped: AtomicU64,
     /// Messages to the fabric.
@@ -79,7 +98,7 @@ pub(crate) struct Shared {
     pub(crate) stop: CancellationToken,
     group_config: GaConfig,
     address: String,
-    started: Instant,
+    pub(crate) pace: Pace,
 }
 
 /// A handle to the hosted nodes.
@@ -93,6 +112,7 @@ pub(crate) struct Parts {
     pub(crate) operating_config: OaConfig,
     pub(crate) group_config: GaConfig,
     pub(crate) tic: Leader,
+    pub(crate) security: Security,
     pub(crate) address: String,
     pub(crate) start_id: u64,
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
@@ -107,16 +127,22 @@ impl Host {
                 state.owners.insert(endpoint.clone(), node.clone());
             }
             let operating = Oa::new(Moment(0), identity, parts.start_id, parts.operating_config);
-            state.nodes.insert(node, Hosted { operating, agents: None });
+            let messages = Messaging::new(node.clone());
+            let hosted = Hosted { operating, agents: None, due: None, messages };
+            state.nodes.insert(node, hosted);
         }
         Self(Arc::new(Shared {
             state: Mutex::new(state),
-            peers: Mutex::default(),
+            peers: Peers::new(parts.security),
             outbox: Mutex::default(),
             questions: Mutex::default(),
+            errands: Mutex::default(),
             attached: AtomicBool::new(false),
             listeners: Mutex::default(),
             numbers: Mutex::default(),
+            sessions: Sessions::default(),
+            followed: Followed::default(),
+            watchers: Watchers::default(),
             dropped: AtomicU64::new(0),
             to_fabric: parts.to_fabric,
             tic: parts.tic,
@@ -124,23 +150,17 @@ impl Host {
             stop: CancellationToken::new(),
             group_config: parts.group_config,
             address: parts.address,
-            started: Instant::now(),
+            pace: Pace::default(),
         }))
     }
 
     pub(crate) fn now(&self) -> Moment {
-        Moment(u64::try_from(self.0.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Moment(u64::try_from(self.0.pace.now().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// A channel to another process, made once.
     pub(crate) fn peer(&self, address: &str) -> Result<Peer, PeerError> {
-        let mut peers = lock(&self.0.peers);
-        if let Some(peer) = peers.get(address) {
-            return Ok(peer.clone());
-        }
-        let peer = Peer::new(address)?;
-        peers.insert(address.to_owned(), peer.clone());
-        Ok(peer)
+        self.0.peers.get(address)
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeName> {
@@ -195,17 +215,7 @@ impl Host {
         let now = self.now();
         let mut state = self.state();
         let mut effects = Vec::new();
-        let due = |deadline: Option<Moment>| deadline.is_some_and(|deadline| deadline <= now);
-        let names: Vec<NodeName> = state
-            .nodes
-            .iter()
-            .filter(|(_, hosted)| {
-                due(hosted.operating.next_deadline())
-                    || hosted.agents.as_ref().is_some_and(|agents| due(agents.next_deadline()))
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in names {
+        for name in state.take_due(now) {
             if let Some(hosted) = state.nodes.get_mut(&name) {
                 hosted.operating.tick(now);
                 if let Some(agents) = &mut hosted.agents {
@@ -216,6 +226,7 @@ impl Host {
         }
         drop(state);
         self.carry_out(effects);
+        self.tick_messages();
     }
 
     /// Carries out what the nodes want at the very beginning.
@@ -245,7 +256,9 @@ impl Host {
     /// Takes the outputs of one node; those that concern only this process are dealt with here.
     pub(crate) fn drain(&self, state: &mut State, node: &NodeName, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
+        state.touched.insert(node.clone());
         let Some(hosted) = state.nodes.get_mut(node) else { return effects };
+        let mut is_down = false;
         while let Some(output) = hosted.operating.poll_output() {
             match output {
                 OaOutput::Up(incarnation) => {
@@ -256,6 +269,7 @@ impl Host {
                 OaOutput::Down(incarnation) => {
                     info!(member = %node, epoch = incarnation.0, "node down");
                     hosted.agents = None;
+                    is_down = true;
                 }
                 OaOutput::Answered(id, answer) => {
                     let key = (node.clone(), id);
@@ -278,9 +292,13 @@ impl Host {
         }
         if let Some(agents) = &mut hosted.agents {
             while let Some(output) = agents.poll_output(now) {
+                if let GaOutput::Position { update, .. } = &output {
+                    self.0.watchers.changed(update.gn);
+                }
                 effects.push(Effect::Group(node.clone(), output));
             }
         }
+        effects.extend(self.pump_after(state, node, is_down));
         effects
     }
 }
@@ -303,6 +321,10 @@ impl Hosts for Host {
     fn address(&self) -> &str {
         &self.0.address
     }
+
+    fn watchers(&self) -> &Watchers {
+        &self.0.watchers
+    }
 }
 
 /// Locks; a panic elsewhere does not make the state unusable, every input leaves it whole.
@@ -315,7 +337,7 @@ pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
 
-    use fabricast_groups::detector::{DetectorConfig, Policy};
+    use fabricast_groups::detector::{DetectorConfig, Probing};
     use fabricast_groups::names::Address;
 
     pub(crate) fn host() -> (Host, NodeName) {
@@ -333,8 +355,7 @@ pub(crate) mod tests {
             address: Address::new("127.0.0.1:1").unwrap(),
             endpoints: vec![EndpointName::new("h0").unwrap()],
         };
-        let policy = Policy::Probe { timeout: second, attempts: 1 };
-        let detector = DetectorConfig { report_timeout: second, policy };
+        let detector = DetectorConfig::new(second, Probing { timeout: second, attempts: 1 });
         let (to_fabric, messages) = mpsc::channel(1);
         let host = Host::new(Parts {
             nodes: vec![identity],
@@ -346,6 +367,7 @@ pub(crate) mod tests {
             },
             group_config: GaConfig { detector, resend: second, retry: second },
             tic: Leader::new(&["127.0.0.1:1".to_owned()]).unwrap(),
+            security: Security::plaintext(),
             address: "127.0.0.1:1".to_owned(),
             start_id: 1,
             to_fabric,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn};
-use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::ids::Incarnation;
+use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::CallId;
 
 use crate::host::{Host, lock};
@@ -12,16 +12,8 @@ use crate::host::{Host, lock};
 /// What makes two calls the same question.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Question {
-    /// May the node take part? By its start.
-    Admission(NodeName, u64),
     /// A process's join or leave, in a life of its node.
     Call(NodeName, Incarnation, CallId),
-    /// The group as the TIC knows it, for a member's node.
-    MemberGroup(NodeName, Gn),
-    /// The group as the TIC knows it, for the agents on a node.
-    AgentGroup(NodeName, Gn),
-    /// A member's place, from the agent at an address.
-    Place(NodeName, Incarnation, Gn, Pn, Epoch, Address),
     /// The news that a node has failed.
     Failure(NodeName, NodeName, Incarnation),
     /// The report to the agents at an address.
@@ -88,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_question_that_is_out_is_not_put_twice() {
         let (host, node) = host();
-        let question = |gn| Question::MemberGroup(node.clone(), Gn(gn));
+        let question = |life| Question::Failure(node.clone(), node.clone(), Incarnation(life));
         let (answer, answered) = tokio::sync::oneshot::channel();
         let first = host.ask(question(1), answered);
         let others = async {

@@ -24,6 +24,10 @@ const MEMBERSHIPS_PER_REPORT: usize = 20_000;
 /// Nodes in one report to the TIC.
 const NODES_PER_REPORT: usize = 5_000;
 
+/// Nodes without group agents that report to the TIC in one round, about; so that a process with very
+/// many nodes need not speak for all of them each time.
+const IDLE_PER_ROUND: usize = 1_000;
+
 /// A report is given up after two intervals, the next one says more, but not sooner than this.
 const LEAST_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -33,11 +37,11 @@ impl Host {
         let deadline = (interval * 2).max(LEAST_DEADLINE);
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for round in 0.. {
             ticks.tick().await;
             self.report_to_agents(deadline);
-            self.spawn(|host| async move {
-                host.ask(Question::Status, host.report_to_tic(deadline)).await;
+            self.spawn(move |host| async move {
+                host.ask(Question::Status, host.report_to_tic(round, deadline)).await;
             });
         }
     }
@@ -123,16 +127,22 @@ impl Host {
         }
     }
 
-    async fn report_to_tic(&self, deadline: Duration) {
-        let status = |node: NodeName| {
-            self.look_at_agents(&node, |agents| v1::GroupAgentStatus {
-                node: node.to_string(),
-                incarnation: agents.incarnation().0,
-                groups: agents.status().iter().map(wire::hosted_to_wire).collect(),
+    /// Reports the nodes that host group agents, which the TIC waits for, and some of the others, which
+    /// it does not: they learn of an office that no hint told them of.
+    async fn report_to_tic(&self, round: usize, deadline: Duration) {
+        let nodes = self.nodes();
+        let turns = nodes.len().div_ceil(IDLE_PER_ROUND).max(1);
+        let status = |(index, node): (usize, NodeName)| {
+            self.look_at_agents(&node, |agents| {
+                let groups: Vec<_> = agents.status().iter().map(wire::hosted_to_wire).collect();
+                let reports = !groups.is_empty() || index % turns == round % turns;
+                let incarnation = agents.incarnation().0;
+                let node = node.to_string();
+                reports.then_some(v1::GroupAgentStatus { node, incarnation, groups })
             })
         };
-        let statuses: Vec<v1::GroupAgentStatus> =
-            self.nodes().into_iter().filter_map(status).collect();
+        let statuses = nodes.into_iter().enumerate().filter_map(status);
+        let statuses: Vec<v1::GroupAgentStatus> = statuses.flatten().collect();
         for part in statuses.chunks(NODES_PER_REPORT) {
             let request = v1::ReportGroupAgentsRequest { statuses: part.to_vec() };
             match in_time(deadline, self.tic().report_group_agents(request)).await {

@@ -40,7 +40,7 @@ impl Host {
         }
     }
 
-    fn tic_batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
+    pub(crate) fn tic_batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
         GroupBatchServiceClient::new(self.0.tic.channel())
             .max_decoding_message_size(fabricast_group::MESSAGE_LIMIT)
     }
@@ -128,7 +128,7 @@ impl Host {
 }
 
 /// The answers one by one; that all of them are missing is said to each.
-fn spread<T>(
+pub(crate) fn spread<T>(
     answers: Result<Vec<Result<T, Status>>, Status>,
 ) -> impl Iterator<Item = Result<T, Status>> {
     let (some, lost) = match answers {

@@ -1,14 +1,17 @@
 //! `OperatingAgentService`: joins, leaves, packets and positions of the hosted nodes.
 
+use std::pin::Pin;
+
 use fabricast_group::wire::{self, name};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use fabricast_groups::operating::Phase;
 use fabricast_proto::v1;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentService;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::calls::{joined, left, membership_to_wire};
 use crate::host::{Host, lock};
@@ -29,7 +32,7 @@ pub(crate) struct OperatingAgentServer {
 
 impl OperatingAgentServer {
     /// The node's name, if it is hosted here.
-    fn node(&self, text: &str) -> Result<NodeName, Status> {
+    pub(crate) fn node(&self, text: &str) -> Result<NodeName, Status> {
         let node = name("node", text, NodeName::new)?;
         match self.host.look(&node, |_| ()) {
             Some(()) => Ok(node),
@@ -56,7 +59,7 @@ pub(crate) fn stopped(node: &NodeName) -> Status {
     Reason::NodeStopped.status(format!("node '{node}' is stopped"), &[("node", node.as_str())])
 }
 
-fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
+pub(crate) fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
     let text = format!("group: '{group}' has no such member on node '{node}'");
     Reason::NotAMember.status(text, &[("group", group.as_str()), ("node", node.as_str())])
 }
@@ -67,6 +70,7 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceJoinGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let (node, wish) = self.join_wish(request.into_inner())?;
         let membership = Some(joined(self.ended(node, wish).await?)?);
         Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
@@ -76,6 +80,7 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceLeaveGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceLeaveGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let (node, wish) = self.leave_wish(&request.into_inner())?;
         left(self.ended(node, wish).await?)?;
         Ok(Response::new(v1::OperatingAgentServiceLeaveGroupResponse {}))
@@ -85,7 +90,10 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceJoinManyRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceJoinManyResponse>, Status> {
-        let ends = self.join_all(request.into_inner().joins).await?;
+        let caller = Caller::of(request.extensions());
+        let joins = request.into_inner().joins;
+        joins.iter().try_for_each(|join| caller.check_group(&join.group))?;
+        let ends = self.join_all(joins).await?;
         Ok(Response::new(v1::OperatingAgentServiceJoinManyResponse { ends }))
     }
 
@@ -93,7 +101,10 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceLeaveManyRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceLeaveManyResponse>, Status> {
-        let ends = self.leave_all(&request.into_inner().leaves).await?;
+        let caller = Caller::of(request.extensions());
+        let leaves = request.into_inner().leaves;
+        leaves.iter().try_for_each(|leave| caller.check_group(&leave.group))?;
+        let ends = self.leave_all(&leaves).await?;
         Ok(Response::new(v1::OperatingAgentServiceLeaveManyResponse { ends }))
     }
 
@@ -101,20 +112,11 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceQueryGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceQueryGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let request = request.into_inner();
         let node = self.live_node(&request.node)?;
         let group = name("group", &request.group, GroupName::new)?;
-        let held = self
-            .host
-            .look(&node, |agent| agent.memberships().find(|held| held.group == group).cloned());
-        let held = held.flatten().ok_or_else(|| not_a_member(&group, &node))?;
-        let unreachable =
-            || Reason::PeerUnavailable.status("the group's agent does not answer", &[]);
-        let peer = self.host.peer(held.agent_address.as_str()).map_err(|_| unreachable())?;
-        let query =
-            v1::QueryGroupRequest { agent_node: held.agent.to_string(), gn: held.member.gn.0 };
-        let answer = self.host.agents_at(&peer).query_group(query).await?;
-        let v1::QueryGroupResponse { group, positions } = answer.into_inner();
+        let v1::QueryGroupResponse { group, positions } = self.host.query(&node, &group).await?;
         Ok(Response::new(v1::OperatingAgentServiceQueryGroupResponse { group, positions }))
     }
 
@@ -222,6 +224,17 @@ impl OperatingAgentService for OperatingAgentServer {
         Ok(Response::new(v1::UpdatePositionsResponse {}))
     }
 
+    type OpenLinkStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::OpenLinkResponse, Status>> + Send>>;
+
+    async fn open_link(
+        &self,
+        request: Request<Streaming<v1::OpenLinkRequest>>,
+    ) -> Result<Response<Self::OpenLinkStream>, Status> {
+        let frames = self.host.answer_link(request.into_inner()).await?;
+        Ok(Response::new(Box::pin(frames.map(Ok))))
+    }
+
     async fn list_hosted_nodes(
         &self,
         _request: Request<v1::ListHostedNodesRequest>,
@@ -239,6 +252,7 @@ impl OperatingAgentService for OperatingAgentServer {
                     endpoints: identity.endpoints.iter().map(ToString::to_string).collect(),
                     incarnation: agent.incarnation().0,
                     state: state.into(),
+                    ..v1::Node::default()
                 }
             })
         };
@@ -292,10 +306,10 @@ impl<T> tokio_stream::Stream for ReceiverStreamOf<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Self::Item>> {
-        std::pin::Pin::new(&mut self.0).poll_next(context).map(|next| next.map(Ok))
+        Pin::new(&mut self.0).poll_next(context).map(|next| next.map(Ok))
     }
 }
 
@@ -316,6 +330,7 @@ mod tests {
             incarnation: Incarnation(1),
             start_id: 1,
             state: NodeState::Up,
+            flaps: None,
         });
         host.input(&name, |agent, now| agent.registered(now, Ok(record.unwrap())));
         let good = v1::Position { gn: 1, node: name.to_string(), ..Default::default() };

@@ -6,7 +6,8 @@ use fabricast_group::wire::{self, name, required};
 use fabricast_groups::Refusal;
 use fabricast_groups::command::{Join, Joined, Leave, RegisterNode};
 use fabricast_groups::hints::{Layer, MgidHints};
-use fabricast_groups::ids::Incarnation;
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn};
+use fabricast_groups::message::{AgentRefusal, PositionUpdate};
 use fabricast_groups::names::{Address, EndpointName, LayerName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallError};
 use fabricast_groups::record::{NodeRecord, NodeState};
@@ -43,6 +44,7 @@ pub(crate) fn registered(
         incarnation: Incarnation(node.incarnation),
         start_id: answer.start_id,
         state,
+        flaps: None,
     })
 }
 
@@ -157,6 +159,32 @@ pub(crate) fn outcome(answer: CallAnswer, said: Option<Status>) -> CallOutcome {
         }
         _ => Ok(answer),
     }
+}
+
+/// What an agent answered to a registration; `None` if it did not answer at all, or what nobody
+/// understands.
+///
+/// - `epoch`: in which it was asked.
+pub(crate) fn placed(
+    (gn, pn): (Gn, Pn),
+    epoch: Epoch,
+    answer: Result<v1::Position, Status>,
+) -> Option<Result<PositionUpdate, AgentRefusal>> {
+    match answer.and_then(|position| wire::read_position(&position)) {
+        Ok(position) => Some(Ok(position)),
+        Err(status) => refused_place((gn, pn), epoch, &status).map(Err),
+    }
+}
+
+fn refused_place((gn, pn): (Gn, Pn), epoch: Epoch, status: &Status) -> Option<AgentRefusal> {
+    let reason = reason_of(status)?;
+    if reason == Reason::StaleEpoch.text() {
+        return Some(AgentRefusal::StaleEpoch { gn, given: epoch, known: Epoch(epoch.0 + 1) });
+    }
+    if reason == Reason::NotAMember.text() {
+        return Some(AgentRefusal::UnknownMember { gn, pn });
+    }
+    (reason == Reason::NotHostedHere.text()).then_some(AgentRefusal::NotHosted { gn, epoch })
 }
 
 #[cfg(test)]

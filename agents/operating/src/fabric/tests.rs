@@ -70,6 +70,7 @@ impl FabricService for Reluctant {
     type AttachEndpointsStream = BoxStream<v1::AttachEndpointsResponse>;
     type WatchFailedElementsStream = BoxStream<v1::WatchFailedElementsResponse>;
     type ReadSwitchTablesStream = BoxStream<v1::ReadSwitchTablesResponse>;
+    type ReadSwitchCountersStream = BoxStream<v1::ReadSwitchCountersResponse>;
 
     async fn attach_endpoints(
         &self,
@@ -139,6 +140,20 @@ impl FabricService for Reluctant {
         &self,
         _: Request<v1::WriteSwitchTablesRequest>,
     ) -> Answer<v1::WriteSwitchTablesResponse> {
+        nothing()
+    }
+
+    async fn read_switch_counters(
+        &self,
+        _: Request<v1::ReadSwitchCountersRequest>,
+    ) -> Answer<Self::ReadSwitchCountersStream> {
+        nothing()
+    }
+
+    async fn disturb_switch(
+        &self,
+        _: Request<v1::DisturbSwitchRequest>,
+    ) -> Answer<v1::DisturbSwitchResponse> {
         nothing()
     }
 

@@ -1,0 +1,195 @@
+"""A process attached to its agent, and the groups that it is a member of."""
+
+import os
+import threading
+from typing import Iterator, List, NamedTuple, Optional
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+from .errors import Detached, Unreachable, of_call
+
+SERVICE = "fabricast.v1.ProcessService"
+# An agent at the same machine answers a connection at once or not at all.
+CONNECT_TIMEOUT_S = 5
+# Calls that wait for the control plane end after this; the agent gives up earlier.
+DEADLINE_S = 15
+# The largest group with all its members, in one answer.
+MESSAGE_LIMIT = 64 << 20
+
+
+class Member(NamedTuple):
+    """One process of a group. Ranks have holes where members have left."""
+
+    rank: int
+    node: str
+    process: str
+
+
+class Client:
+    """A process attached to the operating agent of its node, until `close` or its death."""
+
+    def __init__(self, socket: str, process: Optional[str] = None, node: str = ""):
+        """Attaches to the agent at a socket.
+
+        process: its name, unique on its node; left out, one is made from the process number.
+        node: where it is; may be left out if the agent serves one node only.
+        """
+        self._calls = _Calls(socket)
+        self._lost = None
+        self._lease = None
+        self.process = process or f"pid-{os.getpid()}"
+        try:
+            self._lease = self._calls.stream("AttachProcess", process=self.process, node=node)
+            answer = next(self._lease)
+        except grpc.RpcError as error:
+            self._calls.close()
+            raise of_call(error) from None
+        except StopIteration:
+            self._calls.close()
+            raise Detached("the agent has ended the session") from None
+        self._session, self.node = answer.session, answer.node
+        threading.Thread(target=self._hold, name="fabricast-lease", daemon=True).start()
+
+    @classmethod
+    def from_environment(cls) -> "Client":
+        """Attaches as FABRICAST_SOCKET, FABRICAST_PROCESS and FABRICAST_NODE say."""
+        socket = os.environ.get("FABRICAST_SOCKET")
+        if not socket:
+            raise Unreachable("FABRICAST_SOCKET is not set: it names the agent's socket")
+        process = os.environ.get("FABRICAST_PROCESS")
+        return cls(socket, process, os.environ.get("FABRICAST_NODE", ""))
+
+    def join(self, group: str) -> "Group":
+        """Joins a group, which is made if there is none; a member gets its membership."""
+        answer = self._call("JoinGroup", None, group=group)
+        return Group(self, answer.membership)
+
+    def close(self):
+        """Detaches: the process is taken out of every group it is in."""
+        self._lost = self._lost or "the client is closed"
+        self._lease.cancel()
+        self._calls.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _hold(self):
+        """Notices when the call that keeps the process attached has ended."""
+        try:
+            for _ in self._lease:
+                pass
+            what = "the agent has ended the session"
+        except grpc.RpcError as error:
+            what = f"the agent is gone: {error.details()}"
+        except ValueError:
+            what = "the client is closed"
+        self._lost = self._lost or what
+
+    def _check(self):
+        if self._lost is not None:
+            raise Detached(f"the process is not attached any more: {self._lost}")
+
+    def _call(self, method, in_group, timeout=DEADLINE_S, **fields):
+        """in_group: name of the group that the call is about as a member, or None."""
+        self._check()
+        try:
+            return self._calls.call(method, timeout, session=self._session, **fields)
+        except grpc.RpcError as error:
+            raise of_call(error, in_group) from None
+
+
+class Group:
+    """A membership of this process. It ends with `leave` or with the process."""
+
+    def __init__(self, client, membership):
+        self._client = client
+        self.name = membership.group
+        self.rank = membership.pn
+
+    def members(self) -> List[Member]:
+        """The members now, by rank."""
+        answer = self._client._call("ListMembers", self.name, group=self.name)
+        return _members(answer)
+
+    def size(self) -> int:
+        """The number of members now."""
+        return len(self.members())
+
+    def watch_members(self) -> Iterator[List[Member]]:
+        """All members, by rank: those of now at once, then again after every change.
+
+        Ends with NotAMember when the membership of this process has ended.
+        """
+        self._client._check()
+        calls, session = self._client._calls, self._client._session
+        news = calls.stream("WatchMembers", session=session, group=self.name)
+        try:
+            for answer in news:
+                yield _members(answer)
+        except grpc.RpcError as error:
+            raise of_call(error, self.name) from None
+        finally:
+            news.cancel()
+        raise Detached("the agent has ended the watch")
+
+    def leave(self):
+        """Leaves the group; the process stays attached."""
+        self._client._call("LeaveGroup", self.name, group=self.name)
+
+
+def _members(answer):
+    return [Member(member.pn, member.node, member.process) for member in answer.members]
+
+
+class _Calls:
+    """Calls of ProcessService by name, as the agent describes them itself."""
+
+    def __init__(self, socket):
+        options = [
+            # Left to itself it is made from the path, in a form that not every server takes.
+            ("grpc.default_authority", "localhost"),
+            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            ("grpc.max_send_message_length", MESSAGE_LIMIT),
+        ]
+        self._channel = grpc.insecure_channel(f"unix://{os.path.abspath(socket)}", options)
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=CONNECT_TIMEOUT_S)
+            pool = DescriptorPool(ProtoReflectionDescriptorDatabase(self._channel))
+            self._methods = pool.FindServiceByName(SERVICE).methods_by_name
+        except (grpc.FutureTimeoutError, grpc.RpcError, KeyError) as error:
+            self._channel.close()
+            what = f"no operating agent can be reached at {socket}"
+            raise Unreachable(what) from error
+        self._known = {}
+
+    def call(self, method, timeout, **fields):
+        call, request = self._method(method)
+        return call(request(**fields), timeout=timeout)
+
+    def stream(self, method, **fields):
+        call, request = self._method(method)
+        return call(request(**fields))
+
+    def close(self):
+        self._channel.close()
+
+    def _method(self, name):
+        if name not in self._known:
+            method = self._methods[name]
+            streams = method.server_streaming
+            start = self._channel.unary_stream if streams else self._channel.unary_unary
+            call = start(
+                f"/{SERVICE}/{name}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            self._known[name] = (call, GetMessageClass(method.input_type))
+        return self._known[name]

@@ -1,0 +1,97 @@
+"""What can go wrong for a process, and whose fault it is."""
+
+import grpc
+from google.protobuf import descriptor_pb2
+from google.protobuf.any_pb2 import Any
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+
+class Error(Exception):
+    """Something could not be done."""
+
+
+class Unreachable(Error):
+    """No agent can be reached: nobody said where, no such socket, or no permission."""
+
+
+class Detached(Error):
+    """The agent has gone, or holds the process for dead: all its memberships have ended.
+
+    Attach and join again, with a new client.
+    """
+
+
+class NotAMember(Error):
+    """The process is not a member of the group, or not any more."""
+
+
+class Refused(Error):
+    """The agent, or a part behind it, refuses.
+
+    code: the grpc.StatusCode; reason: its stable name, such as "NAME_INVALID", or "".
+    """
+
+    def __init__(self, code, reason, message):
+        super().__init__(f"{message} ({reason or code.name})")
+        self.code = code
+        self.reason = reason
+
+
+def of_call(error, group=None):
+    """The error to raise for a grpc.RpcError of an attached process."""
+    reason = _reason(error)
+    code, message = error.code(), error.details() or ""
+    # Over a socket of this machine, what does not come from the agent says that it is gone.
+    gone = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED)
+    if reason in ("UNKNOWN_SESSION", "SHUTTING_DOWN") or (not reason and code in gone):
+        return Detached(f"the process is not attached any more: {message}")
+    if reason == "NOT_A_MEMBER" and group is not None:
+        return NotAMember(f"not a member of group '{group}'")
+    return Refused(code, reason, message)
+
+
+def _reason(error):
+    """The reason out of the details of a status, "" if it has none."""
+    packed = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+    if packed is None:
+        return ""
+    for detail in _STATUS.FromString(packed).details:
+        if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+            info = _ERROR_INFO.FromString(detail.value)
+            return info.reason if info.domain == "fabricast" else ""
+    return ""
+
+
+def _well_known():
+    """The two messages of google.rpc that carry a reason, as far as they are needed."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="status.proto",
+        package="google.rpc",
+        syntax="proto3",
+        dependency=["google/protobuf/any.proto"],
+    )
+    status = file.message_type.add(name="Status")
+    status.field.add(
+        name="details",
+        number=3,
+        type=field.TYPE_MESSAGE,
+        label=field.LABEL_REPEATED,
+        type_name=".google.protobuf.Any",
+    )
+    info = file.message_type.add(name="ErrorInfo")
+    for number, name in ((1, "reason"), (2, "domain")):
+        info.field.add(
+            name=name, number=number, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL
+        )
+    pool = DescriptorPool()
+    any_file = descriptor_pb2.FileDescriptorProto()
+    Any.DESCRIPTOR.file.CopyToProto(any_file)
+    pool.Add(any_file)
+    pool.Add(file)
+    names = ("google.rpc.Status", "google.rpc.ErrorInfo")
+    return [GetMessageClass(pool.FindMessageTypeByName(name)) for name in names]
+
+
+_STATUS, _ERROR_INFO = _well_known()
