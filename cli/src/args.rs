@@ -1,5 +1,6 @@
 //! The command line: every verb, flag and default, in one definition.
 
+mod certs;
 mod collectives;
 mod jobs;
 mod offline;
@@ -11,9 +12,10 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use fabricast_routing::{EngineKind, MAX_COLORS};
+use fabricast_routing::{EngineKind, MAX_COLORS, RootPolicy};
 use fabricast_tic::StoreLocation;
 
+pub use certs::{CertsCommand, IssueArgs};
 pub use collectives::{
     CollectiveArgs, CollectiveCommand, CollectivePlanArgs, CostArgs, CreateCollectiveArgs, FitArgs,
     HolderArgs, ModelArgs, QuotaArgs, ReductionArg, ReserveArgs, RunCollectiveArgs, TreeArgs,
@@ -25,8 +27,8 @@ pub use planning::{
     CapacityArgs, EngineArgs, ExplainArgs, GroupArgs, Layers, PlanCommand, Scope, Tables,
 };
 pub use running::{
-    ElementArgs, FabricCommand, FormArgs, GroupCommand, MemberArgs, NewGroupArgs, NodeArgs,
-    NodeCommand, NodeEndArgs, ServerArgs, SwitchArgs, SwitchCommand,
+    ElementArgs, FabricCommand, FormArgs, GroupCommand, HealthArgs, MemberArgs, NewGroupArgs,
+    NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs, SwitchCommand, TableArgs,
 };
 pub use store::StoreCommand;
 
@@ -68,6 +70,12 @@ fn engine_kind() -> impl TypedValueParser<Value = EngineKind> {
         .try_map(|name| name.parse::<EngineKind>())
 }
 
+/// The root policies that can be asked for.
+fn root_policy() -> impl TypedValueParser<Value = RootPolicy> {
+    PossibleValuesParser::new(RootPolicy::ALL.map(|policy| policy.name()))
+        .try_map(|name| name.parse::<RootPolicy>())
+}
+
 /// Reads how many members of a group send: a check in which nobody sends checks nothing.
 fn senders(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -84,6 +92,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Run every part in one process and serve until interrupted.
     Up(UpArgs),
+    /// Start local processes as one group, each with a rank; exit with the code of the worst of them.
+    Run(RunArgs),
     /// Run the topology information center alone.
     Tic(ServeArgs),
     /// Run the route service alone.
@@ -123,6 +133,11 @@ pub enum Command {
     /// Write the records of a store to a file, check it, and read it into another store.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Ask a server whether it serves; exit 1 if not. For probes of containers.
+    Health(HealthArgs),
+    /// Make an authority and the certificates of a cluster that has nobody else to make them.
+    #[command(subcommand)]
+    Certs(CertsCommand),
 }
 
 /// Options of `demo`.
@@ -167,12 +182,20 @@ pub struct UpArgs {
     /// whichever link or switch there dies (`c-mr4lms-fixed`).
     #[arg(long)]
     pub fault_tolerant: bool,
+    /// How roots are chosen where several are equally good: by the load that port counters show, but for
+    /// `cyclic`. Left out, by the engine's own order; not for `c-mr4lms-fixed` and `global-tree`.
+    #[arg(long, value_parser = root_policy())]
+    pub root_policy: Option<RootPolicy>,
     /// File for the records, `memory`, or etcd://host:port,.../prefix.
     #[arg(long, value_name = "FILE|memory|URL", default_value = "memory")]
     pub store: StoreLocation,
     /// Address at which all services answer; port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7400")]
     pub listen: std::net::SocketAddr,
+    /// Unix domain socket at which processes of this machine attach, to any of the nodes; left out,
+    /// none can.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
     /// Entries of a multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     pub colors: u16,

@@ -4,14 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use fabricast_groups::detector::{DetectorConfig, Policy};
-use fabricast_operating::NodeSpec;
+use fabricast_emulator::AggregationLimits;
+use fabricast_groups::detector::{DetectorConfig, Probing};
+use fabricast_groups::flaps::{FlapDamping, FlapPolicy};
+use fabricast_groups::watch::WatchConfig;
+use fabricast_operating::{LocalSocket, NodeSpec};
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
-use fabricast_rpc::{BoundServer, Services};
+use fabricast_rpc::{BoundServer, Peer, Security, Services};
 use fabricast_tic::StoreLocation;
 use fabricast_topology::{FatTree, Graph, TableKind};
 use tokio::task::JoinSet;
@@ -21,16 +25,18 @@ use crate::failure::Failure;
 use crate::nodes::nodes_of;
 use crate::source::Topology;
 
-/// Interval of the signs of life. Short: everything is on one machine.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// A node that was silent for this long is probed.
-const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
-/// A probe that is not answered in this time fails the node.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
+/// Interval of the signs of life of so many nodes at most. Short: everything is on one machine.
+const REPORT_INTERVAL: (Duration, usize) = (Duration::from_millis(100), 1_000);
+/// A node that was silent for so many intervals is probed.
+const SILENT_INTERVALS: u32 = 4;
+/// Two probes without an answer are a verdict.
+const PROBING: Probing = Probing { timeout: Duration::from_millis(100), attempts: 2 };
 /// How long old table entries stay after senders were told a new color.
 const DRAIN: Duration = Duration::from_millis(250);
 /// How often the route service reads all tables back.
 const READ_BACK: Duration = Duration::from_secs(5);
+/// How often port counters are read, with a root policy that looks at loads.
+const COUNTER_INTERVAL: Duration = Duration::from_secs(1);
 /// The key of the switch agents; it keeps nobody out of a process it is part of.
 const MANAGEMENT_KEY: &str = "one-process";
 
@@ -49,6 +55,9 @@ pub struct Layout {
     pub agent_hosts: usize,
     /// Switch agents that share the switches between them.
     pub switch_agents: usize,
+    /// Unix domain socket at which processes attach to the nodes of the first operating-agent server;
+    /// `None` if none can.
+    pub socket: Option<PathBuf>,
 }
 
 /// The options of an engine for the emulated fabric, whose switches have a table for each port.
@@ -89,6 +98,15 @@ pub struct Cluster {
     stop: CancellationToken,
 }
 
+/// Interval of the signs of life, and how long a node may be silent. All of them are said and heard on
+/// this one machine, which can do so many in a second: where there are more nodes, each speaks more rarely.
+fn signs(nodes: usize) -> (Duration, Duration) {
+    let (interval, count) = REPORT_INTERVAL;
+    let times = u32::try_from(nodes.div_ceil(count).max(1)).unwrap_or(u32::MAX);
+    let interval = interval.saturating_mul(times);
+    (interval, interval.saturating_mul(SILENT_INTERVALS))
+}
+
 fn any_port() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
@@ -100,7 +118,8 @@ impl Cluster {
     ///
     /// Names the part that cannot start and why.
     pub async fn start(layout: Layout) -> Result<Self, Failure> {
-        let Layout { topology, engine, options, store, agent_hosts, switch_agents } = layout;
+        let Layout { topology, engine, options, store, agent_hosts, switch_agents, mut socket } =
+            layout;
         let graph = &topology.graph;
         let nodes = nodes_of(graph);
         let stop = CancellationToken::new();
@@ -108,7 +127,7 @@ impl Cluster {
 
         let fabric = fabric_app(graph, options.colors)?;
         let fabric_address = fabric.address();
-        let tic = tic_app(&topology, options, store).await?;
+        let tic = tic_app(&topology, options, (store, nodes.len())).await?;
         let tic_address = tic.address();
         let mut services = fabric.services().merged(tic.services());
         run(&mut parts, &stop, "emulated fabric", |stop| fabric.run(stop));
@@ -135,7 +154,8 @@ impl Cluster {
             .collect();
         let mut operating = Vec::new();
         for share in shares(&specs, agent_hosts) {
-            let agent = operating_app(share, tic_address, fabric_address)?;
+            let addresses = (tic_address, fabric_address);
+            let agent = operating_app((share, nodes.len()), addresses, socket.take())?;
             operating.push(agent.address());
             if agent_hosts == 1 {
                 services = services.merged(agent.services());
@@ -197,9 +217,11 @@ impl Cluster {
 fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, Failure> {
     let options = fabricast_fabric::Options {
         listen: any_port(),
+        security: Security::plaintext(),
         graph: Arc::clone(graph),
         tables: TableKind::PerPort,
         colors,
+        aggregation: AggregationLimits::default(),
         management_key: MANAGEMENT_KEY.to_owned(),
         queue: fabricast_fabric::DEFAULT_QUEUE,
     };
@@ -209,7 +231,7 @@ fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, 
 async fn tic_app(
     topology: &Topology,
     engine_options: EngineOptions,
-    store: StoreLocation,
+    (store, nodes): (StoreLocation, usize),
 ) -> Result<fabricast_tic::App, Failure> {
     let mut options = fabricast_tic::Options::new(
         any_port(),
@@ -219,8 +241,8 @@ async fn tic_app(
     );
     options.colors = engine_options.colors;
     options.fault_tolerant = engine_options.fault_tolerant;
-    let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 2 };
-    options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
+    options.watch = WatchConfig::new(DetectorConfig::new(signs(nodes).1, PROBING));
+    options.limits.damping = FlapDamping { policy: FlapPolicy::NoHost, ..FlapDamping::default() };
     Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
 }
 
@@ -230,9 +252,11 @@ fn switch_app(
     fabric: SocketAddr,
     tic: SocketAddr,
 ) -> Result<fabricast_switch::App, Failure> {
-    let driver = fabricast_switch::EmulatedDriver::new(&fabric.to_string(), MANAGEMENT_KEY)?;
+    let driver =
+        fabricast_switch::EmulatedDriver::new(Peer::new(&fabric.to_string())?, MANAGEMENT_KEY);
     let options = fabricast_switch::Options {
         listen: any_port(),
+        security: Security::plaintext(),
         name: format!("switch-agent-{index}"),
         tic: vec![tic.to_string()],
         driver: Arc::new(driver),
@@ -250,30 +274,36 @@ fn router_app(
 ) -> Result<fabricast_router::App, Failure> {
     let options = fabricast_router::Options {
         listen: any_port(),
+        security: Security::plaintext(),
         name: "router".to_owned(),
+        advertise: None,
         tic: vec![tic.to_string()],
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
         engine,
         engine_options,
         drain: DRAIN,
         read_back: READ_BACK,
+        counter_interval: COUNTER_INTERVAL,
     };
     Ok(fabricast_router::App::bind(options).context("start the route service")?)
 }
 
 fn operating_app(
-    nodes: Vec<NodeSpec>,
-    tic: SocketAddr,
-    fabric: SocketAddr,
+    (nodes, all_nodes): (Vec<NodeSpec>, usize),
+    (tic, fabric): (SocketAddr, SocketAddr),
+    socket: Option<PathBuf>,
 ) -> Result<fabricast_operating::App, Failure> {
+    let (report_interval, report_timeout) = signs(all_nodes);
     let options = fabricast_operating::Options {
         listen: any_port(),
+        advertise: None,
+        security: Security::plaintext(),
         tic: vec![tic.to_string()],
         fabric: fabric.to_string(),
         nodes,
-        report_interval: REPORT_INTERVAL,
-        report_timeout: REPORT_TIMEOUT,
-        probe_timeout: PROBE_TIMEOUT,
+        socket: socket.map(|path| LocalSocket { path, mode: 0o600 }),
+        report_interval,
+        detector: DetectorConfig::new(report_timeout, PROBING),
     };
     Ok(fabricast_operating::App::bind(options).context("start an operating agent")?)
 }
@@ -304,6 +334,14 @@ fn shares<T: Clone>(list: &[T], count: usize) -> Vec<Vec<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_nodes_speak_as_often_in_all_as_a_thousand() {
+        let millis = Duration::from_millis;
+        assert_eq!(signs(16), (millis(100), millis(400)));
+        assert_eq!(signs(1_000), signs(1));
+        assert_eq!(signs(32_768), (millis(3_300), millis(13_200)));
+    }
 
     #[test]
     fn shares_are_even_and_never_empty() {

@@ -62,6 +62,7 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         store: StoreLocation::File(store),
         agent_hosts: AGENT_HOSTS,
         switch_agents: SWITCH_AGENTS,
+        socket: None,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! How a command ends: yes (0), no (1), or could not tell (2).
+//! How a command ends: yes (0), no (1), could not tell (2), or as the processes it started.
 
 use std::fmt::Display;
 
@@ -11,6 +11,8 @@ pub enum Failure {
     CouldNotTell(anyhow::Error),
     /// Bad settings of a service: exit 78.
     BadConfig(anyhow::Error),
+    /// Processes that were started have failed: their exit code.
+    Ended(u8, String),
     /// One of the others, and what the person can do about it.
     Hinted(Box<Self>, String),
 }
@@ -23,6 +25,7 @@ impl Failure {
             Self::No(_) => 1,
             Self::CouldNotTell(_) => 2,
             Self::BadConfig(_) => 78,
+            Self::Ended(code, _) => *code,
             Self::Hinted(failure, _) => failure.exit_code(),
         }
     }
@@ -31,7 +34,7 @@ impl Failure {
     #[must_use]
     pub fn message(&self) -> String {
         match self {
-            Self::No(text) => text.clone(),
+            Self::No(text) | Self::Ended(_, text) => text.clone(),
             Self::CouldNotTell(error) | Self::BadConfig(error) => joined(error),
             Self::Hinted(failure, hint) => format!("{}\nhint: {hint}", failure.message()),
         }

@@ -8,6 +8,8 @@ mod commands;
 mod demo;
 mod failure;
 mod group_file;
+mod live;
+mod loads;
 mod nodes;
 pub mod output;
 mod pattern;
@@ -32,6 +34,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Demo(args) => demo::run(&args, format),
         Command::Up(args) => commands::serve::up(&args),
+        Command::Run(args) => commands::run::run(&args),
         Command::Tic(args) => commands::serve::tic(args),
         Command::Router(args) => commands::serve::router(args),
         Command::Fabric(args) => match (args.config, args.command) {
@@ -50,6 +53,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Group(command) => commands::group::run(command, format),
         Command::Node(command) => commands::node::run(command, format),
         Command::Switch(command) => commands::switch::run(command, format),
+        Command::Health(args) => commands::health::run(&args, format),
+        Command::Certs(command) => commands::certs::run(command, format),
         Command::Store(command) => commands::store::run(command, format),
     }
 }

@@ -1,5 +1,6 @@
 //! Calls to a running control plane, one short-lived runtime per command.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 
@@ -14,7 +15,7 @@ use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceCl
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Leader, LeaderChannel, Peer};
+use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Peer, PeerError, Security};
 use fabricast_topology::{Graph, ibnetdiscover};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -32,6 +33,8 @@ pub(crate) struct Remote {
     peer: Peer,
     /// All servers named, of which one leads.
     leader: Leader,
+    /// How to connect to them.
+    security: Security,
 }
 
 /// Runs one command's calls to their end.
@@ -52,24 +55,34 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// An address that cannot be parsed.
+    /// An address that cannot be parsed, or certificates that cannot be used.
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
-        Self::at(&server.server)
+        let security = match &server.certificates {
+            None => Security::plaintext(),
+            Some(folder) => Security::mutual(CertificateFiles::in_folder(folder))
+                .map_err(|error| Failure::input(format!("--certificates: {error}")))?,
+        };
+        Self::secured(&server.server, security)
     }
 
-    /// Prepares calls to the server at `host:port`, or to several with commas in between.
+    /// Prepares calls in plain text to the server at `host:port`, or to several with commas in between.
     ///
     /// # Errors
     ///
     /// An address that cannot be parsed.
     pub(crate) fn at(servers: &str) -> Result<Self, Failure> {
+        Self::secured(servers, Security::plaintext())
+    }
+
+    fn secured(servers: &str, security: Security) -> Result<Self, Failure> {
         let addresses: Vec<String> = servers.split(',').map(|one| one.trim().to_owned()).collect();
         if let Some(address) = addresses.iter().find(|address| !is_address(address)) {
             let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));
             return Err(failure.hint("give one such as 127.0.0.1:7400"));
         }
-        let leader = Leader::new(&addresses).context("--server")?;
-        Ok(Self { peer: Peer::new(&addresses[0]).context("--server")?, leader })
+        let leader = security.leader(&addresses).context("--server")?;
+        let peer = security.peer(&addresses[0]).context("--server")?;
+        Ok(Self { peer, leader, security })
     }
 
     /// Calls of the topology information center.
@@ -114,6 +127,18 @@ impl Remote {
         SwitchAgentServiceClient::new(self.peer.channel())
     }
 
+    /// Calls of one of several switch agents, at `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed.
+    pub(crate) fn switches_at(
+        &self,
+        address: &str,
+    ) -> Result<SwitchAgentServiceClient<Channel>, PeerError> {
+        Ok(SwitchAgentServiceClient::new(self.security.peer(address)?.channel()))
+    }
+
     /// Calls of the emulated fabric.
     #[must_use]
     pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
@@ -126,19 +151,40 @@ impl Remote {
         RouteServiceClient::new(self.leader.channel())
     }
 
-    /// State of the route service that is at work; of another one if none of them is.
+    /// Whether the server named first serves a service, or anything if the name is empty.
+    ///
+    /// # Errors
+    ///
+    /// That of the call.
+    pub(crate) async fn is_serving(&self, service: &str) -> Result<bool, Failure> {
+        self.peer.is_serving(service).await.map_err(|status| self.failed(status))
+    }
+
+    /// State of the route service that is at work, also if only another one's address was given; of
+    /// one that waits if nobody knows who is.
     ///
     /// # Errors
     ///
     /// That of the last call, if no route service answers.
     pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, Failure> {
         let mut found = None;
-        for address in self.leader.addresses() {
-            let peer = Peer::new(address).context("--server")?;
+        let mut open = self.leader.addresses().to_vec();
+        let mut asked = BTreeSet::new();
+        while let Some(address) = open.pop() {
+            if !asked.insert(address.clone()) {
+                continue;
+            }
+            let peer = self.security.peer(&address).context("--server")?;
             let mut client = RouteServiceClient::new(peer.channel());
             match client.get_route_status(v1::GetRouteStatusRequest {}).await {
                 Ok(answer) if answer.get_ref().active => return Ok(answer.into_inner()),
-                Ok(answer) => found = Some(Ok(answer.into_inner())),
+                Ok(answer) => {
+                    let waits = answer.into_inner();
+                    if !waits.active_address.is_empty() {
+                        open.push(waits.active_address.clone());
+                    }
+                    found = Some(Ok(waits));
+                }
                 Err(status) if found.is_none() => found = Some(Err(status)),
                 Err(_one_of_several) => {}
             }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
     BuildError, EngineKind, EngineOptions, GroupSource, LayoutError, MAX_COLORS, PatternMaker,
-    RootScope, Routed, Scenario, ScenarioError,
+    PortLoads, RootScope, Routed, Scenario, ScenarioError,
 };
 use fabricast_topology::{FatTree, TableKind};
 
 use crate::args::{EngineArgs, GroupArgs, Scope, Tables};
 use crate::failure::Failure;
 use crate::group_file;
+use crate::loads;
 use crate::pattern::Pattern;
 use crate::source::Topology;
 
@@ -22,6 +23,7 @@ pub(crate) struct Scene {
     fat_tree: Option<Arc<FatTree>>,
     kind: EngineKind,
     options: EngineOptions,
+    loads: Option<Arc<PortLoads>>,
     groups: Groups,
 }
 
@@ -54,8 +56,9 @@ impl Scene {
             Err(failure) if engine.engine.needs_fat_tree() => return Err(failure),
             Err(_) => None,
         };
+        let loads = loads::read(engine, &topology.graph)?;
         let groups = Groups::read(groups, &topology)?;
-        Ok(Self { topology, fat_tree, kind: engine.engine, options, groups })
+        Ok(Self { topology, fat_tree, kind: engine.engine, options, loads, groups })
     }
 
     /// Gives what is to be routed.
@@ -66,7 +69,8 @@ impl Scene {
         };
         let Self { topology, fat_tree, kind, options, .. } = self;
         let (kind, options) = (*kind, *options);
-        Scenario { graph: &topology.graph, fat_tree: fat_tree.as_ref(), kind, options, groups }
+        let (graph, fat_tree, loads) = (&topology.graph, fat_tree.as_ref(), self.loads.as_ref());
+        Scenario { graph, fat_tree, kind, options, loads, groups }
     }
 
     /// Names the groups of a routed scenario, in its order.
@@ -136,8 +140,12 @@ pub(crate) fn options(args: &EngineArgs, colors: u16) -> Result<EngineOptions, F
     if root_scope == RootScope::TnGroup && tables == TableKind::PerSwitch {
         return Err(build_failure(BuildError::ScopeNeedsPerPortTables));
     }
-    let fault_tolerant = args.fault_tolerant;
-    Ok(EngineOptions { root_scope, fault_tolerant, ..EngineOptions::new(colors, tables) })
+    let (fault_tolerant, root_policy) = (args.fault_tolerant, args.root_policy);
+    if root_policy.is_some() && !kind.chooses_roots() {
+        return Err(build_failure(BuildError::NoRootPolicy { kind }));
+    }
+    let options = EngineOptions::new(colors, tables);
+    Ok(EngineOptions { root_scope, fault_tolerant, root_policy, ..options })
 }
 
 /// Says which option keeps an engine from being made.
@@ -150,6 +158,7 @@ pub(crate) fn build_failure(error: BuildError) -> Failure {
         | BuildError::Layout(LayoutError::NoSecondTree | LayoutError::NoSecondEntry) => {
             Failure::input(format!("--fault-tolerant: {error}"))
         }
+        BuildError::NoRootPolicy { .. } => Failure::input(format!("--root-policy: {error}")),
         BuildError::NoStay { .. } => Failure::input(error.to_string()),
         BuildError::Layout(_) | BuildError::NeedsFatTree { .. } => {
             anyhow::Error::from(error).context("--colors").into()

@@ -1,9 +1,13 @@
 //! The command line as a person and a script meet it: the real binary, its output and exit codes.
 
+#[path = "cli/certificates.rs"]
+mod certificates;
 #[path = "cli/collectives.rs"]
 mod collectives;
 #[path = "cli/etcd.rs"]
 mod etcd;
+#[path = "cli/etcd_members.rs"]
+mod etcd_members;
 #[path = "cli/fault_tolerance.rs"]
 mod fault_tolerance;
 #[path = "cli/files.rs"]
@@ -12,8 +16,12 @@ mod files;
 mod jobs;
 #[path = "cli/offline.rs"]
 mod offline;
+#[path = "cli/parts.rs"]
+mod parts;
 #[path = "cli/planning.rs"]
 mod planning;
+#[path = "cli/processes.rs"]
+mod processes;
 #[path = "cli/refusals.rs"]
 mod refusals;
 #[path = "cli/routes.rs"]

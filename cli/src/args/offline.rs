@@ -1,5 +1,6 @@
 //! Verbs that work on files, most without a running control plane.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -75,8 +76,9 @@ pub enum TopologyCommand {
 pub enum RouteCommand {
     /// Compute trees for groups without a running control plane.
     Plan(PlanArgs),
-    /// Walk packets through tables and check that every member is reached exactly once.
-    Verify(VerifyArgs),
+    /// Walk packets through tables, of files or with `--live` of the running switches, and check that every
+    /// member is reached exactly once.
+    Verify(Box<VerifyArgs>),
     /// Explain the route of a group: of a running control plane, or with `--topology` of one that would be.
     Explain(ExplainArgs),
     /// Show how far the running route service has come.
@@ -130,6 +132,10 @@ pub struct EvalArgs {
     /// Run smaller forms that end in seconds.
     #[arg(long)]
     pub quick: bool,
+    /// Rounds of every process in experiments that repeat collectives (`latency`); left out, 200, or 12
+    /// with `--quick`. The paper has 5000.
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroU32>,
     /// The same seed gives the same files, but for measured times.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -140,18 +146,27 @@ pub struct EvalArgs {
 pub struct VerifyArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
     /// presets`).
-    #[arg(long, value_name = "FILE|PRESET")]
-    pub topology: String,
+    #[arg(long, value_name = "FILE|PRESET", required_unless_present = "live")]
+    pub topology: Option<String>,
     /// Groups in JSON lines.
-    #[arg(long, value_name = "FILE")]
-    pub groups: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    pub groups: Option<PathBuf>,
     /// Routes in JSON lines.
-    #[arg(long, value_name = "FILE")]
-    pub routes: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    pub routes: Option<PathBuf>,
     /// Tables in JSON lines; left out, they are made from the routes.
     #[arg(long, value_name = "FILE")]
     pub tables: Option<PathBuf>,
     /// Send from every member, not only from one member per leaf switch and group.
     #[arg(long)]
     pub all_senders: bool,
+    /// Read what the switches of a running control plane really hold, and compare it with the memberships.
+    #[arg(long, conflicts_with_all = ["topology", "groups", "routes", "tables"])]
+    pub live: bool,
+    /// Switch agents that share the fabric between them; left out, the server is the only one.
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "live")]
+    pub switch_agents: Vec<String>,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }

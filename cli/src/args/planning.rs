@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
-use fabricast_routing::{EngineKind, MAX_COLORS};
+use fabricast_routing::{EngineKind, MAX_COLORS, RootPolicy};
 
-use super::{ServerArgs, colors, engine_kind};
+use super::{ServerArgs, colors, engine_kind, root_policy};
 
 /// How tables are organised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,6 +65,13 @@ pub struct EngineArgs {
     /// Where `c-mr4lms-dynamic` looks for roots; left out, `tn`.
     #[arg(long, value_enum, requires = "topology")]
     pub root_scope: Option<Scope>,
+    /// How roots are chosen where several are equally good; left out, by the engine's own order. All but
+    /// `cyclic` need `--loads`.
+    #[arg(long, requires = "topology", value_parser = root_policy())]
+    pub root_policy: Option<RootPolicy>,
+    /// What ports have sent, for `--root-policy`: what `switch counters --format json` printed.
+    #[arg(long, value_name = "FILE", requires = "root_policy")]
+    pub loads: Option<PathBuf>,
     /// How tables are organised.
     #[arg(long, value_enum, default_value_t = Tables::PerPort, requires = "topology")]
     pub tables: Tables,

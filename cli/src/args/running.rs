@@ -1,5 +1,6 @@
 //! Verbs that talk to a running control plane.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
@@ -16,6 +17,20 @@ pub struct ServerArgs {
         value_name = "HOST:PORT,..."
     )]
     pub server: String,
+    /// Folder with ca.crt, tls.crt and tls.key, if the control plane wants to know who calls.
+    #[arg(long, env = "FABRICAST_CERTIFICATES", value_name = "DIR")]
+    pub certificates: Option<PathBuf>,
+}
+
+/// Flags of `health`.
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// A service that must be served there, such as fabricast.v1.TicService. Left out: whatever there is.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub service: String,
+    /// Where.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Verbs of `fabric` on a running fabric.
@@ -25,6 +40,30 @@ pub enum FabricCommand {
     Fail(ElementArgs),
     /// Mend a link, a switch or an endpoint.
     Heal(ElementArgs),
+    /// Let all entries of a switch's table vanish.
+    Wipe(TableArgs),
+    /// Let entries of a switch's table lead elsewhere.
+    Corrupt {
+        /// How many, spread over the table.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        entries: u32,
+        /// The table.
+        #[command(flatten)]
+        table: TableArgs,
+    },
+    /// Let a switch take writes slowly, or not at all; without options as it should.
+    Programming {
+        /// How long a write takes, in milliseconds; at most a minute.
+        #[arg(long, value_name = "MS", default_value_t = 0,
+            value_parser = clap::value_parser!(u64).range(..=60_000))]
+        delay_ms: u64,
+        /// Refuse all writes.
+        #[arg(long)]
+        fails: bool,
+        /// The table.
+        #[command(flatten)]
+        table: TableArgs,
+    },
     /// Send one packet from an endpoint and say where it went.
     Send {
         /// Sending endpoint.
@@ -43,6 +82,17 @@ pub enum FabricCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+}
+
+/// The table of one switch.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    /// Node id of the switch.
+    #[arg(long)]
+    pub switch: String,
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// One part of the fabric.
@@ -234,6 +284,8 @@ pub enum NodeCommand {
     Stop(NodeEndArgs),
     /// Start a stopped node again.
     Start(NodeArgs),
+    /// Forget that a node has come and gone: it is not suppressed any more.
+    Readmit(NodeArgs),
     /// List the memberships of a node.
     Memberships(NodeArgs),
 }
@@ -272,6 +324,22 @@ pub enum SwitchCommand {
     Table(SwitchArgs),
     /// Show ports and counters of a switch.
     Ports(SwitchArgs),
+    /// Show which switches were found to hold something else than they had confirmed, now and before; exit 1
+    /// if one does now.
+    Audit {
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show packets and bytes that passed the ports of all switches or of one; exit 2 if the hardware
+    /// does not count.
+    Counters {
+        /// Node id of the switch; left out, all that an agent has.
+        switch: Option<String>,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
 }
 
 /// One switch.
@@ -282,4 +350,29 @@ pub struct SwitchArgs {
     /// The server.
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Processes to start.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub processes: u32,
+    /// Socket of the operating agent to attach to; left out, a whole system of its own is brought up,
+    /// with the emulated fabric, and taken down again at the end.
+    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
+    pub socket: Option<PathBuf>,
+    /// Topology of the system of its own, as for `up`.
+    #[arg(long, value_name = "FILE|PRESET")]
+    pub topology: Option<String>,
+    /// Group that the processes are put into; left out, a new one.
+    #[arg(long)]
+    pub group: Option<String>,
+    /// Begin every line that a process prints with its rank.
+    #[arg(long)]
+    pub label: bool,
+    /// The program and its arguments. It finds FABRICAST_SOCKET, FABRICAST_NODE, FABRICAST_PROCESS,
+    /// FABRICAST_GROUP, FABRICAST_RANK and FABRICAST_SIZE in its environment; its standard input is empty.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
 }

@@ -7,6 +7,7 @@ mod plan;
 mod running;
 mod tree;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -66,22 +67,27 @@ fn wire_operation(operation: Operation) -> v1::CollectiveOperation {
 
 /// Reads what trees cost, and their bounds.
 fn model(args: &ModelArgs) -> Result<(CostParameters, Limits), Failure> {
-    let parameters = match &args.parameters {
-        None => CostParameters::PAPER,
-        Some(file) => {
-            let parsed = CostParameters::parse(&read_text(file)?).map_err(|error| match error {
-                ParametersError::Syntax(message) => anyhow::anyhow!(in_one_line(&message)),
-                error @ ParametersError::Range { .. } => error.into(),
-            });
-            parsed.with_context(|| format!("'{}'", file.display()))?
-        }
-    };
+    let parameters = parameters(args.parameters.as_deref())?;
     let limits = Limits {
         adapter_children: args.adapter_children,
         switch_children: args.switch_children,
         ..Limits::default()
     };
     Ok((parameters, limits))
+}
+
+/// Reads a file of constants; without one, the paper's.
+///
+/// # Errors
+///
+/// What is wrong with which line or field.
+pub(crate) fn parameters(file: Option<&Path>) -> Result<CostParameters, Failure> {
+    let Some(file) = file else { return Ok(CostParameters::PAPER) };
+    let parsed = CostParameters::parse(&read_text(file)?).map_err(|error| match error {
+        ParametersError::Syntax(message) => anyhow::anyhow!(in_one_line(&message)),
+        error @ ParametersError::Range { .. } => error.into(),
+    });
+    Ok(parsed.with_context(|| format!("'{}'", file.display()))?)
 }
 
 /// Sees a topology as trees of switches do.

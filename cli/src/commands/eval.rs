@@ -42,6 +42,11 @@ pub(crate) fn run(args: &EvalArgs, format: Format) -> Result<(), Failure> {
         };
     }
     let chosen = choose(&args.names)?;
+    if args.rounds.is_some() && !chosen.iter().any(|one| one.repeats_rounds) {
+        return Err(Failure::input(
+            "--rounds: none of these experiments repeats anything in rounds",
+        ));
+    }
     let mut found = Vec::with_capacity(chosen.len());
     for experiment in chosen {
         let report = perform(experiment, args)?;
@@ -93,6 +98,7 @@ fn perform(experiment: &Experiment, args: &EvalArgs) -> Result<Report, Failure> 
     let report = (experiment.run)(&mut Run {
         quick: args.quick,
         seed: args.seed,
+        rounds: args.rounds,
         clock: &|| started.elapsed(),
         progress: &mut |Step { done, of, what }| {
             let bar = bar.get_or_insert_with(|| Progress::new(experiment.name, of));

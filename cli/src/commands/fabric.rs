@@ -1,9 +1,12 @@
 //! `fabricast fabric`: break, mend and probe a running emulated fabric.
 
+use std::time::Duration;
+
 use fabricast_proto::v1;
+use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_proto::v1::element::Kind;
 
-use crate::args::{ElementArgs, FabricCommand, Format};
+use crate::args::{ElementArgs, FabricCommand, Format, TableArgs};
 use crate::commands::dry_run;
 use crate::failure::Failure;
 use crate::output;
@@ -41,6 +44,17 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
                     if answer.changed { "is up again" } else { "was up already" }.to_owned()
                 })
             }
+            FabricCommand::Wipe(table) => {
+                disturb(table, Disturbance::Wipe(v1::WipeTable {}), format).await
+            }
+            FabricCommand::Corrupt { entries, table } => {
+                disturb(table, Disturbance::Corrupt(v1::CorruptTable { entries }), format).await
+            }
+            FabricCommand::Programming { delay_ms, fails, table } => {
+                let delay = prost_types::Duration::try_from(Duration::from_millis(delay_ms)).ok();
+                let manner = v1::Programming { delay, fails };
+                disturb(table, Disturbance::Programming(manner), format).await
+            }
             FabricCommand::Send { endpoint, mgid, color, payload, server } => {
                 let remote = Remote::new(&server)?;
                 let packet =
@@ -52,6 +66,19 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
             }
         }
     })
+}
+
+async fn disturb(
+    table: TableArgs,
+    disturbance: Disturbance,
+    format: Format,
+) -> Result<(), Failure> {
+    let remote = Remote::new(&table.server)?;
+    let disturbance = Some(disturbance);
+    let request = v1::DisturbSwitchRequest { switch_name: table.switch, disturbance };
+    let answer = remote.fabric().disturb_switch(request).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |answer| format!("{} entries changed", answer.changed_entries))
 }
 
 fn element(args: ElementArgs) -> Result<v1::Element, Failure> {

@@ -45,6 +45,13 @@ pub(crate) fn run(command: NodeCommand, format: Format) -> Result<(), Failure> {
                 // The incarnation in the answer may still be the one that was stopped.
                 output::message(format, &answer, |_| "started".to_owned())
             }
+            NodeCommand::Readmit(args) => {
+                let remote = Remote::new(&args.server)?;
+                let request = v1::ReadmitNodeRequest { node: args.node };
+                let answer = remote.tic().readmit_node(request).await;
+                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                output::message(format, &answer, |_| "not suppressed".to_owned())
+            }
             NodeCommand::Memberships(args) => memberships(args, format).await,
         }
     })
@@ -56,6 +63,7 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
         node: args.node,
         incarnation: 0,
         reporter: "command line".to_owned(),
+        probe_first: false,
     };
     let answer = remote.tic().report_node_failure(request).await;
     let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
@@ -92,7 +100,8 @@ async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
 }
 
 fn list_text(nodes: &[v1::Node]) -> String {
-    let mut rows = Rows::new(&["NODE", "STATE", "INCARNATION", "ADDRESS", "ENDPOINTS"]);
+    let titles = ["NODE", "STATE", "INCARNATION", "ADDRESS", "ENDPOINTS", "SUPPRESSED"];
+    let mut rows = Rows::new(&titles);
     for node in nodes {
         let state = match node.state() {
             v1::NodeState::Up => "up",
@@ -105,7 +114,33 @@ fn list_text(nodes: &[v1::Node]) -> String {
             node.incarnation.to_string(),
             node.address.clone(),
             node.endpoints.join(","),
+            match &node.suppressed_until {
+                Some(until) => format!("until {until}: {}", node.suppressed_reason),
+                None => "-".to_owned(),
+            },
         ]);
     }
     rows.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suppressed_node_is_listed_with_time_and_reason() {
+        let node = v1::Node {
+            name: "n0".to_owned(),
+            suppressed_until: Some(Default::default()),
+            suppressed_reason: "lives that ended of late count 3.9".to_owned(),
+            ..Default::default()
+        };
+        let text = list_text(&[node, v1::Node::default()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[1].ends_with("until 1970-01-01T00:00:00Z: lives that ended of late count 3.9"),
+            "{text}"
+        );
+        assert!(lines[2].ends_with('-'), "{text}");
+    }
 }

@@ -3,6 +3,7 @@
 mod advice;
 mod audit;
 mod explain;
+mod live;
 mod plan;
 mod verify;
 
@@ -80,7 +81,7 @@ fn explanation_text(explanation: &v1::RouteExplanation) -> String {
 
 fn status_text(status: &v1::GetRouteStatusResponse) -> String {
     if !status.active {
-        return "waits for the term of another route service".to_owned();
+        return "no route service is known to be at work; this one waits for its turn".to_owned();
     }
     let fence = status.fence.unwrap_or_default();
     let mut text = format!(
@@ -104,6 +105,12 @@ fn status_text(status: &v1::GetRouteStatusResponse) -> String {
         status.last_compute_us,
         status.last_program_us,
     );
+    if !status.root_policy.is_empty() {
+        text.push_str(&format!("\nroots by {}", status.root_policy));
+    }
+    if !status.load_problem.is_empty() {
+        text.push_str(&format!("\nloads missing or old: {}", status.load_problem));
+    }
     if !status.last_error.is_empty() {
         text.push_str(&format!("\nlast error: {}", status.last_error));
     }

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use fabricast_collectives::{Limits, Settings};
 use fabricast_config::{
     FabricConfig, Hardware, OperatingAgentConfig, PeerAddress, RouterConfig, Sources,
     SwitchAgentConfig, TicConfig, load,
 };
-use fabricast_groups::detector::{DetectorConfig, Policy};
-use fabricast_operating::NodeSpec;
-use fabricast_routing::EngineOptions;
-use fabricast_rpc::BoundServer;
+use fabricast_emulator::AggregationLimits;
+use fabricast_operating::{LocalSocket, NodeSpec};
+use fabricast_routing::{EngineOptions, mgid_space};
+use fabricast_rpc::{BoundServer, CertificateFiles, Security};
 use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,8 +22,10 @@ use tracing::info;
 
 use crate::args::{ServeArgs, UpArgs};
 use crate::cluster::{Cluster, Layout, engine_options};
+use crate::commands::collective;
 use crate::failure::Failure;
 use crate::output;
+use crate::scene::build_failure;
 use crate::source::Topology;
 
 /// Runs all parts in this process until interrupted.
@@ -36,8 +39,12 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
     let fat_tree = if args.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
     let options = engine_options(args.engine, args.colors, args.fault_tolerant, fat_tree.as_ref())?;
+    let options = EngineOptions { root_policy: args.root_policy, ..options };
+    mgid_space(args.engine, fat_tree.as_ref(), options).map_err(build_failure)?;
     let (engine, store) = (args.engine, args.store.clone());
-    let layout = Layout { topology, engine, options, store, agent_hosts: 1, switch_agents: 1 };
+    let socket = args.socket.clone();
+    let layout =
+        Layout { topology, engine, options, store, agent_hosts: 1, switch_agents: 1, socket };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
         let front = BoundServer::bind(args.listen).map_err(|error| {
@@ -77,20 +84,37 @@ fn listed(addresses: &[std::net::SocketAddr]) -> String {
 pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     let config = settings::<TicConfig>(args.config)?;
     let topology = topology("tic", &config.topology)?;
+    let parameters = collective::parameters(config.aggregation_parameters.as_deref());
+    let parameters = parameters.map_err(|failure| {
+        Failure::BadConfig(anyhow!("tic.aggregation_parameters: {}", failure.message()))
+    })?;
     if args.check_config {
         return Ok(());
     }
+    let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-tic", "info")?;
-    let policy = Policy::Probe { timeout: config.probe_timeout, attempts: config.probe_attempts };
     let mut options =
         fabricast_tic::Options::new(config.listen, config.store, topology.text, topology.graph);
+    options.security = security;
     options.advertise = config.advertise.map(|address| address.as_str().to_owned());
     options.leader_lease = config.leader_lease;
     options.route_lease = config.route_lease;
     options.colors = config.colors;
     options.fault_tolerant = config.fault_tolerant;
     options.tables = config.tables;
-    options.detector = DetectorConfig { report_timeout: config.report_timeout, policy };
+    options.watch = config.watch;
+    options.limits.damping = config.damping;
+    let children = config.aggregation_children;
+    options.collectives = Settings {
+        entries: config.aggregation_entries,
+        limits: Limits {
+            adapter_children: children,
+            switch_children: children,
+            ..Limits::default()
+        },
+        parameters,
+        ..Settings::default()
+    };
     runtime()?.block_on(async {
         let app = fabricast_tic::App::bind(options).await.context("start the TIC")?;
         serve("tic", app.address(), |stop| app.run(stop)).await
@@ -106,26 +130,31 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<RouterConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
+    let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-router", "info")?;
     let engine_options = EngineOptions {
         root_scope: config.root_scope,
         fault_tolerant: config.fault_tolerant,
         stay_after_healing: config.stay_after_healing,
+        root_policy: config.root_policy,
         ..EngineOptions::new(config.colors, config.tables)
     };
     let options = fabricast_router::Options {
         listen: config.listen,
+        security,
         name: format!("router at {}", config.listen),
+        advertise: config.advertise.map(|address| address.as_str().to_owned()),
         tic: addresses(&config.tic),
         switch_agents: addresses(&config.switch_agents),
         engine: config.engine,
         engine_options,
         drain: config.drain,
         read_back: config.read_back,
+        counter_interval: config.counter_interval,
     };
     runtime()?.block_on(async {
         let app = fabricast_router::App::bind(options).context("start the route service")?;
-        serve("router", app.address(), |stop| app.run(stop)).await
+        Box::pin(serve("router", app.address(), |stop| app.run(stop))).await
     })
 }
 
@@ -140,12 +169,18 @@ pub(crate) fn fabric(config: PathBuf, check_config: bool) -> Result<(), Failure>
     if check_config {
         return Ok(());
     }
+    let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-fabric", "info")?;
     let options = fabricast_fabric::Options {
         listen: config.listen,
+        security,
         graph: topology.graph,
         tables: config.tables,
         colors: config.colors,
+        aggregation: AggregationLimits {
+            entries: config.aggregation_entries,
+            children: config.aggregation_children,
+        },
         management_key: config.management_key.reveal().to_owned(),
         queue: fabricast_fabric::DEFAULT_QUEUE,
     };
@@ -164,16 +199,19 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<OperatingAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
+    let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-operating-agent", "info")?;
     let nodes = config.nodes.into_iter();
     let options = fabricast_operating::Options {
+        advertise: config.advertise.map(|address| address.as_str().to_owned()),
         listen: config.listen,
+        security,
         tic: addresses(&config.tic),
         fabric: config.fabric.as_str().to_owned(),
         nodes: nodes.map(|node| NodeSpec { name: node.name, endpoints: node.endpoints }).collect(),
+        socket: config.socket.map(|path| LocalSocket { path, mode: config.socket_mode }),
         report_interval: config.report_interval,
-        report_timeout: config.report_timeout,
-        probe_timeout: config.probe_timeout,
+        detector: config.detector,
     };
     runtime()?.block_on(async {
         let app = fabricast_operating::App::bind(options).context("start the operating agent")?;
@@ -190,13 +228,16 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<SwitchAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
+    let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-switch-agent", "info")?;
     runtime()?.block_on(async {
+        let driver = driver(config.hardware, &security)?;
         let options = fabricast_switch::Options {
             listen: config.listen,
+            security,
             name: config.name,
             tic: addresses(&config.tic),
-            driver: driver(config.hardware)?,
+            driver,
             switches: config.switches.unwrap_or_else(BTreeSet::new),
             report_interval: config.report_interval,
         };
@@ -209,11 +250,19 @@ fn addresses(peers: &[PeerAddress]) -> Vec<String> {
     peers.iter().map(|peer| peer.as_str().to_owned()).collect()
 }
 
+/// Reads the part's certificates, if it has any.
+fn security(folder: Option<&Path>) -> Result<Security, Failure> {
+    let Some(folder) = folder else { return Ok(Security::plaintext()) };
+    Security::mutual(CertificateFiles::in_folder(folder))
+        .map_err(|error| Failure::BadConfig(anyhow!(error).context("certificates")))
+}
+
 /// Opens the hardware that a switch agent programs.
-fn driver(hardware: Hardware) -> Result<Arc<dyn Driver>, Failure> {
+fn driver(hardware: Hardware, security: &Security) -> Result<Arc<dyn Driver>, Failure> {
     match hardware {
         Hardware::Emulated { fabric, management_key } => {
-            Ok(Arc::new(EmulatedDriver::new(fabric.as_str(), management_key.reveal())?))
+            let fabric = security.peer(fabric.as_str())?;
+            Ok(Arc::new(EmulatedDriver::new(fabric, management_key.reveal())))
         }
         Hardware::Infiniband(config) => {
             let expected = config.topology.as_deref();
@@ -253,12 +302,15 @@ fn topology(section: &str, file: &Path) -> Result<Topology, Failure> {
         .map_err(|failure| Failure::BadConfig(anyhow!("{section}.topology: {}", failure.message())))
 }
 
-fn telemetry(service: &'static str, filter: &str) -> Result<fabricast_telemetry::Guard, Failure> {
+pub(crate) fn telemetry(
+    service: &'static str,
+    filter: &str,
+) -> Result<fabricast_telemetry::Guard, Failure> {
     let format = fabricast_telemetry::Format::Text;
     Ok(fabricast_telemetry::init(service, format, filter).context("start logging")?)
 }
 
-fn runtime() -> Result<Runtime, Failure> {
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

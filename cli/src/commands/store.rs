@@ -65,6 +65,7 @@ fn named(file: &Path) -> String {
 /// What a store or a file holds, as it is printed.
 #[derive(Serialize)]
 struct Row {
+    layout: u64,
     revision: u64,
     keys: usize,
     groups: usize,
@@ -73,11 +74,12 @@ struct Row {
 }
 
 fn show(summary: &Summary, format: Format) -> Result<(), Failure> {
-    let Summary { revision, keys, groups, members, nodes } = *summary;
-    output::print(format, &Row { revision, keys, groups, members, nodes }, |row| {
-        let Row { revision, keys, groups, members, nodes } = row;
+    let Summary { layout, revision, keys, groups, members, nodes } = *summary;
+    output::print(format, &Row { layout, revision, keys, groups, members, nodes }, |row| {
+        let Row { layout, revision, keys, groups, members, nodes } = row;
         format!(
-            "revision {revision}: {groups} groups, {members} members, {nodes} nodes, {keys} keys"
+            "revision {revision}: {groups} groups, {members} members, {nodes} nodes, {keys} keys, \
+             layout {layout}"
         )
     })
 }

@@ -23,6 +23,10 @@ pub(crate) fn run(command: SwitchCommand, format: Format) -> Result<(), Failure>
             }
             SwitchCommand::Table(args) => table(args, format).await,
             SwitchCommand::Ports(args) => ports(args, format).await,
+            SwitchCommand::Audit { server } => audit(&Remote::new(&server)?, format).await,
+            SwitchCommand::Counters { switch, server } => {
+                counters(switch, &Remote::new(&server)?, format).await
+            }
         }
     })
 }
@@ -60,6 +64,71 @@ async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
         }
         rows.to_string()
     })
+}
+
+async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
+    let answer = remote.router().list_table_drifts(v1::ListTableDriftsRequest {}).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, drifts_text)?;
+    match answer.drifts.iter().filter(|drift| drift.repaired_ago.is_none()).count() {
+        0 => Ok(()),
+        1 => Err(Failure::No("1 table is not what it ought to be".to_owned())),
+        count => Err(Failure::No(format!("{count} tables are not what they ought to be"))),
+    }
+}
+
+fn drifts_text(answer: &v1::ListTableDriftsResponse) -> String {
+    let mut rows = Rows::new(&["SWITCH", "SEEN", "REPAIRED", "MISSING", "EXTRA", "ALTERED"]);
+    for drift in &answer.drifts {
+        rows.push(vec![
+            drift.switch_name.clone(),
+            ago(drift.seen_ago),
+            ago(drift.repaired_ago),
+            drift.missing_entries.to_string(),
+            drift.extra_entries.to_string(),
+            drift.altered_entries.to_string(),
+        ]);
+    }
+    let figures = format!(
+        "{} drifts, {} tables compared, the last {}",
+        answer.drift_count,
+        answer.compared_tables,
+        ago(answer.compared_ago)
+    );
+    if answer.drifts.is_empty() { figures } else { format!("{figures}\n{rows}") }
+}
+
+fn ago(time: Option<prost_types::Duration>) -> String {
+    time.map_or_else(|| "never".to_owned(), |time| format!("{} s ago", time.seconds))
+}
+
+async fn counters(switch: Option<String>, remote: &Remote, format: Format) -> Result<(), Failure> {
+    let request = v1::ReadCountersRequest { switch_names: switch.into_iter().collect() };
+    let answer = remote.switches().read_counters(request).await;
+    let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+    while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
+        let counters = part.counters.unwrap_or_default();
+        output::message(format, &counters, counters_text)?;
+    }
+    Ok(())
+}
+
+fn counters_text(counters: &v1::SwitchCounters) -> String {
+    let titles =
+        ["PORT", "PACKETS RECEIVED", "PACKETS SENT", "BYTES RECEIVED", "BYTES SENT", "DROPPED"];
+    let mut rows = Rows::new(&titles);
+    for port in &counters.ports {
+        let cells = [
+            u64::from(port.port),
+            port.received_packets,
+            port.sent_packets,
+            port.received_bytes,
+            port.sent_bytes,
+            port.dropped_packets,
+        ];
+        rows.push(cells.iter().map(u64::to_string).collect());
+    }
+    format!("{}\n{rows}", counters.switch_name)
 }
 
 fn list_text(switches: &[v1::Switch]) -> String {

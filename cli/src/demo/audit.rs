@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
 use fabricast_routing::verify::{self, Senders};
-use fabricast_topology::{EndpointId, Faults, Graph, PortSet, TableEntry, TableKind};
+use fabricast_topology::{Faults, Graph, TableKind};
 
-use super::control::routed_color;
 use crate::failure::Failure;
+use crate::live::{delivery_groups, entries};
 
 /// Violations that are listed.
 const LISTED: usize = 5;
@@ -37,11 +36,7 @@ pub(crate) fn audit(
     tables: &[v1::SwitchTable],
 ) -> Result<Findings, Failure> {
     let entries = entries(graph, tables)?;
-    let groups = groups
-        .iter()
-        .filter_map(|group| Some((group, routed_color(group.route.as_ref())?)))
-        .map(|(group, color)| Ok(verify::Group { copies: trees, ..walked(graph, group, color)? }))
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let groups = delivery_groups(graph, groups, trees)?;
     let options =
         verify::Options { colors, tables: TableKind::PerPort, senders: Senders::All, list: LISTED };
     // What is broken is not told to the verifier: the routes must do without it.
@@ -64,46 +59,4 @@ pub(crate) fn same_entries(before: &[v1::SwitchTable], after: &[v1::SwitchTable]
         filled.map(|table| (table.switch_name.clone(), table.entries.clone())).collect()
     };
     by_switch(before) == by_switch(after)
-}
-
-fn entries(graph: &Graph, tables: &[v1::SwitchTable]) -> Result<Vec<TableEntry>, Failure> {
-    let mut entries = Vec::new();
-    for table in tables {
-        let unknown = || Failure::input(format!("no switch '{}'", table.switch_name));
-        let switch = graph.find_switch(&table.switch_name).ok_or_else(unknown)?;
-        for entry in &table.entries {
-            let out: Result<PortSet, _> =
-                entry.out_ports.iter().map(|port| u8::try_from(*port)).collect();
-            entries.push(TableEntry {
-                switch,
-                in_port: u8::try_from(entry.in_port)?,
-                color: u16::try_from(entry.color)?,
-                out: out?,
-            });
-        }
-    }
-    entries.sort_unstable();
-    Ok(entries)
-}
-
-fn walked(graph: &Graph, group: &v1::Group, color: u32) -> Result<verify::Group, Failure> {
-    let route = group.route.clone().unwrap_or_default();
-    let mut members: Vec<EndpointId> = group
-        .members
-        .iter()
-        .filter(|member| !route.cut_off_endpoints.contains(&member.endpoint))
-        .map(|member| {
-            let unknown = || Failure::input(format!("no endpoint '{}'", member.endpoint));
-            graph.find_endpoint(&member.endpoint).ok_or_else(unknown)
-        })
-        .collect::<Result<_, _>>()?;
-    members.sort_unstable();
-    members.dedup();
-    Ok(verify::Group {
-        mgid: Mgid(group.mgid),
-        colors: vec![u16::try_from(color)?],
-        copies: 1,
-        virtual_group: u32::try_from(route.virtual_group)?,
-        members,
-    })
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
@@ -16,6 +16,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Leader, LeaderChannel, Peer, reason_of};
 use fabricast_testing::{Etcd, Proxy};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::support::{Bench, data};
@@ -27,15 +28,15 @@ const WORKERS: u32 = 4;
 const HOST: &str = "nsn33-43 HCA-1";
 
 /// A TIC process and its own way to etcd; killed when dropped.
-struct Process {
+pub(crate) struct Process {
     config: String,
-    address: String,
+    pub(crate) address: String,
     proxies: Vec<Proxy>,
     child: Child,
 }
 
 impl Process {
-    async fn start(bench: &Bench, etcd: &Etcd, number: u32) -> Self {
+    pub(crate) async fn start(bench: &Bench, etcd: &Etcd, number: u32) -> Self {
         let mut proxies = Vec::new();
         for endpoint in etcd.endpoints() {
             proxies.push(Proxy::start(&endpoint).await);
@@ -107,7 +108,7 @@ fn free_address() -> String {
 }
 
 /// Waits until one of them leads, elected after a term; answers which and its term.
-async fn leading(processes: &[Process], after: u64) -> (usize, u64) {
+pub(crate) async fn leading(processes: &[Process], after: u64) -> (usize, u64) {
     let started = Instant::now();
     loop {
         for (index, process) in processes.iter().enumerate() {
@@ -131,9 +132,9 @@ struct Stay {
     left: Option<u64>,
 }
 
-type Client = TicServiceClient<LeaderChannel>;
+pub(crate) type Client = TicServiceClient<LeaderChannel>;
 
-fn join(process: &str) -> v1::JoinGroupRequest {
+pub(crate) fn join(process: &str) -> v1::JoinGroupRequest {
     v1::JoinGroupRequest {
         request_id: format!("join {process}"),
         group: "g".to_owned(),
@@ -198,7 +199,7 @@ async fn read(client: &Client) -> v1::GetGroupResponse {
     .await
 }
 
-async fn register(client: &Client) {
+pub(crate) async fn register(client: &Client) {
     persist(|| {
         let mut client = client.clone();
         let (name, address) = ("n".to_owned(), "127.0.0.1:1".to_owned());
@@ -210,15 +211,58 @@ async fn register(client: &Client) {
     .await;
 }
 
+/// What workers do until they are told to stop.
+#[derive(Default)]
+pub(crate) struct Load {
+    stop: AtomicBool,
+    acknowledged: AtomicU32,
+    workers: Mutex<JoinSet<Vec<Stay>>>,
+}
+
+impl Load {
+    /// Sets workers to joining and leaving.
+    pub(crate) async fn start(client: &Client) -> Arc<Self> {
+        let load = Arc::<Self>::default();
+        for worker in 0..WORKERS {
+            let working = work(client.clone(), worker, Arc::clone(&load));
+            load.workers.lock().await.spawn(working);
+        }
+        load
+    }
+
+    /// Waits until some more has been acknowledged.
+    pub(crate) async fn goes_on(&self) {
+        let (before, started) = (self.acknowledged(), Instant::now());
+        while self.acknowledged() < before + 2 * WORKERS {
+            assert!(started.elapsed() < SOON, "nothing is acknowledged any more");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Joins and leaves that have been acknowledged.
+    pub(crate) fn acknowledged(&self) -> u32 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Stops the workers and checks their history against what the TICs have.
+    pub(crate) async fn is_as_acknowledged(&self, client: &Client) {
+        self.stop.store(true, Ordering::SeqCst);
+        let workers = std::mem::take(&mut *self.workers.lock().await);
+        let stays: Vec<Stay> = workers.join_all().await.into_iter().flatten().collect();
+        check(&stays, &read(client).await.group.unwrap().members);
+    }
+}
+
 /// Joins and leaves and reads, one after the other, until told to stop.
-async fn work(client: Client, worker: u32, stop: Arc<AtomicBool>) -> Vec<Stay> {
+async fn work(client: Client, worker: u32, load: Arc<Load>) -> Vec<Stay> {
     let (mut stays, mut newest) = (Vec::new(), 0);
     for number in 0u32.. {
-        if stop.load(Ordering::SeqCst) {
+        if load.stop.load(Ordering::SeqCst) {
             break;
         }
         let process = format!("p{worker}.{number}");
         let answer = joined(&client, &process).await;
+        load.acknowledged.fetch_add(1, Ordering::SeqCst);
         newest = newest.max(answer.revision);
         let pn = answer.member.unwrap().pn;
         let mut stay = Stay { process, pn, joined: answer.revision, left: None };
@@ -226,6 +270,7 @@ async fn work(client: Client, worker: u32, stop: Arc<AtomicBool>) -> Vec<Stay> {
             let revision = left(&client, &stay.process).await.revision;
             newest = newest.max(revision);
             stay.left = Some(revision);
+            load.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
         stays.push(stay);
         let seen = read(&client).await.revision;
@@ -268,11 +313,7 @@ async fn nothing_acknowledged_is_lost_while_leaders_die_freeze_and_are_cut_off()
     let client = TicServiceClient::new(leader.channel());
     leading(&processes, 0).await;
     register(&client).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut workers = JoinSet::new();
-    for worker in 0..WORKERS {
-        workers.spawn(work(client.clone(), worker, Arc::clone(&stop)));
-    }
+    let load = Load::start(&client).await;
     let (first, term) = leading(&processes, 0).await;
     // It is back before its lease is over, and may well be elected again.
     processes[first].restart(&bench);
@@ -294,8 +335,5 @@ async fn nothing_acknowledged_is_lost_while_leaders_die_freeze_and_are_cut_off()
     tokio::time::sleep(Duration::from_secs(1)).await;
     processes[third].is_deposed(newest).await;
 
-    stop.store(true, Ordering::SeqCst);
-    let stays: Vec<Stay> = workers.join_all().await.into_iter().flatten().collect();
-    assert!(stays.len() > 20, "only {} joins came through", stays.len());
-    check(&stays, &read(&client).await.group.unwrap().members);
+    load.is_as_acknowledged(&client).await;
 }

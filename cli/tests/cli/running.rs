@@ -2,6 +2,8 @@
 
 #[path = "running/batches.rs"]
 mod batches;
+#[path = "running/drift.rs"]
+mod drift;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -136,7 +138,9 @@ fn everything_is_driven_from_the_command_line() {
     routes_and_tables_are_shown(&up);
     the_fabric_breaks_and_heals(&up);
     nodes_die_and_return(&up);
+    a_node_that_comes_and_goes_is_suppressed(&up);
     files_of_groups_are_formed_or_refused_whole(&up);
+    drift::tables_drift_and_are_repaired(&up);
     batches::a_job_comes_and_goes_with_all_its_groups(&up);
     unknown_names_are_refused(&up);
     groups_end(&up);
@@ -267,6 +271,21 @@ fn nodes_die_and_return(up: &Up) {
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "node002"]);
 }
 
+fn a_node_that_comes_and_goes_is_suppressed(up: &Up) {
+    let ours = |list: &Value, test: &dyn Fn(&Value) -> bool| {
+        let nodes = list["nodes"].as_array().expect("a list");
+        nodes.iter().any(|node| node["name"] == "gpu036" && test(node))
+    };
+    for _ in 0..3 {
+        up.wait(&["node", "list"], |list| ours(list, &|node| node["state"] == "NODE_STATE_UP"));
+        assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 0 memberships ended\n");
+    }
+    up.wait(&["node", "list"], |list| ours(list, &|node| node["suppressedUntil"].is_string()));
+    assert!(up.ok(&["node", "list"]).contains("Z: lives that ended of late count 3."));
+    assert_eq!(up.ok(&["node", "readmit", "gpu036"]), "not suppressed\n");
+    assert!(!up.ok(&["node", "list"]).contains("lives that ended"));
+}
+
 fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
     let form = ["group", "form", "--groups", "g"];
     let good = "{\"name\":\"f/1\",\"members\":[\"node004 HCA-1\",\"node005 HCA-1\"]}\n";
@@ -293,7 +312,7 @@ fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
 }
 
 fn unknown_names_are_refused(up: &Up) {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["group", "show", "x"], "hint: `fabricast group list`"),
         (&["group", "delete", "x"], "UNKNOWN_GROUP"),
         (&["group", "delete", "x", "--dry-run"], "UNKNOWN_GROUP"),
@@ -303,6 +322,7 @@ fn unknown_names_are_refused(up: &Up) {
         (&["group", "join", "x", "--node", "node001", "--endpoint", "y"], "UNKNOWN_ENDPOINT"),
         (&["group", "join", "x", "--node", "node001", "--mgid", "4000000"], "MGID_IN_USE"),
         (&["group", "join", "a\nb", "--node", "node001"], "NAME_INVALID"),
+        (&["node", "readmit", "x"], "hint: `fabricast node list`"),
         (&["node", "stop", "x", "--dry-run"], "node 'x' is not registered"),
         (&["switch", "table", "x"], "hint: `fabricast switch list`"),
         (&["fabric", "fail", "--link", "x:1"], "UNKNOWN_ELEMENT"),

@@ -9,8 +9,8 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
-    Scenario, advise, build_engine, metrics, table_entries,
+    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, PortLoads,
+    RoutingEngine, Scenario, advise, build_engine, metrics, table_entries,
 };
 use fabricast_topology::{FatTree, Graph, TableEntry};
 use serde::Serialize;
@@ -19,6 +19,7 @@ use super::advice::Advised;
 use crate::args::{Format, PlanArgs};
 use crate::failure::Failure;
 use crate::group_file;
+use crate::loads;
 use crate::output::{self, Rows};
 use crate::pattern::Pattern;
 use crate::scene;
@@ -64,6 +65,10 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(&args.topology)?;
     let graph = &topology.graph;
     let (mut engine, fat_tree) = engine(args, &topology)?;
+    let loads = loads::read(&args.engine, graph)?;
+    if let Some(loads) = &loads {
+        engine.set_loads(Arc::clone(loads));
+    }
     let space = *engine.space();
     let records = groups(args, graph, space)?;
     let mgids = allot_mgids(&records, space);
@@ -78,7 +83,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let entries = table_entries(graph, engine.plan());
     let expanded = Instant::now();
 
-    let advice = advice(args, (graph, fat_tree.as_ref()), &records, &*engine)?;
+    let advice = advice(args, (graph, fat_tree.as_ref()), &records, (&*engine, loads.as_ref()))?;
     let numbered = mgids.iter().zip(records);
     let numbered: Vec<GroupRecord> =
         numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
@@ -157,11 +162,11 @@ fn advice(
     args: &PlanArgs,
     (graph, fat_tree): (&Arc<Graph>, Option<&Arc<FatTree>>),
     records: &[GroupRecord],
-    engine: &dyn RoutingEngine,
+    (engine, loads): (&dyn RoutingEngine, Option<&Arc<PortLoads>>),
 ) -> Result<Vec<Advised>, Failure> {
     let options = scene::options(&args.engine, args.colors)?;
-    let groups = GroupSource::Listed(records);
-    let scenario = Scenario { graph, fat_tree, kind: engine.kind(), options, groups };
+    let (kind, groups) = (engine.kind(), GroupSource::Listed(records));
+    let scenario = Scenario { graph, fat_tree, kind, options, loads, groups };
     let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
     let advice = advise(&scenario, args.colors, engine, budget).context("groups")?;
     Ok(advice.iter().map(Advised::of).collect())

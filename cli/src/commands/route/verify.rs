@@ -1,6 +1,6 @@
 //! `fabricast route verify`: files of groups, routes and tables against each other and the rules.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -15,25 +15,26 @@ use crate::args::{Format, VerifyArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output;
+use crate::remote::block_on;
 use crate::source::{Topology, read_text};
 
 /// Violations of each kind that are listed.
-const LISTED: usize = 20;
+pub(super) const LISTED: usize = 20;
 
 /// What the verifier found.
 #[derive(Debug, Serialize)]
-struct Verdict {
-    groups: usize,
-    unrouted: usize,
-    cut_off: usize,
-    packets: u64,
-    delivered: u64,
-    hops: u64,
-    entries: usize,
-    unused_entries: usize,
-    violations: Vec<String>,
-    violation_count: u64,
-    elapsed_ms: f64,
+pub(super) struct Verdict {
+    pub(super) groups: usize,
+    pub(super) unrouted: usize,
+    pub(super) cut_off: usize,
+    pub(super) packets: u64,
+    pub(super) delivered: u64,
+    pub(super) hops: u64,
+    pub(super) entries: usize,
+    pub(super) unused_entries: usize,
+    pub(super) violations: Vec<String>,
+    pub(super) violation_count: u64,
+    pub(super) elapsed_ms: f64,
 }
 
 /// Runs `route verify`.
@@ -42,12 +43,17 @@ struct Verdict {
 ///
 /// [`Failure::No`] if anything does not fit together, else what is wrong with which file.
 pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
-    let topology = Topology::read(&args.topology)?;
+    if args.live {
+        return block_on(super::live::run(args, format));
+    }
+    let file = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
+    let (groups, routes_file) = (file(&args.groups), file(&args.routes));
+    let topology = Topology::read(args.topology.as_deref().unwrap_or_default())?;
     let graph = &topology.graph;
-    let records = group_file::read(&args.groups, graph)?;
-    let routes = routes(&args.routes, &topology)?;
+    let records = group_file::read(&groups, graph)?;
+    let routes = routes(&routes_file, &topology)?;
     let (tables, colors) = (routes.header.tables, routes.header.colors);
-    let mgids = mgids(args, &topology, &records, &routes)?;
+    let mgids = mgids(&routes_file, &topology, &records, &routes)?;
     let members: Members =
         mgids.into_iter().zip(records).map(|(mgid, record)| (mgid, record.members)).collect();
 
@@ -82,8 +88,17 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
         violation_count: count,
         elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
     };
-    output::print(format, &verdict, text)?;
-    match count {
+    say(&verdict, format)
+}
+
+/// Prints what was found.
+///
+/// # Errors
+///
+/// [`Failure::No`] if a rule is broken.
+pub(super) fn say(verdict: &Verdict, format: Format) -> Result<(), Failure> {
+    output::print(format, verdict, text)?;
+    match verdict.violation_count {
         0 => Ok(()),
         1 => Err(Failure::No("1 violation".to_owned())),
         count => Err(Failure::No(format!("{count} violations"))),
@@ -114,7 +129,7 @@ fn routes(path: &Path, topology: &Topology) -> Result<RoutesFile, Failure> {
 
 /// The MGIDs of a file's groups; those that are left out are allotted as `route plan` does it.
 fn mgids(
-    args: &VerifyArgs,
+    file: &Path,
     topology: &Topology,
     records: &[GroupRecord],
     routes: &RoutesFile,
@@ -124,7 +139,7 @@ fn mgids(
         Some(mgids) => Ok(mgids),
         None => {
             let header = &routes.header;
-            let named = || format!("'{}': line 1: engine", args.routes.display());
+            let named = || format!("'{}': line 1: engine", file.display());
             let kind: EngineKind = header.engine.parse().with_context(named)?;
             let fat_tree = if kind.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
             let options = EngineOptions {
@@ -150,8 +165,23 @@ fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group>
     groups.collect()
 }
 
-/// A violation with the names of the topology instead of its numbers.
-fn in_words(graph: &Graph, violation: &Violation) -> String {
+/// A violation with the rule that it breaks, and the names of the topology instead of its numbers.
+pub(super) fn in_words(graph: &Graph, violation: &Violation) -> String {
+    let rule = match violation {
+        Violation::SharedEntry { .. } | Violation::DuplicateEntry { .. } => "R1",
+        Violation::EntryOutOfRange { .. }
+        | Violation::ColorOutOfRange { .. }
+        | Violation::UnknownPort { .. } => "R4",
+        Violation::Detached { .. }
+        | Violation::NotDelivered { .. }
+        | Violation::DeliveredTwice { .. }
+        | Violation::DeliveredToStranger { .. }
+        | Violation::Loop { .. } => "R2",
+    };
+    format!("{rule}: {}", named(graph, violation))
+}
+
+fn named(graph: &Graph, violation: &Violation) -> String {
     let switch = |switch: SwitchId| graph.switch_name(switch);
     let endpoint = |endpoint: EndpointId| graph.endpoint_name(endpoint);
     match violation {

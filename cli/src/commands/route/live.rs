@@ -1,0 +1,152 @@
+//! `fabricast route verify --live`: packets through what the switches really hold.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use fabricast_proto::v1;
+use fabricast_proto::v1::directory_change::Kind;
+use fabricast_routing::verify::{self, Senders};
+use fabricast_topology::TableKind;
+
+use super::verify::{LISTED, Verdict, in_words, say};
+use crate::args::{Format, VerifyArgs};
+use crate::failure::Failure;
+use crate::live;
+use crate::output;
+use crate::remote::Remote;
+
+/// How often tables are read in the hope that nothing changes meanwhile.
+const ATTEMPTS: u32 = 25;
+const PAUSE: Duration = Duration::from_millis(200);
+/// Bytes in one message of a switch agent.
+const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Records and tables of one moment.
+#[derive(Default)]
+struct Moment {
+    revision: u64,
+    groups: Vec<v1::Group>,
+    failed: Vec<v1::Element>,
+    switches: Vec<v1::Switch>,
+    tables: Vec<v1::SwitchTable>,
+    trees: u8,
+    settled: bool,
+}
+
+/// Reads records and tables until both are of one moment, and walks packets of all members.
+///
+/// # Errors
+///
+/// [`Failure::No`] if a rule is broken; what does not answer.
+pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    let graph = remote.graph().await?;
+    let started = Instant::now();
+    let moment = settled(&remote, &args.switch_agents).await?;
+    if !moment.settled {
+        output::say("fabricast: the route service is at work; what differs may be on its way");
+    }
+    let entries = live::entries(&graph, &moment.tables)?;
+    let groups = live::delivery_groups(&graph, &moment.groups, moment.trees)?;
+    let first = moment.switches.first().cloned().unwrap_or_default();
+    let tables = match first.table_kind() {
+        v1::TableKind::PerSwitch => TableKind::PerSwitch,
+        v1::TableKind::PerPort | v1::TableKind::Unspecified => TableKind::PerPort,
+    };
+    let senders = if args.all_senders { Senders::All } else { Senders::OnePerSwitch };
+    let colors = u16::try_from(first.colors).context("colors of the switches")?;
+    let options = verify::Options { colors, tables, senders, list: LISTED };
+    let faults = live::faults(&graph, &moment.failed);
+    let report = verify::verify(&graph, &faults, &groups, &entries, options);
+    let mut violations: Vec<String> =
+        report.violations.iter().map(|violation| in_words(&graph, violation)).collect();
+    let mut violation_count = report.violation_count;
+    if report.unused_entries > 0 {
+        violations.push(format!("R4: {} entries that no packet meets", report.unused_entries));
+        violation_count += 1;
+    }
+    let cut_off = moment.groups.iter().filter_map(|group| group.route.as_ref());
+    let verdict = Verdict {
+        groups: report.groups,
+        unrouted: moment.groups.len() - report.groups,
+        cut_off: cut_off.map(|route| route.cut_off_endpoints.len()).sum(),
+        packets: report.packets,
+        delivered: report.delivered,
+        hops: report.hops,
+        entries: report.entries,
+        unused_entries: report.unused_entries,
+        violations,
+        violation_count,
+        elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
+    };
+    say(&verdict, format)
+}
+
+async fn settled(remote: &Remote, agents: &[String]) -> Result<Moment, Failure> {
+    let mut attempt = 1;
+    loop {
+        let status = remote.route_status().await?;
+        let mut moment = directory(remote).await?;
+        tables(remote, agents, &mut moment).await?;
+        let (after, again) = (directory(remote).await?, remote.route_status().await?);
+        moment.trees = if again.fault_tolerant { 2 } else { 1 };
+        moment.settled = status.settled
+            && again.settled
+            && again.seen_revision >= moment.revision
+            && after.revision == moment.revision;
+        if moment.settled || attempt == ATTEMPTS {
+            return Ok(moment);
+        }
+        attempt += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Groups, members and failed parts of one revision.
+async fn directory(remote: &Remote) -> Result<Moment, Failure> {
+    let answer = remote.tic().watch_directory(v1::WatchDirectoryRequest {}).await;
+    let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let mut moment = Moment::default();
+    let mut groups = std::collections::BTreeMap::new();
+    while let Some(message) = stream.message().await.map_err(|status| remote.failed(status))? {
+        for change in message.changes.into_iter().filter_map(|change| change.kind) {
+            match change {
+                Kind::Group(group) => drop(groups.insert(group.gn, group)),
+                Kind::Joined(v1::MemberChange { gn, member: Some(member) }) => {
+                    groups.entry(gn).or_insert_with(v1::Group::default).members.push(member);
+                }
+                Kind::FailedElements(list) => moment.failed = list.elements,
+                Kind::Joined(_) | Kind::Left(_) | Kind::DeletedGn(_) | Kind::Node(_) => {}
+            }
+        }
+        moment.revision = moment.revision.max(message.revision);
+        if message.snapshot_end {
+            break;
+        }
+    }
+    moment.groups = groups.into_values().collect();
+    Ok(moment)
+}
+
+/// Reads the tables of all switches through their agents.
+async fn tables(remote: &Remote, agents: &[String], moment: &mut Moment) -> Result<(), Failure> {
+    let mut clients = Vec::new();
+    for agent in agents {
+        clients.push(remote.switches_at(agent).context("--switch-agents")?);
+    }
+    if clients.is_empty() {
+        clients.push(remote.switches());
+    }
+    for client in clients {
+        let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
+        let listed = client.list_switches(v1::ListSwitchesRequest {}).await;
+        let listed = listed.map_err(|status| remote.failed(status))?.into_inner();
+        moment.switches.extend(listed.switches);
+        let answer = client.read_tables(v1::ReadTablesRequest::default()).await;
+        let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+        while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
+            moment.tables.extend(part.table);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! A cluster whose parts show each other certificates, and who may do what in it.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Bench, Run, data};
+
+/// How long a state may take to come about; a test that waits longer fails.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// All parts as processes; killed when dropped.
+struct Parts {
+    bench: Bench,
+    children: Vec<Child>,
+    tic: String,
+    switches: String,
+    agents: String,
+}
+
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// Has the authority in `ca` name somebody.
+fn issue(bench: &Bench, folder: &str, identities: &[&str], hosts: &[&str]) {
+    let mut arguments = vec!["certs", "issue", "--authority", "ca", "--out", folder];
+    for identity in identities {
+        arguments.extend(["--identity", identity]);
+    }
+    for host in hosts {
+        arguments.extend(["--host", host]);
+    }
+    bench.ok(&arguments);
+}
+
+impl Parts {
+    fn start() -> Self {
+        let bench = Bench::new();
+        bench.ok(&["certs", "authority", "--out", "ca"]);
+        let here = ["127.0.0.1"];
+        for role in ["tic", "router", "fabric", "switch-agent"] {
+            issue(&bench, role, &[&format!("{role}/a")], &here);
+        }
+        let nodes = ["operating-agent/node001", "operating-agent/gpu042"];
+        issue(&bench, "operating-agent", &nodes, &here);
+        issue(&bench, "admin", &["admin/ann"], &[]);
+        issue(&bench, "tenant", &["tenant/acme"], &[]);
+
+        let net = data("cluster-edr-96.ibnetdiscover");
+        let [fabric, tic, switches, agents, router] = std::array::from_fn(|_| free_address());
+        let text = format!(
+            "[fabric]\nlisten = '{fabric}'\ntopology = '{net}'\nmanagement_key = 'k'\n\
+             certificates = 'fabric'\n\
+             [tic]\nlisten = '{tic}'\ntopology = '{net}'\nstore = 'memory'\ncertificates = 'tic'\n\
+             [switch_agent]\nlisten = '{switches}'\nname = 'a'\nmanagement_key = 'k'\n\
+             tic = '{tic}'\nfabric = '{fabric}'\ncertificates = 'switch-agent'\n\
+             [router]\nlisten = '{router}'\ntic = '{tic}'\nswitch_agents = ['{switches}']\n\
+             certificates = 'router'\n\
+             [operating_agent]\nlisten = '{agents}'\ntic = '{tic}'\nfabric = '{fabric}'\n\
+             certificates = 'operating-agent'\n\
+             nodes = [{{ name = 'node001', endpoints = ['node001 HCA-1'] }},\n\
+             {{ name = 'gpu042', endpoints = ['gpu042 HCA-1'] }}]\n"
+        );
+        bench.write("f.toml", text);
+        let mut parts = Self { bench, children: Vec::new(), tic, switches, agents };
+        for role in ["fabric", "tic", "switch-agent", "operating-agent", "router"] {
+            let mut command = parts.bench.command(&[role, "--config", "f.toml"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            parts.children.push(command.spawn().expect("the binary starts"));
+        }
+        parts
+    }
+
+    fn run(&self, who: &str, arguments: &[&str], server: &str) -> Run {
+        let rest = ["--server", server, "--certificates", who, "--format", "json"];
+        self.bench.run(&[arguments, &rest].concat())
+    }
+
+    /// Asks until an answer is as wanted; one that fails is asked for again.
+    fn wait(&self, who: &str, arguments: &[&str], server: &str, wanted: impl Fn(&Value) -> bool) {
+        let started = Instant::now();
+        loop {
+            let run = self.run(who, arguments, server);
+            let answer = serde_json::from_str(&run.stdout).unwrap_or(Value::Null);
+            if run.code == 0 && wanted(&answer) {
+                return;
+            }
+            assert!(started.elapsed() < LIMIT, "{run:?}");
+        }
+    }
+
+    fn names(&self, who: &str) -> Vec<String> {
+        let run = self.run(who, &["group", "list"], &self.tic);
+        assert_eq!(run.code, 0, "{run:?}");
+        let list: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let groups = list["groups"].as_array().expect("a list");
+        groups.iter().map(|group| group["name"].as_str().expect("a name").to_owned()).collect()
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // One that has ended already is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn parts_know_each_other_and_users_do_what_their_certificates_allow() {
+    let parts = Parts::start();
+    for node in ["node001", "gpu042"] {
+        for (who, group) in [("admin", "rows/1"), ("tenant", "acme/1")] {
+            let join = ["group", "join", group, "--node", node];
+            parts.wait(who, &join, &parts.agents, |_| true);
+        }
+    }
+    for (who, group) in [("admin", "rows/1"), ("tenant", "acme/1")] {
+        parts.wait(who, &["group", "show", group], &parts.tic, |group| {
+            group["route"]["state"] == "ROUTE_STATE_ROUTED"
+        });
+    }
+    assert_eq!(parts.names("admin"), ["rows/1", "acme/1"]);
+    assert_eq!(parts.names("tenant"), ["acme/1"]);
+
+    let refused = |who: &str, arguments: &[&str], server: &str, why: &str| {
+        let run = parts.run(who, arguments, server);
+        run.refused(2, why);
+        run.silent();
+    };
+    let rows = "rows/1";
+    refused("tenant", &["group", "show", rows], &parts.tic, "no group 'rows/1'");
+    refused("tenant", &["group", "delete", rows], &parts.tic, "not 'rows/1'");
+    let join = ["group", "join", rows, "--node", "node001"];
+    refused("tenant", &join, &parts.agents, "tenant/acme may use groups");
+    let list = ["switch", "list"];
+    refused("tenant", &list, &parts.switches, "tenant/acme may not call SwitchAgentService");
+    refused("router", &["group", "delete", rows], &parts.tic, "router/a may not call TicService");
+
+    let health = ["health", "--service", "fabricast.v1.TicService"];
+    parts.wait("tenant", &health, &parts.tic, |answer| answer["serving"] == true);
+    refused("admin", &health, &parts.agents, "");
+
+    let stranger = parts.bench.run(&["group", "list", "--server", &parts.tic]);
+    assert_eq!(stranger.code, 2, "{stranger:?}");
+    parts.bench.ok(&["certs", "authority", "--out", "other"]);
+    let arguments = ["certs", "issue", "--authority", "other", "--identity", "admin/eve"];
+    parts.bench.ok(&[&arguments[..], &["--out", "eve"]].concat());
+    let eve = parts.run("eve", &["group", "list"], &parts.tic);
+    assert_eq!(eve.code, 2, "{eve:?}");
+}
+
+#[test]
+fn a_new_certificate_is_taken_up_by_a_running_part() {
+    let parts = Parts::start();
+    let show = ["group", "list"];
+    parts.wait("admin", &show, &parts.tic, |_| true);
+    let before = parts.bench.read("tic/tls.crt");
+    issue(&parts.bench, "tic", &["tic/a"], &["10.0.0.1"]);
+    assert_ne!(parts.bench.read("tic/tls.crt"), before);
+    let started = Instant::now();
+    while parts.run("admin", &show, &parts.tic).code == 0 {
+        assert!(started.elapsed() < LIMIT, "still served under the old certificate");
+    }
+    issue(&parts.bench, "tic", &["tic/a"], &["127.0.0.1"]);
+    parts.wait("admin", &show, &parts.tic, |_| true);
+    let join = ["group", "join", "after", "--node", "node001"];
+    parts.wait("admin", &join, &parts.agents, |_| true);
+}
+
+#[test]
+fn certificates_that_cannot_be_made_or_used_are_refused() {
+    let bench = Bench::new();
+    bench.ok(&["certs", "authority", "--out", "ca"]);
+    bench.run(&["certs", "authority", "--out", "ca"]).refused(2, "ca.crt is there already");
+    let issue = ["certs", "issue", "--authority", "ca", "--out", "x", "--identity"];
+    let with = |more: &[&str]| bench.run(&[&issue[..], more].concat());
+    with(&["king/a"]).refused(2, "'king/a' is not of the form ROLE/NAME");
+    with(&["tic/"]).refused(2, "'tic/' is not of the form ROLE/NAME");
+    with(&["tic/a"]).refused(2, "tic/a serves, but no --host says where");
+    with(&["tic/a", "--host", "ä"]).refused(2, "--host");
+    assert!(!bench.path("x").exists(), "nothing was written");
+    let lost = ["certs", "issue", "--authority", "no", "--out", "x", "--identity", "admin/a"];
+    bench.run(&lost).refused(2, "no/ca.crt");
+    bench.run(&["group", "list", "--certificates", "x"]).refused(2, "x/ca.crt: no such file");
+
+    bench.write("net", std::fs::read(data("cluster-edr-96.ibnetdiscover")).expect("data"));
+    let section = "[tic]\nlisten = '0.0.0.0:0'\nstore = 'memory'\ntopology = 'net'\n";
+    let tic = |more: &str| {
+        bench.write("f.toml", format!("{section}{more}"));
+        bench.run(&["tic", "--config", "f.toml"])
+    };
+    tic("").refused(78, "give certificates, or set allow_plaintext");
+    tic("certificates = 'nowhere'\n").refused(78, "nowhere/ca.crt: no such file");
+    tic("certificates = 'ca'\nallow_plaintext = true\n").refused(78, "contradicts certificates");
+}

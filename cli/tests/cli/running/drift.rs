@@ -1,0 +1,60 @@
+//! Tables that change behind everybody's back: seen, shown, repaired.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{LIMIT, Run, Up};
+
+impl Up {
+    /// Runs a command until it ends as wanted.
+    fn wait_for(&self, arguments: &[&str], wanted: impl Fn(&Run) -> bool) -> Run {
+        let started = Instant::now();
+        loop {
+            let run = self.run(arguments);
+            if wanted(&run) {
+                return run;
+            }
+            assert!(started.elapsed() < LIMIT, "{run:?}");
+        }
+    }
+}
+
+pub(super) fn tables_drift_and_are_repaired(up: &Up) {
+    up.ok(&["group", "create", "drifting", "--node", "node001"]);
+    up.ok(&["group", "join", "drifting", "--node", "gpu042"]);
+    up.routed("drifting", 2);
+    up.settled();
+    up.ok(&["switch", "audit"]);
+    let verdict = up.json(&["route", "verify", "--live", "--all-senders"]);
+    assert_eq!(verdict["violation_count"], 0, "{verdict}");
+    assert!(verdict["packets"].as_u64().expect("a number") >= 2, "{verdict}");
+    let root = up.json(&["route", "explain", "--group", "drifting"])["root"].clone();
+    let switch = root.as_str().expect("a name");
+
+    up.ok(&["fabric", "programming", "--switch", switch, "--fails"]);
+    let wiped = up.json(&["fabric", "wipe", "--switch", switch]);
+    assert!(wiped["changedEntries"].as_u64().expect("a number") > 0, "{wiped}");
+    let broken = up.run(&["route", "verify", "--live", "--all-senders"]);
+    assert_eq!(broken.code, 1, "{broken:?}");
+    assert!(
+        broken.stdout.contains("R2: ") && broken.stdout.contains("does not reach"),
+        "{broken:?}"
+    );
+    let seen = |text: &str| text.contains("1 drifts") && text.contains(switch);
+    let drifted = up.wait_for(&["switch", "audit"], |run| seen(&run.stdout));
+    assert_eq!(drifted.code, 1, "{drifted:?}");
+    assert!(drifted.stderr.contains("1 table is not what it ought to be"), "{drifted:?}");
+
+    up.ok(&["fabric", "programming", "--switch", switch]);
+    let repaired = up.wait_for(&["switch", "audit"], |run| run.code == 0);
+    assert!(seen(&repaired.stdout), "{repaired:?}");
+    up.settled();
+    up.ok(&["route", "verify", "--live", "--all-senders"]);
+    let counters: Value = up.json(&["switch", "counters", switch]);
+    assert_eq!(counters["switchName"], switch);
+    up.run(&["switch", "counters", "nowhere"]).refused(2, "no switch 'nowhere'");
+    up.run(&["fabric", "corrupt", "--switch", "nowhere"]).refused(2, "nowhere");
+    up.ok(&["group", "delete", "drifting"]);
+    up.settled();
+}
