@@ -7,11 +7,17 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use fabricast_groups::detector::{DetectorConfig, Policy};
+use fabricast_emulator::AggregationLimits;
+use fabricast_groups::ids::{Gn, Pn};
+use fabricast_groups::names::NodeName;
+use fabricast_groups::watch::WatchConfig;
+use fabricast_operating::{Seat, SeatEvents};
+use fabricast_proto::v1;
 use fabricast_routing::EngineKind;
+use fabricast_rpc::{Peer, Security};
 use fabricast_tic::StoreLocation;
 use fabricast_topology::{Faults, ibnetdiscover};
 
@@ -20,7 +26,7 @@ use crate::client::{Client, color_of};
 use crate::layout::Layout;
 use crate::part::{Bound, Part};
 use crate::patience::eventually;
-use crate::starters::{PROBE_TIMEOUT, REPORT_TIMEOUT, operating_agent, router};
+use crate::starters::{DETECTOR, Seats, operating_agent, router};
 use crate::traffic::Traffic;
 use crate::trees::member_tables_agree;
 
@@ -50,7 +56,8 @@ pub struct Cluster {
     pub operating: Vec<Part>,
     /// Calls to all of them.
     pub client: Client,
-    _store: tempfile::TempDir,
+    seats: Vec<Seats>,
+    folder: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -112,11 +119,14 @@ impl Cluster {
         for number in 0..layout.routers {
             routers.push(router(&layout, number, &tic_addresses, agents.clone()).await);
         }
-        let mut operating = Vec::new();
+        let (mut operating, mut seats) = (Vec::new(), Vec::new());
         for (index, nodes) in layout.hosts.iter().enumerate() {
             let name = format!("operating-{index}");
-            operating
-                .push(operating_agent(name, nodes.clone(), &tic_addresses, fabric.address()).await);
+            let socket = store.path().join(format!("{name}.sock"));
+            let peers = (tic_addresses.as_slice(), fabric.address());
+            let (part, its_seats) = operating_agent(name, nodes.clone(), peers, socket).await;
+            operating.push(part);
+            seats.push(its_seats);
         }
         let client = Client::new(
             [fabric.address(), tic_addresses[0], routers[0].address()],
@@ -137,8 +147,15 @@ impl Cluster {
             other_routers,
             operating,
             client,
-            _store: store,
+            seats,
+            folder: store,
         }
+    }
+
+    /// The socket of an operating agent process, where processes of its nodes attach.
+    #[must_use]
+    pub fn socket(&self, index: usize) -> PathBuf {
+        self.folder.path().join(format!("operating-{index}.sock"))
     }
 
     /// The same with another engine: a new route service at another address, in place of the old one.
@@ -157,6 +174,21 @@ impl Cluster {
             self.layout.hosts.iter().cloned().zip(addresses(&self.operating)).collect();
         self.client = Client::new(parts, &agents, &hosts);
         self
+    }
+
+    /// Lets a member take part in its group's messages.
+    ///
+    /// # Panics
+    ///
+    /// If its agent refuses.
+    #[must_use]
+    pub fn open_seat(&self, member: &v1::Membership) -> (Seat, SeatEvents) {
+        let home = self.client.homes[&member.node];
+        let messages = self.seats[home].lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let node = NodeName::new(&member.node).expect("a name");
+        let (gn, pn) = (Gn(member.gn), Pn(member.pn));
+        let opened = messages.expect("the process was started").open_seat(&node, gn, pn);
+        opened.expect("a member has a seat")
     }
 
     /// Waits until nothing is in flight, then checks everything that must hold: tables against
@@ -202,9 +234,11 @@ pub async fn start_fabric(layout: &Layout) -> Part {
     Part::start("fabric", move |listen| {
         let options = fabricast_fabric::Options {
             listen,
+            security: Security::plaintext(),
             graph: Arc::clone(&layout.graph),
             tables: layout.tables,
             colors: layout.colors,
+            aggregation: AggregationLimits::default(),
             management_key: MANAGEMENT_KEY.to_owned(),
             queue: fabricast_fabric::DEFAULT_QUEUE,
         };
@@ -243,8 +277,7 @@ async fn tic(layout: &Layout, store: StoreLocation) -> Part {
         options.tables = layout.tables;
         options.route_lease = layout.route_lease;
         options.leader_lease = LEADER_LEASE;
-        let policy = Policy::Probe { timeout: PROBE_TIMEOUT, attempts: 1 };
-        options.detector = DetectorConfig { report_timeout: REPORT_TIMEOUT, policy };
+        options.watch = WatchConfig::new(DETECTOR);
         async {
             let app = fabricast_tic::App::bind(options).await.map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
@@ -273,10 +306,11 @@ pub async fn start_switch_agent(
     Part::start("switch-agent", move |listen| {
         let (name, switches, tic) = (name.clone(), switches.clone(), tics.clone());
         async move {
-            let driver =
-                fabricast_switch::EmulatedDriver::new(&fabric.to_string(), key).map_err(text)?;
+            let fabric = Peer::new(&fabric.to_string()).map_err(text)?;
+            let driver = fabricast_switch::EmulatedDriver::new(fabric, key);
             let options = fabricast_switch::Options {
                 listen,
+                security: Security::plaintext(),
                 name,
                 tic,
                 driver: Arc::new(driver),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_operating::NodeSpec;
-use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, mgid_space};
+use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, RootPolicy, mgid_space};
 use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
 
 const READ_BACK: Duration = Duration::from_millis(1_000);
@@ -26,6 +26,8 @@ pub struct Layout {
     pub fault_tolerant: bool,
     /// Whether groups stay where a dead link has sent them.
     pub stays_after_healing: bool,
+    /// How roots are chosen among equally good ones.
+    pub root_policy: Option<RootPolicy>,
     /// The nodes of each operating agent process.
     pub hosts: Vec<Vec<NodeSpec>>,
     /// Switch agents that share the switches between them.
@@ -63,6 +65,7 @@ impl Layout {
             tables: TableKind::PerPort,
             fault_tolerant: false,
             stays_after_healing: false,
+            root_policy: None,
             hosts,
             switch_agents: 1,
             read_back: READ_BACK,
@@ -111,6 +114,7 @@ impl Layout {
         EngineOptions {
             fault_tolerant: self.fault_tolerant,
             stay_after_healing: self.stays_after_healing,
+            root_policy: self.root_policy,
             ..EngineOptions::new(self.colors, self.tables)
         }
     }
@@ -137,6 +141,12 @@ impl Layout {
     #[must_use]
     pub fn with_engine(self, engine: EngineKind) -> Self {
         Self { engine, ..self }
+    }
+
+    /// The same with roots chosen by a policy.
+    #[must_use]
+    pub fn with_root_policy(self, policy: RootPolicy) -> Self {
+        Self { root_policy: Some(policy), ..self }
     }
 
     /// The same with so many switch agents.

@@ -1,9 +1,13 @@
 //! How the route service and operating agents of a cluster are started.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fabricast_operating::NodeSpec;
+use fabricast_groups::detector::{DetectorConfig, Probing};
+use fabricast_operating::{LocalSocket, Messages, NodeSpec};
+use fabricast_rpc::Security;
 
 use crate::cluster::text;
 use crate::layout::Layout;
@@ -11,10 +15,17 @@ use crate::part::{Bound, Part};
 
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer than a busy machine makes a process wait, as a wrong verdict would spoil a test.
-pub(crate) const REPORT_TIMEOUT: Duration = Duration::from_millis(1_500);
-pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(1_000);
+pub(crate) const DETECTOR: DetectorConfig = DetectorConfig::new(
+    Duration::from_millis(1_500),
+    Probing { timeout: Duration::from_millis(1_000), attempts: 1 },
+);
 /// Long enough for a new color to reach every sender: some reports and the calls they lead to.
 pub(crate) const DRAIN: Duration = Duration::from_millis(400);
+
+/// Short, so that tests need not wait long for loads.
+pub(crate) const COUNTER_INTERVAL: Duration = Duration::from_millis(100);
+/// The seats of the present life of a process of operating agents.
+pub(crate) type Seats = Arc<Mutex<Option<Messages>>>;
 
 pub(crate) async fn router(
     layout: &Layout,
@@ -26,13 +37,16 @@ pub(crate) async fn router(
     Part::start("router", move |listen| {
         let options = fabricast_router::Options {
             listen,
+            security: Security::plaintext(),
             name: format!("router-{number}"),
+            advertise: None,
             tic: tics.clone(),
             switch_agents: switch_agents.clone(),
             engine: layout.engine,
             engine_options: layout.engine_options(),
             drain: DRAIN,
             read_back: layout.read_back,
+            counter_interval: COUNTER_INTERVAL,
         };
         async {
             let app = fabricast_router::App::bind(options).map_err(text)?;
@@ -45,26 +59,31 @@ pub(crate) async fn router(
 pub(crate) async fn operating_agent(
     name: String,
     nodes: Vec<NodeSpec>,
-    tics: &[SocketAddr],
-    fabric: SocketAddr,
-) -> Part {
-    let tics = texts(tics);
-    Part::start(&name, move |listen| {
+    (tics, fabric): (&[SocketAddr], SocketAddr),
+    socket: PathBuf,
+) -> (Part, Seats) {
+    let (tics, seats) = (texts(tics), Seats::default());
+    let slot = seats.clone();
+    let part = Part::start(&name, move |listen| {
         let options = fabricast_operating::Options {
             listen,
+            advertise: None,
+            security: Security::plaintext(),
             tic: tics.clone(),
             fabric: fabric.to_string(),
             nodes: nodes.clone(),
+            socket: Some(LocalSocket { path: socket.clone(), mode: 0o600 }),
             report_interval: REPORT_INTERVAL,
-            report_timeout: REPORT_TIMEOUT,
-            probe_timeout: PROBE_TIMEOUT,
+            detector: DETECTOR,
         };
-        async {
+        let slot = slot.clone();
+        async move {
             let app = fabricast_operating::App::bind(options).map_err(text)?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(app.messages());
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
-    })
-    .await
+    });
+    (part.await, seats)
 }
 
 fn texts(addresses: &[SocketAddr]) -> Vec<String> {

@@ -2,7 +2,6 @@
 //!
 //! The calls are taken from the descriptors, so a new one is tested from its first day.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabricast_integration::{Cluster, Layout, Traffic, soon};
@@ -17,6 +16,7 @@ use prost_reflect::{
 };
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 /// Messages pass as they are.
@@ -116,19 +116,23 @@ impl Fault {
             Kind::Bytes => Value::Bytes(vec![7; if small { 1 } else { 5_000 }].into()),
             Kind::Bool => Value::Bool(!small),
             Kind::Enum(_) => Value::EnumNumber(if small { 1 } else { 99 }),
-            Kind::Uint32 => Value::U32(if small { 999_999 } else { u32::MAX }),
-            Kind::Uint64 => Value::U64(if small { 999_999 } else { u64::MAX }),
-            Kind::Int32 => Value::I32(i32::MIN),
-            Kind::Int64 | Kind::Sint64 => Value::I64(i64::MIN),
+            Kind::Uint32 | Kind::Fixed32 => Value::U32(if small { 999_999 } else { u32::MAX }),
+            Kind::Uint64 | Kind::Fixed64 => Value::U64(if small { 999_999 } else { u64::MAX }),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Value::I32(i32::MIN),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Value::I64(i64::MIN),
+            Kind::Float => Value::F32(f32::NAN),
             Kind::Double => Value::F64(f64::NAN),
-            other => panic!("the wire has no {other:?} so far: say what is bad of that kind"),
         }
     }
 }
 
 /// Sends one message; answers what came first: an answer, the end, or a refusal.
-async fn call(peer: &Peer, method: &MethodDescriptor, message: Vec<u8>) -> Result<(), Status> {
-    let mut client = Grpc::new(peer.channel());
+async fn call(
+    channel: &Channel,
+    method: &MethodDescriptor,
+    message: Vec<u8>,
+) -> Result<(), Status> {
+    let mut client = Grpc::new(channel.clone());
     client.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     let request = Request::new(tokio_stream::once(message));
@@ -160,8 +164,12 @@ fn is_clear(fault: Fault, status: &Status) -> bool {
         || (blames_the_caller && reason_of(status).is_some() && !status.message().is_empty())
 }
 
-fn address(cluster: &Cluster, service: &str) -> SocketAddr {
-    match service {
+fn channel(cluster: &Cluster, service: &str) -> Channel {
+    let address = match service {
+        "ProcessService" => {
+            let socket = format!("unix://{}", cluster.socket(0).display());
+            return Endpoint::from_shared(socket).unwrap().connect_lazy();
+        }
         "FabricService" | "FabricAggregationService" => cluster.fabric.address(),
         "TicService"
         | "JobService"
@@ -175,7 +183,8 @@ fn address(cluster: &Cluster, service: &str) -> SocketAddr {
             cluster.operating[0].address()
         }
         other => panic!("say which part serves {other}"),
-    }
+    };
+    Peer::new(&address.to_string()).unwrap().channel()
 }
 
 #[tokio::test]
@@ -192,7 +201,7 @@ async fn bad_input_to_any_call_is_refused_with_a_reason_and_changes_nothing() {
     let mut unclear = Vec::new();
     let mut calls = 0;
     for service in pool.services().filter(|one| one.package_name() == "fabricast.v1") {
-        let peer = Peer::new(&address(&cluster, service.name()).to_string()).unwrap();
+        let channel = channel(&cluster, service.name());
         for method in service.methods() {
             for fault in Fault::ALL {
                 // Whoever can name himself may be the new route service; that is no bad input.
@@ -201,7 +210,7 @@ async fn bad_input_to_any_call_is_refused_with_a_reason_and_changes_nothing() {
                 }
                 for message in fault.messages(&method.input()) {
                     calls += 1;
-                    if let Err(status) = soon(call(&peer, &method, message)).await
+                    if let Err(status) = soon(call(&channel, &method, message)).await
                         && !is_clear(fault, &status)
                     {
                         let text = status.message().chars().take(200).collect::<String>();

@@ -1,6 +1,6 @@
 //! Whole jobs through all parts: formed by a launcher, joined and left in one call, waited for.
 
-use fabricast_integration::{Cluster, Layout, Traffic, eventually};
+use fabricast_integration::{Cluster, Layout, Traffic, eventually, member_tables_agree};
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperatingAgentServiceJoinGroupRequest as JoinRequest;
 use fabricast_proto::v1::OperatingAgentServiceLeaveGroupRequest as LeaveRequest;
@@ -113,4 +113,41 @@ async fn a_group_that_waits_has_no_tree_before_all_are_there() {
     cluster.is_whole(&traffic, &Faults::new()).await;
     let group = client.group("late").await;
     assert_eq!((group.member_count, group.incomplete), (3, false));
+}
+
+/// The small form of `cli/benches/form_groups.rs`.
+#[tokio::test]
+async fn thousands_of_memberships_at_once_reach_everybody_and_cost_nobody_its_life() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let client = &cluster.client;
+    let nodes = client.nodes().await.unwrap();
+    let endpoints: Vec<&String> = nodes.iter().filter_map(|node| node.endpoints.first()).collect();
+    let member = |number: usize| v1::FormedMember {
+        endpoint: endpoints[number % endpoints.len()].clone(),
+        process: format!("p{}", number / endpoints.len()),
+        ..Default::default()
+    };
+    let group = |number: usize| v1::FormedGroupSpec {
+        group: format!("row/{number}"),
+        members: (number..number + 40).map(member).collect(),
+        ..Default::default()
+    };
+    let groups: Vec<v1::FormedGroupSpec> = (0..60).map(group).collect();
+    let messages: Vec<v1::FormGroupsRequest> = groups
+        .chunks(20)
+        .map(|some| v1::FormGroupsRequest {
+            request_id: "r".to_owned(),
+            groups: some.to_vec(),
+            ..Default::default()
+        })
+        .collect();
+    let formed = client.batches().form_groups(tokio_stream::iter(messages)).await.unwrap();
+    let (mut formed, mut count) = (formed.into_inner(), 0);
+    while let Some(answer) = formed.message().await.unwrap() {
+        count = answer.formed_count;
+    }
+    assert_eq!(count, 60);
+    client.settled().await;
+    eventually("every member has its place", async || member_tables_agree(client).await).await;
+    assert_eq!(client.nodes().await.unwrap(), nodes, "all of them in their first life");
 }

@@ -209,7 +209,11 @@ async fn who_may_not_store_what_it_chose_programs_nothing() {
     let client = cluster.client.clone();
     let (tables, choices) = (client.tables().await, chosen(&client).await);
     // Somebody else has the term, and has not written to any switch, which would tell, too.
-    let request = v1::AcquireRouteTermRequest { router: "another".to_owned(), take_over: true };
+    let request = v1::AcquireRouteTermRequest {
+        router: "another".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
     client.tic().acquire_route_term(request).await.unwrap();
     client.join_fixed("late", 64 * 64, &["n1", "n6", "n11", "n12"]).await;
     eventually("the route service is at work no more", async || {

@@ -1,13 +1,14 @@
 //! A switch agent with its driver against the real fabric.
 
 use fabricast_integration::{
-    Client, Layout, MANAGEMENT_KEY, Part, soon, start_fabric, start_switch_agent,
+    Client, Conformance, Layout, MANAGEMENT_KEY, Part, soon, start_fabric, start_switch_agent,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{Peer, reason_of};
 use fabricast_switch::{Driver, EmulatedDriver};
+use fabricast_topology::TableKind;
 use tokio_stream::StreamExt;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -79,7 +80,8 @@ async fn a_dead_switch_is_told_and_takes_nothing() {
     let agent = agent(&fabric, MANAGEMENT_KEY).await;
     let mut calls = client(&agent);
     let names = switches(&mut calls).await;
-    let driver = EmulatedDriver::new(&fabric.address().to_string(), MANAGEMENT_KEY).unwrap();
+    let fabric_peer = Peer::new(&fabric.address().to_string()).unwrap();
+    let driver = EmulatedDriver::new(fabric_peer, MANAGEMENT_KEY);
     let mut watch = driver.watch_failed_elements().await.unwrap();
     assert_eq!(soon(watch.next()).await.unwrap().unwrap(), vec![]);
     let kind = Kind::SwitchName(names[1].clone());
@@ -113,6 +115,22 @@ async fn an_agent_rides_over_a_restart_of_the_fabric_and_still_refuses_older_wri
     assert_eq!(reason(calls.write_tables(write(5, 9, &names[0])).await), "STALE_FENCE");
     let written = calls.write_tables(write(6, 1, &names[0])).await.unwrap().into_inner();
     assert_eq!(written.written_entries, 1);
+}
+
+#[tokio::test]
+async fn the_driver_of_the_emulated_fabric_conforms() {
+    for layout in [Layout::three_levels(), Layout::leaf_spine().with_tables(TableKind::PerSwitch)] {
+        let fabric = start_fabric(&layout).await;
+        let agent = agent(&fabric, MANAGEMENT_KEY).await;
+        let suite = Conformance::new(client(&agent), 7);
+        let link = suite.check().await;
+        let (switch_name, port) = link.clone();
+        let cut = Kind::Link(v1::PortName { switch_name, port });
+        fabric_client(&fabric).fail(cut.clone()).await;
+        suite.link_is(&link, false).await;
+        fabric_client(&fabric).heal(cut).await;
+        suite.link_is(&link, true).await;
+    }
 }
 
 #[tokio::test]

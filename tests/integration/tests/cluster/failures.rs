@@ -10,8 +10,8 @@ use fabricast_topology::Faults;
 
 const MEMBERS: &[&str] = &["n0", "n3", "n5", "n8", "n11", "n14"];
 
-/// Silence, then a probe, then the slack of a busy machine.
-const EXPELLED_WITHIN: Duration = Duration::from_millis(1_500 + 1_000 + 3_000);
+/// Silence, then a probe of the group agent's and one of the TIC's, then the slack of a busy machine.
+const EXPELLED_WITHIN: Duration = Duration::from_millis(1_500 + 2 * 1_000 + 3_000);
 
 async fn with_group(layout: Layout) -> (Cluster, Traffic) {
     let cluster = Cluster::start(layout).await;
@@ -98,6 +98,59 @@ async fn the_node_of_the_group_agent_dies_and_comes_back() {
 }
 
 #[tokio::test]
+async fn group_agents_die_one_after_the_other() {
+    let (cluster, traffic) = with_group(Layout::leaf_spine()).await;
+    let client = &cluster.client;
+    let before = client.group("g").await;
+    let mut epoch = before.epoch;
+    let mut gone = Vec::new();
+    for _ in 0..3 {
+        let victim = client.group("g").await.agent_node;
+        client.stop_node(&victim).await;
+        gone.push(victim.clone());
+        expelled(client, &victim).await;
+        cluster.is_whole(&traffic, &Faults::new()).await;
+        let after = client.group("g").await;
+        assert!(after.epoch > epoch && !gone.contains(&after.agent_node), "{after:?}");
+        epoch = after.epoch;
+        let ranks = |group: &v1::Group| -> Vec<(u32, String)> {
+            let stays = group.members.iter().filter(|member| !gone.contains(&member.node));
+            stays.map(|member| (member.pn, member.node.clone())).collect()
+        };
+        assert_eq!(ranks(&after), ranks(&before), "ranks stay");
+        assert_eq!(after.members.len(), MEMBERS.len() - gone.len());
+    }
+}
+
+/// G5: what a group agent says that cannot reach a member is no verdict, however often it says it.
+#[tokio::test]
+async fn a_node_that_only_its_group_agent_cannot_reach_stays() {
+    let (cluster, traffic) = with_group(Layout::leaf_spine()).await;
+    let client = &cluster.client;
+    let before = client.node("n5").await.unwrap();
+    let revision = client.revision().await;
+    let report = v1::ReportNodeFailureRequest {
+        node: "n5".to_owned(),
+        incarnation: before.incarnation,
+        reporter: "group agents on n0".to_owned(),
+        probe_first: true,
+    };
+    for _ in 0..20 {
+        client.tic().report_node_failure(report.clone()).await.unwrap();
+    }
+    // The same about a node that is dead is one.
+    client.stop_node("n11").await;
+    let incarnation = client.node("n11").await.unwrap().incarnation;
+    let report = v1::ReportNodeFailureRequest { node: "n11".to_owned(), incarnation, ..report };
+    client.tic().report_node_failure(report).await.unwrap();
+    expelled(client, "n11").await;
+    assert_eq!(client.node("n5").await.unwrap(), before);
+    assert!(client.revision().await > revision);
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    assert!(client.group("g").await.members.iter().any(|member| member.node == "n5"));
+}
+
+#[tokio::test]
 async fn the_root_dies_though_the_agent_lives_elsewhere() {
     let (cluster, traffic) = with_group(Layout::three_levels()).await;
     let client = &cluster.client;
@@ -121,6 +174,7 @@ async fn a_node_that_network_management_gives_up_comes_back_by_itself_without_me
         node: "n5".to_owned(),
         incarnation: before.incarnation,
         reporter: "management".to_owned(),
+        probe_first: false,
     };
     let answer = client.tic().report_node_failure(report.clone()).await.unwrap().into_inner();
     assert_eq!(answer.ended_memberships, 1);

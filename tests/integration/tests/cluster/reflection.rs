@@ -29,6 +29,7 @@ async fn up() -> (Cluster, String) {
         store: fabricast_tic::StoreLocation::Memory,
         agent_hosts: 1,
         switch_agents: 1,
+        socket: None,
     };
     let front = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = front.address().to_string();
@@ -51,7 +52,7 @@ async fn is_described(peer: &Peer, service: &str) -> bool {
     let mut open = files.file_descriptor_proto;
     let mut files = BTreeMap::new();
     while let Some(bytes) = open.pop() {
-        let file = prost_reflect::prost_types::FileDescriptorProto::decode(&*bytes).unwrap();
+        let file = prost_types::FileDescriptorProto::decode(&*bytes).unwrap();
         for name in &file.dependency {
             let question = ask(MessageRequest::FileByFilename(name.clone()));
             let mut client = ServerReflectionClient::new(peer.channel());
@@ -97,7 +98,7 @@ async fn every_listed_service_is_described_and_healthy() {
 }
 
 /// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's.
-fn python() -> Result<PathBuf, String> {
+pub(crate) fn python() -> Result<PathBuf, String> {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap();
     let candidates = [
         std::env::var_os("FABRICAST_PYTHON").map(PathBuf::from),
@@ -138,6 +139,6 @@ async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
 }
 
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must know what was left out")]
-fn left_out(what: &str) {
+pub(crate) fn left_out(what: &str) {
     eprintln!("{what}");
 }

@@ -92,6 +92,15 @@ impl OperatingAgentService for Slow {
         too_slow()
     }
 
+    type OpenLinkStream = BoxStream<v1::OpenLinkResponse>;
+
+    async fn open_link(
+        &self,
+        _: Request<tonic::Streaming<v1::OpenLinkRequest>>,
+    ) -> Result<Response<Self::OpenLinkStream>, Status> {
+        too_slow()
+    }
+
     async fn update_positions(
         &self,
         _: Request<v1::UpdatePositionsRequest>,

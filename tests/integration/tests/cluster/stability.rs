@@ -6,6 +6,8 @@ use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_topology::{Faults, TableKind};
 
+use crate::standby::status;
+
 /// Members on every leaf but the last.
 const STEADY: &[&str] = &["n0", "n1", "n5", "n10"];
 
@@ -74,6 +76,57 @@ async fn a_standing_group_loses_nothing_with_one_table_per_switch() {
 #[tokio::test]
 async fn a_standing_group_loses_nothing_on_four_levels_with_two_switch_agents() {
     others_merge_and_part(Layout::four_levels().with_switch_agents(2)).await;
+}
+
+/// Others join, are rerouted, merge, come home, part and leave under one flow, and in the middle of it the route
+/// service is taken over by another one.
+async fn every_kind_of_change(layout: Layout) {
+    let mgid = 200;
+    let sharing = mgid_of_same_color(&layout, mgid, 300, true);
+    let elsewhere = mgid_of_same_color(&layout, mgid, 100, false);
+    let (mut cluster, traffic, steady) = with_steady(Layout { routers: 2, ..layout }, mgid).await;
+    let client = cluster.client.clone();
+    let flow = traffic.flow(&steady);
+    for takeover in [false, true] {
+        client.join_fixed("elsewhere", elsewhere, &["n2", "n7", "n11"]).await;
+        client.settled().await;
+        let link = client.tree_link("elsewhere").await;
+        client.fail(link.clone()).await;
+        if takeover {
+            let one = &mut cluster.router;
+            let other = &mut cluster.other_routers[0];
+            if status(one).await.active { one.kill() } else { other.kill() }
+        }
+        client.moved("elsewhere", true).await;
+        client.join_fixed("sharing", sharing, &["n1", "n6", "n14"]).await;
+        client.settled().await;
+        let shared = client.explain("steady").await.unwrap().shares_with;
+        assert_eq!(shared, ["sharing"], "the test tests merging");
+        client.heal(link).await;
+        client.moved("elsewhere", false).await;
+        for node in ["n6", "n14", "n1"] {
+            client.leave("sharing", node).await.unwrap();
+        }
+        client.settled().await;
+        assert_eq!(client.explain("steady").await.unwrap().shares_with, [""; 0]);
+        for node in ["n7", "n2", "n11"] {
+            client.leave("elsewhere", node).await.unwrap();
+        }
+        client.settled().await;
+    }
+    assert!(flow.stop().await > 0);
+    traffic.all_arrived(&steady).await;
+    cluster.is_whole(&traffic, &Faults::new()).await;
+}
+
+#[tokio::test]
+async fn a_standing_group_loses_nothing_through_every_kind_of_change() {
+    every_kind_of_change(Layout::leaf_spine()).await;
+}
+
+#[tokio::test]
+async fn a_standing_group_loses_nothing_through_every_kind_of_change_with_two_agents() {
+    every_kind_of_change(Layout::leaf_spine().with_switch_agents(2)).await;
 }
 
 /// Breaks a link of the steady group, lets it settle elsewhere, and heals the link under traffic.

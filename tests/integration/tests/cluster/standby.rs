@@ -11,7 +11,7 @@ fn two_routers(layout: Layout) -> Layout {
 }
 
 /// What one route service says of itself.
-async fn status(router: &fabricast_integration::Part) -> v1::GetRouteStatusResponse {
+pub(crate) async fn status(router: &fabricast_integration::Part) -> v1::GetRouteStatusResponse {
     let leader = Leader::new(&[router.address().to_string()]).unwrap();
     let mut client = RouteServiceClient::new(leader.channel());
     client.get_route_status(v1::GetRouteStatusRequest {}).await.unwrap().into_inner()
@@ -32,6 +32,9 @@ async fn a_takeover_with_nothing_changed_writes_nothing() {
     let client = cluster.client.clone();
     let (first, second) = (status(&cluster.router).await, status(&cluster.other_routers[0]).await);
     assert_ne!(first.active, second.active, "one is at work: {first:?} {second:?}");
+    let (works, waits) =
+        if first.active { (&cluster.router, &second) } else { (&cluster.other_routers[0], &first) };
+    assert_eq!(waits.active_address, works.address().to_string(), "it is told where to ask");
     let groups = client.groups().await;
     let (tables, revision) = (client.tables().await, client.revision().await);
     let flow = traffic.flow(&groups);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_integration::soon;
+use fabricast_rpc::Security;
 use fabricast_switch::{App, InfinibandDriver, InfinibandOptions, Options};
 use fabricast_topology::ibnetdiscover;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -92,6 +93,7 @@ async fn runs_where_it_is_told_to() {
         ..InfinibandOptions::default()
     });
     let app = App::bind(Options {
+        security: Security::plaintext(),
         listen: listen.parse().unwrap(),
         name: "infiniband".to_owned(),
         tic: vec![tic.to_owned()],

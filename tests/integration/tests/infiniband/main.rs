@@ -12,9 +12,11 @@ mod judge;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fabricast_integration::{Cluster, Layout, eventually};
+use fabricast_integration::{Cluster, Conformance, Layout, eventually};
 use fabricast_operating::NodeSpec;
 use fabricast_proto::v1::element::Kind;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_rpc::Peer;
 use fabricast_testing::Ibsim;
 use fabricast_topology::{Graph, TableKind, ibnetdiscover};
 
@@ -101,6 +103,22 @@ async fn the_diagnostics_read_the_tables_of_a_real_cluster_as_we_meant_them() {
         world.cluster.client.leave("every-1", node).await.unwrap();
     }
     world.agrees().await;
+}
+
+/// The same suite that the driver of the emulated fabric passes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_infiniband_switches_conforms() {
+    let layout = Layout::three_levels().with_tables(TableKind::PerSwitch);
+    let Some(mut world) = World::start(layout).await else { return };
+    world.cluster.router.kill(); // it would take away what it has not written
+    let peer = Peer::new(&world.agent.address().to_string()).unwrap();
+    let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), 1_000);
+    let link = suite.check().await;
+    let number = u8::try_from(link.1).unwrap();
+    world.judge.ibsim.unlink(&link.0, number);
+    suite.link_is(&link, false).await;
+    world.judge.ibsim.relink(&link.0, number);
+    suite.link_is(&link, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,165 @@
+//! Messages and operations of groups, over the unicast tree and over the fabric, while parts fail.
+
+use std::sync::{Arc, Mutex};
+
+use fabricast_groups::ids::Pn;
+use fabricast_integration::{Cluster, Layout, eventually, soon};
+use fabricast_messages::{Answer, Mode, OnFailure, Operation, Reduction, Values};
+use fabricast_operating::{Seat, SeatEvent};
+use fabricast_proto::v1;
+use fabricast_rpc::reason_of;
+
+/// A message, and who sent it.
+type Message = (Pn, Vec<u8>);
+
+/// A process that takes part and writes down what it gets.
+struct Process {
+    node: &'static str,
+    seat: Seat,
+    got: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Process {
+    fn open(cluster: &Cluster, node: &'static str, member: &v1::Membership) -> Self {
+        let (seat, mut events) = cluster.open_seat(member);
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&got);
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let SeatEvent::Message { from, payload } = event {
+                    notes.lock().unwrap().push((from, payload));
+                }
+            }
+        });
+        Self { node, seat, got }
+    }
+
+    /// What it got from another process, in order.
+    fn from(&self, other: &Self) -> Vec<Vec<u8>> {
+        let got = self.got.lock().unwrap();
+        let mine = got.iter().filter(|(from, _)| *from == other.seat.pn());
+        mine.map(|(_, payload)| payload.clone()).collect()
+    }
+}
+
+const NODES: [&str; 5] = ["n0", "n5", "n9", "n12", "n15"];
+
+/// Joins one process on each node and waits until each knows of all others.
+///
+/// - `complete_at`: the group is not routed before it has so many members.
+async fn form(cluster: &Cluster, group: &str, complete_at: u32) -> Vec<Process> {
+    let mut processes = Vec::new();
+    for node in NODES {
+        let request = v1::OperatingAgentServiceJoinGroupRequest {
+            node: node.to_owned(),
+            group: group.to_owned(),
+            process: "p0".to_owned(),
+            complete_at_member_count: complete_at,
+            ..Default::default()
+        };
+        let member = cluster.client.join_with(request).await.unwrap();
+        processes.push(Process::open(cluster, node, &member));
+    }
+    eventually("everybody knows everybody", async || {
+        let known: Vec<usize> = processes.iter().map(|one| one.seat.roster().len()).collect();
+        known.iter().all(|count| *count == NODES.len()).then_some(()).ok_or(format!("{known:?}"))
+    })
+    .await;
+    processes
+}
+
+/// Everybody sends so many messages; each arrives everywhere, in order.
+async fn talk(processes: &[Process], about: &str, count: usize) {
+    let all: Vec<Vec<u8>> = (0..count).map(|number| format!("{about} {number}").into()).collect();
+    for process in processes {
+        for message in &all {
+            let missed = soon(process.seat.send(Mode::Reliable, message)).await.unwrap();
+            assert_eq!(missed, []);
+        }
+    }
+    for to in processes {
+        for from in processes.iter().filter(|from| from.node != to.node) {
+            let got = to.from(from);
+            let now: Vec<&Vec<u8>> =
+                got.iter().filter(|message| message.starts_with(about.as_bytes())).collect();
+            assert_eq!(now, all.iter().collect::<Vec<_>>(), "{} from {}", to.node, from.node);
+        }
+    }
+}
+
+/// Everybody adds its share; everybody gets the sum.
+async fn add_up(processes: &[Process]) {
+    let share = |pn: Pn| 10 + u64::from(pn.0);
+    let sums = processes.iter().map(|process| {
+        let seat = process.seat.clone();
+        tokio::spawn(async move {
+            let values = Values::U64(vec![share(seat.pn())]);
+            let all_reduce = Operation::AllReduce { reduction: Reduction::Sum, values };
+            seat.operate(&all_reduce, OnFailure::Fail).await.unwrap().1
+        })
+    });
+    let want: u64 = processes.iter().map(|process| share(process.seat.pn())).sum();
+    for sum in sums.collect::<Vec<_>>() {
+        assert_eq!(soon(sum).await.unwrap(), Answer::Values(Values::U64(vec![want])));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_without_a_route_talks_over_the_tree() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let processes = form(&cluster, "waiting", 100).await;
+    let long = vec![7; 100_000];
+    assert_eq!(soon(processes[3].seat.send(Mode::Reliable, &long)).await.unwrap(), []);
+    for process in processes.iter().filter(|one| one.node != processes[3].node) {
+        eventually("the long one has come", async || {
+            let got = process.from(&processes[3]);
+            (got == [long.clone()]).then_some(()).ok_or(format!("{} messages", got.len()))
+        })
+        .await;
+    }
+    talk(&processes, "tree", 5).await;
+    add_up(&processes).await;
+    let memberships = cluster.client.hosts().next().unwrap();
+    let listed = { memberships }.list_memberships(v1::ListMembershipsRequest::default()).await;
+    let open = listed.unwrap().into_inner().memberships.iter().any(|one| one.multicast_open);
+    assert!(!open, "nothing of this went over the fabric");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_while_the_fabric_breaks_and_heals() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let processes = form(&cluster, "g", 0).await;
+    eventually("the group is routed", async || cluster.client.is_settled().await).await;
+    talk(&processes, "routed", 5).await;
+    let link = cluster.client.tree_link("g").await;
+    cluster.client.fail(link.clone()).await;
+    talk(&processes, "cut", 5).await;
+    add_up(&processes).await;
+    cluster.client.heal(link).await;
+    talk(&processes, "healed", 5).await;
+    add_up(&processes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_dies_in_the_middle_of_an_operation_is_named_to_all() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut processes = form(&cluster, "g", 0).await;
+    let dead = processes.remove(1);
+    let barriers: Vec<_> = processes
+        .iter()
+        .map(|process| {
+            let seat = process.seat.clone();
+            tokio::spawn(async move { seat.operate(&Operation::Barrier, OnFailure::Fail).await })
+        })
+        .collect();
+    cluster.client.stop_node(dead.node).await;
+    for barrier in barriers {
+        let status = soon(barrier).await.unwrap().unwrap_err();
+        assert_eq!(reason_of(&status).as_deref(), Some("MEMBERS_FAILED"));
+        assert_eq!(status.message(), format!("members {} failed", dead.seat.pn()));
+    }
+    talk(&processes, "survivors", 3).await;
+    add_up(&processes).await;
+    let gone = dead.seat.send(Mode::Reliable, b"from the grave").await.unwrap_err();
+    assert_eq!(reason_of(&gone).as_deref(), Some("NOT_A_MEMBER"));
+}

@@ -1,0 +1,84 @@
+//! The Python package at the socket of an operating agent.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use fabricast_client::{Client, Settings};
+use fabricast_integration::{Cluster, Layout, soon};
+
+use crate::reflection::{left_out, python};
+
+/// The folder that Python finds the package in.
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python");
+
+/// A Python that finds the package, or `None` if tests are to do without.
+fn with_package() -> Option<Command> {
+    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
+        left_out("FABRICAST_NO_PYTHON=1: the Python package was not tested");
+        return None;
+    }
+    let mut command = Command::new(python().unwrap_or_else(|how| panic!("{how}")));
+    command.env("PYTHONPATH", PACKAGE).env("PYTHONDONTWRITEBYTECODE", "1");
+    Some(command)
+}
+
+#[tokio::test]
+async fn the_python_package_joins_watches_leaves_and_names_its_errors() {
+    let Some(mut python) = with_package() else { return };
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/members.py");
+    python.arg(script).arg(cluster.socket(0)).args(["n0", "n1"]);
+    let output = tokio::task::spawn_blocking(move || python.output().unwrap()).await.unwrap();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{wrong}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
+}
+
+#[tokio::test]
+async fn a_killed_python_process_is_out_of_its_group() {
+    let Some(mut python) = with_package() else { return };
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let settings = Settings::at(cluster.socket(0)).node("n1").process("witness");
+    let group = Client::attach(settings).await.unwrap().join("g").await.unwrap();
+    let mut watch = group.watch_members().await.unwrap();
+    assert_eq!(soon(watch.next()).await.unwrap().len(), 1);
+    let program =
+        "import fabricast, time\nfabricast.Client.from_environment().join('g')\ntime.sleep(600)";
+    let mut child = python
+        .args(["-c", program])
+        .env(Settings::SOCKET, cluster.socket(0))
+        .env(Settings::NODE, "n0")
+        .spawn()
+        .unwrap();
+    assert_eq!(soon(watch.next()).await.unwrap().len(), 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(soon(watch.next()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_python_example_runs_under_the_launcher() {
+    let Some(python) = with_package() else { return };
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let example = PathBuf::from(PACKAGE).join("examples/members.py");
+    // What `fabricast run` does for each of its processes.
+    let settings = Settings::at(cluster.socket(0)).node("n0").process("launcher");
+    let launcher = Client::attach(settings).await.unwrap();
+    let places = ["n0", "n1"].map(|node| (format!("py-{node}"), node.to_owned()));
+    let mut running = Vec::new();
+    for place in launcher.reserve("py", &places).await.unwrap() {
+        let mut command = Command::new(python.get_program());
+        let variables = python.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(variables).arg(&example).stdout(std::process::Stdio::piped());
+        command.env(Settings::SOCKET, cluster.socket(0)).env(Settings::NODE, &place.node);
+        command.env(Settings::PROCESS, &place.process).env(Settings::GROUP, "py");
+        running.push((place, command.spawn().unwrap()));
+    }
+    for (place, child) in running {
+        let output =
+            tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let begins = format!("I am {} on {} and see ", place.rank, place.node);
+        assert!(said.starts_with(&begins), "{said}");
+    }
+}
