@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use fabricast_simulation::{Mix, Scenario, run, shrink, sweep};
+use fabricast_simulation::routing::RouteScenario;
+use fabricast_simulation::{Mix, Play, Scenario, shrink, sweep};
 
-/// Simulates group management under faults and checks rules G1 to G5 at every step.
+/// Simulates group management, and programming switches, under faults; checks rules G1 to G5 and R1 to R5 at every
+/// step.
 #[derive(Debug, Parser)]
 #[command(name = "sim")]
 struct Args {
@@ -43,20 +45,24 @@ fn main() -> ExitCode {
     if args.brief {
         return ExitCode::FAILURE;
     }
-    let scenario = Scenario::draw(seed, mix);
     // The text of a panic tells more than once; while it is looked for again and again, less is more.
     std::panic::set_hook(Box::new(|_| {}));
-    let short = shrink(&scenario, &broken);
-    println!(
-        "\n{} of {} deeds break the same rule with {} nodes and {} TICs:",
-        short.deeds.len(),
-        scenario.deeds.len(),
-        short.nodes,
-        short.tics
-    );
-    for (at, deed) in &short.deeds {
+    match mix.is_of_routes() {
+        true => tell_short(RouteScenario::draw(seed, mix), &broken),
+        false => tell_short(Scenario::draw(seed, mix), &broken),
+    }
+    ExitCode::FAILURE
+}
+
+/// Prints what is left of a scenario.
+fn tell_short<P: Play + std::fmt::Debug>(mut scenario: P, broken: &str) {
+    let mut short = shrink(&scenario, broken);
+    let all = scenario.deeds().len();
+    println!("\n{} of {all} deeds break the same rule:", short.deeds().len());
+    for (at, deed) in short.deeds().iter() {
         println!("  {:>9.3} s  {deed:?}", Duration::from_nanos(at.0).as_secs_f64());
     }
-    println!("  {}", run(&short).err().unwrap_or_default());
-    ExitCode::FAILURE
+    println!("  {}", short.play().err().unwrap_or_default());
+    short.deeds().clear();
+    println!("  in {short:?}");
 }

@@ -7,6 +7,7 @@ use fabricast_groups::directory::{GroupSnapshot, HostedGroup, Verdict};
 use fabricast_groups::message::{
     AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register,
 };
+use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::CallId;
 use fabricast_groups::record::{Change, NodeRecord};
 use fabricast_groups::{Gn, Incarnation, Moment, Pn, Refusal, Revision};
@@ -27,9 +28,13 @@ pub(crate) enum Message {
     Decide(Asker, Box<Command>),
     Fetch(Gn, bool),
     Status(Incarnation, Vec<HostedGroup>),
+    /// A group agent cannot reach a node.
+    Unreachable(NodeName, Incarnation),
     // from a TIC
     NotLeader,
     Registered(Result<NodeRecord, Refusal>),
+    /// It has come and gone too often: ask again later.
+    NotReadmitted,
     Joined(CallId, Result<Box<Joined>, Refusal>),
     Left(CallId, Result<(Gn, Pn, Revision), Refusal>),
     Group(Gn, bool, Option<Box<GroupSnapshot>>),

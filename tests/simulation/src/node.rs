@@ -5,35 +5,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabricast_groups::Moment;
-use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
+use fabricast_groups::agent::{GaHost, GaOutput};
 use fabricast_groups::command::Command;
-use fabricast_groups::detector::{DetectorConfig, Policy};
 use fabricast_groups::names::{Address, EndpointName, NodeName};
-use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, OaOutput};
+use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaOutput};
 
 use crate::invariants::g4::Obedience;
 use crate::message::{Asker, Message};
 use crate::scenario::Party;
-
-pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-
-pub(crate) const DETECTOR: DetectorConfig = DetectorConfig {
-    report_timeout: Duration::from_secs(3),
-    policy: Policy::Probe { timeout: Duration::from_millis(500), attempts: 3 },
-};
-
-const GA: GaConfig = GaConfig {
-    detector: DETECTOR,
-    resend: Duration::from_millis(2500),
-    retry: Duration::from_millis(700),
-};
-
-const OA: OaConfig = OaConfig {
-    retry: Duration::from_millis(700),
-    host_timeout: Duration::from_secs(8),
-    call_timeout: Duration::from_secs(5),
-    calls: 64,
-};
+use crate::settings::{OA, REPORT_INTERVAL, Settings};
 
 /// A TIC that owes an answer for so long is given up for another one.
 const TIC_PATIENCE: Duration = Duration::from_millis(900);
@@ -51,11 +31,12 @@ pub(crate) struct SimNode {
     /// The TIC that is asked, of how many, and since when it owes an answer.
     tic: usize,
     tics: usize,
+    settings: Settings,
     unanswered: Option<Moment>,
 }
 
 impl SimNode {
-    pub(crate) fn new(index: usize, now: Moment, tics: usize) -> Self {
+    pub(crate) fn new(index: usize, now: Moment, tics: usize, settings: Settings) -> Self {
         let endpoint = |port| EndpointName::new(&format!("h{index}/{port}")).expect("a good name");
         let identity = Identity {
             node: name(index),
@@ -74,6 +55,7 @@ impl SimNode {
             next_report: now,
             tic: 0,
             tics,
+            settings,
             unanswered: None,
         }
     }
@@ -125,7 +107,7 @@ impl SimNode {
         }
         match message {
             Message::NotLeader if from == Party::Tic(self.tic) => self.ask_another(),
-            Message::NotLeader => {}
+            Message::NotLeader | Message::NotReadmitted => {}
             Message::Registered(answer) => self.oa.registered(now, answer),
             Message::Joined(id, answer) => {
                 self.oa.join_answered(now, id, answer.map(|joined| *joined));
@@ -208,14 +190,13 @@ impl SimNode {
                 }
                 GaOutput::Probe { address, probe, .. } => (party(&address), Message::Probe(probe)),
                 GaOutput::NodeFailed { node, incarnation } => {
-                    let failed = Command::NodeFailed { node, incarnation: Some(incarnation) };
-                    (Party::Tic(self.tic), Message::Decide(Asker::Nobody, Box::new(failed)))
+                    (Party::Tic(self.tic), Message::Unreachable(node, incarnation))
                 }
                 GaOutput::Refresh { gn } => (Party::Tic(self.tic), Message::Fetch(gn, true)),
             });
         }
         let asks = |(to, message): &(Party, Message)| {
-            matches!(to, Party::Tic(_)) && !matches!(message, Message::Decide(Asker::Nobody, _))
+            matches!(to, Party::Tic(_)) && !matches!(message, Message::Unreachable(..))
         };
         if out.iter().any(asks) {
             self.unanswered.get_or_insert(now);
@@ -248,7 +229,8 @@ impl SimNode {
                 assert!(self.answers.insert(id, answer).is_none(), "a call is answered once");
             }
             OaOutput::Up(incarnation) => {
-                self.ga = Some(GaHost::new(name(self.index), incarnation, GA));
+                let config = self.settings.agents();
+                self.ga = Some(GaHost::new(name(self.index), incarnation, config));
             }
             OaOutput::Down(_) => self.ga = None,
             OaOutput::Ended(ended) => assert!(!ended.is_empty()),

@@ -25,8 +25,12 @@ pub struct Summary {
 ///
 /// The rule that was broken, in words that begin with its name.
 pub fn run(scenario: &Scenario) -> Result<Summary, String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| run_unguarded(scenario)));
-    ran.map_err(|panic| {
+    guarded(|| run_unguarded(scenario))
+}
+
+/// Turns the panic of a broken rule into what it says.
+pub(crate) fn guarded(run: impl FnOnce() -> Summary) -> Result<Summary, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .unwrap_or_else(|| "a panic without words".to_owned())

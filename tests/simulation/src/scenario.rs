@@ -30,21 +30,49 @@ pub enum Mix {
     Store,
     /// Parties stall and go on later as if nothing had been; messages are slow.
     Stalls,
+    /// Whatever befalls a node befalls one that hosts a group's agent, again and again.
+    Agents,
     /// All of it.
     Everything,
+    /// Route services are killed, stop, are cut off, and lose their watch.
+    Routers,
+    /// Switch agents are killed and stop; switches are slow, or do not answer.
+    Switches,
+    /// Links and switches break and are mended.
+    Links,
+    /// What befalls route services, agents and the fabric, with calls that are lost and carried out twice.
+    Fabric,
 }
 
 impl Mix {
     /// All mixes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::Loss,
         Self::Partitions,
         Self::Crashes,
         Self::Leaders,
         Self::Store,
         Self::Stalls,
+        Self::Agents,
+        Self::Everything,
+        Self::Routers,
+        Self::Switches,
+        Self::Links,
+        Self::Fabric,
+    ];
+    /// Those of group management.
+    pub const GROUPS: [Self; 8] = [
+        Self::Loss,
+        Self::Partitions,
+        Self::Crashes,
+        Self::Leaders,
+        Self::Store,
+        Self::Stalls,
+        Self::Agents,
         Self::Everything,
     ];
+    /// Those of route services and switch agents.
+    pub const ROUTES: [Self; 4] = [Self::Routers, Self::Switches, Self::Links, Self::Fabric];
 
     /// Gives its name on the command line.
     #[must_use]
@@ -56,12 +84,22 @@ impl Mix {
             Self::Leaders => "leaders",
             Self::Store => "store",
             Self::Stalls => "stalls",
+            Self::Agents => "agents",
             Self::Everything => "everything",
+            Self::Routers => "routers",
+            Self::Switches => "switches",
+            Self::Links => "links",
+            Self::Fabric => "fabric",
         }
     }
 
-    fn has(self, fault: Self) -> bool {
-        self == fault || self == Self::Everything
+    /// Whether it is played by route services and switch agents.
+    pub fn is_of_routes(self) -> bool {
+        Self::ROUTES.contains(&self)
+    }
+
+    pub(crate) fn has(self, fault: Self) -> bool {
+        self == fault || self == Self::Everything || self == Self::Fabric
     }
 }
 
@@ -120,9 +158,7 @@ impl Network {
             Mix::Stalls => {
                 Self { delay: Duration::from_millis(900), loss_percent: 0, duplicate_percent: 0 }
             }
-            Mix::Partitions | Mix::Crashes | Mix::Leaders | Mix::Store => {
-                Self { delay: Duration::from_millis(40), loss_percent: 1, duplicate_percent: 1 }
-            }
+            _ => Self { delay: Duration::from_millis(40), loss_percent: 1, duplicate_percent: 1 },
         }
     }
 }
@@ -207,6 +243,15 @@ pub enum Deed {
         /// Whether the way is cut.
         cut: bool,
     },
+    /// Something befalls the node that hosts a group's agent at that time.
+    StrikeAgent {
+        /// The number in the group's name.
+        group: u32,
+        /// What.
+        how: Strike,
+    },
+    /// All ways are whole again, whoever stopped goes on, and every node has power.
+    Mend,
     /// A TIC is killed; another process takes its place after a while.
     KillTic {
         /// Which.
@@ -223,6 +268,29 @@ pub enum Deed {
         count: u32,
         /// Whether they are done nevertheless.
         done: bool,
+    },
+}
+
+/// What befalls a node that hosts a group's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// It loses power.
+    Power,
+    /// It stops, not knowing that time passes.
+    Freeze,
+    /// It sends no reports any more.
+    Mute,
+    /// A way between it and somebody is cut, in one direction.
+    Cut {
+        /// Whether it is the way from the node.
+        from: bool,
+        /// The other one.
+        with: Party,
+    },
+    /// The ways between it and all TICs are cut, in one direction.
+    CutOffTics {
+        /// Whether it is the ways from the node.
+        from: bool,
     },
 }
 
@@ -275,7 +343,8 @@ impl Scenario {
         let at = chance.below(count(self.nodes)) as usize;
         let tic = chance.below(count(self.tics)) as usize;
         let flag = chance.below(2) == 0;
-        let kinds: Vec<Mix> = Mix::ALL[..6].iter().copied().filter(|kind| mix.has(*kind)).collect();
+        let kinds = Mix::GROUPS[..7].iter().copied();
+        let kinds: Vec<Mix> = kinds.filter(|kind| mix.has(*kind)).collect();
         Some(match kinds[chance.below(count(kinds.len())) as usize] {
             Mix::Partitions => {
                 let (from, to) = (self.party(chance), self.party(chance));
@@ -303,7 +372,18 @@ impl Scenario {
                 0 => Deed::Mute { at, silent: flag },
                 _ => Deed::Freeze { who: self.party(chance), stop: chance.below(5) < 2 },
             },
-            Mix::Loss | Mix::Everything => return None,
+            Mix::Agents if chance.below(3) == 0 => Deed::Mend,
+            Mix::Agents => {
+                let how = match chance.below(6) {
+                    0 => Strike::Power,
+                    1 => Strike::Freeze,
+                    2 => Strike::Mute,
+                    3 | 4 => Strike::Cut { from: flag, with: self.party(chance) },
+                    _ => Strike::CutOffTics { from: flag },
+                };
+                Deed::StrikeAgent { group: chance.below(4), how }
+            }
+            _ => return None,
         })
     }
 

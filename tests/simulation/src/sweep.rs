@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::run::{Summary, run};
+use crate::routing::RouteScenario;
+use crate::run::Summary;
 use crate::scenario::{Mix, Scenario};
+use crate::shrink::Play;
 
 /// What a sweep found.
 #[derive(Debug, Default)]
@@ -37,7 +39,10 @@ pub fn sweep(first: u64, seeds: u64, mixes: &[Mix], time: Option<Duration>) -> S
                 return;
             }
             for mix in mixes {
-                let outcome = run(&Scenario::draw(seed, *mix));
+                let outcome = match mix.is_of_routes() {
+                    true => RouteScenario::draw(seed, *mix).play(),
+                    false => Scenario::draw(seed, *mix).play(),
+                };
                 let mut swept = swept.lock().expect("nobody panics while holding it");
                 match outcome {
                     Ok(summary) => {

@@ -8,20 +8,20 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
-use fabricast_groups::detector::{Detector, DetectorOutput};
-use fabricast_groups::directory::{Directory, Limits, NewGroup};
-use fabricast_groups::names::NodeName;
+use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
-use fabricast_groups::{Incarnation, Moment, Refusal};
+use fabricast_groups::watch::{NodeWatch, WatchConfig, WatchOutput};
+use fabricast_groups::{Moment, Refusal};
 use fabricast_routing::Mgid;
 
+use crate::invariants::flaps;
+use crate::invariants::g5::Asked;
 use crate::message::{Asker, Message, StoreAnswer, StoreAsk};
-use crate::node::{DETECTOR, index_of, name};
+use crate::node::{index_of, name};
 use crate::scenario::Party;
+use crate::settings::Settings;
 use crate::store::LEASE;
 
-/// One life of a node.
-type Life = (NodeName, Incarnation);
 type Out = Vec<(Party, Message)>;
 
 /// Who does not lead asks for it this often.
@@ -33,6 +33,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Tic {
     ask_at: Moment,
+    settings: Settings,
     office: Option<Box<Office>>,
 }
 
@@ -49,7 +50,8 @@ struct Office {
     queue: VecDeque<(Party, Asker, Command)>,
     writing: Option<Writing>,
     writes: u64,
-    detector: Detector<Life>,
+    watch: NodeWatch,
+    asked: Asked,
 }
 
 #[derive(Debug)]
@@ -60,8 +62,8 @@ struct Writing {
 }
 
 impl Tic {
-    pub(crate) fn new(now: Moment) -> Self {
-        Self { ask_at: now, office: None }
+    pub(crate) fn new(now: Moment, settings: Settings) -> Self {
+        Self { ask_at: now, settings, office: None }
     }
 
     /// The records as it publishes them, while it leads.
@@ -75,7 +77,7 @@ impl Tic {
         let lease = office.lease_until.min(office.renew_at);
         writing
             .into_iter()
-            .chain(office.detector.next_deadline())
+            .chain(office.watch.next_deadline())
             .chain([lease])
             .min()
             .unwrap_or(lease)
@@ -102,7 +104,9 @@ impl Tic {
             (Message::Answer(answer), _) => self.store_answered(now, answer, &mut out),
             (Message::ProbeAnswer(incarnation, probe), Some(office)) => {
                 if let Party::Node(at) = from {
-                    office.detector.probe_answered(&(name(at), incarnation), probe, now);
+                    let life = (name(at), incarnation);
+                    office.asked.answered(&life, probe);
+                    office.watch.probe_answered(now, &life, probe);
                 }
             }
             (Message::ProbeAnswer(..), None) => {}
@@ -147,10 +151,11 @@ impl Tic {
             }
             (StoreAnswer::Led { sent, term, records: Some(records) }, None) => {
                 if now < sent.after(LEASE) {
-                    let directory = Directory::load(Limits::default(), records.iter());
+                    let directory = Directory::load(self.settings.limits(), records.iter());
                     let directory = directory.expect("S3: what was written is read back");
-                    let mut office = Office::new(term, sent.after(LEASE), directory);
-                    office.follow_hosts(now);
+                    let watch = NodeWatch::new(WatchConfig::new(self.settings.detector()));
+                    let mut office = Office::new(term, sent.after(LEASE), directory, watch);
+                    office.watch.follow_hosts(now, &office.committed);
                     self.office = Some(Box::new(office));
                 }
             }
@@ -177,7 +182,7 @@ impl Tic {
 }
 
 impl Office {
-    fn new(term: u64, lease_until: Moment, directory: Directory) -> Self {
+    fn new(term: u64, lease_until: Moment, directory: Directory, watch: NodeWatch) -> Self {
         Self {
             term,
             lease_until,
@@ -188,7 +193,8 @@ impl Office {
             writing: None,
             // Numbers of different terms must not be mixed up.
             writes: term << 32,
-            detector: Detector::new(DETECTOR),
+            watch,
+            asked: Asked::default(),
         }
     }
 
@@ -198,19 +204,28 @@ impl Office {
             let ask = StoreAsk::Lead { sent: now, term: Some(self.term) };
             out.push((Party::Store, Message::Ask(ask)));
         }
-        self.detector.poll(now);
-        while let Some(output) = self.detector.poll_output() {
+        self.watch.poll(now);
+        self.judge(now, out);
+        self.work(now, out);
+    }
+
+    /// Does what the watch asks for.
+    fn judge(&mut self, now: Moment, out: &mut Out) {
+        while let Some(output) = self.watch.poll_output() {
             match output {
-                DetectorOutput::Probe { peer: (node, _), probe } => {
-                    out.push((Party::Node(index_of(&node)), Message::Probe(probe)));
+                WatchOutput::Probe { life, probe } => {
+                    out.push((Party::Node(index_of(&life.0)), Message::Probe(probe)));
+                    self.asked.sent(life, probe, now);
                 }
-                DetectorOutput::Dead { peer: (node, incarnation) } => {
-                    let failed = Command::NodeFailed { node, incarnation: Some(incarnation) };
+                WatchOutput::Expel { life, .. } => {
+                    self.asked.expelled(&life, now);
+                    let (node, incarnation) = (life.0.clone(), Some(life.1));
+                    let failed = Command::NodeFailed { node, incarnation };
                     self.queue.push_back((Party::Store, Asker::Nobody, failed));
+                    self.watch.expelled(&life);
                 }
             }
         }
-        self.work(now, out);
     }
 
     fn serve(&mut self, now: Moment, from: Party, message: Message, out: &mut Out) {
@@ -223,9 +238,13 @@ impl Office {
                 let snapshot = self.committed.snapshot(gn).map(Box::new);
                 out.push((from, Message::Group(gn, for_agent, snapshot)));
             }
+            Message::Unreachable(node, incarnation) => {
+                self.watch.reported(now, &(node, incarnation), &self.committed);
+                self.judge(now, out);
+            }
             Message::Status(incarnation, groups) => {
                 let Party::Node(at) = from else { return };
-                self.detector.heard(&(name(at), incarnation), now);
+                self.watch.heard(now, &(name(at), incarnation));
                 let verdict = self.committed.verdict(&name(at), incarnation, &groups);
                 out.push((from, Message::Verdict(incarnation, verdict)));
             }
@@ -244,9 +263,11 @@ impl Office {
             let mut choose =
                 |group: &NewGroup<'_>| (0..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
             let answer = self.ahead.decide(now, &command, &mut choose).map(|decision| {
+                let chosen = flaps::newly_chosen(&self.ahead, &decision.changes);
                 for change in &decision.changes {
                     self.ahead.apply(change);
                 }
+                flaps::none_is_suppressed(&self.ahead, &chosen, now);
                 writing.changes.extend(decision.changes);
                 decision.answer
             });
@@ -274,28 +295,12 @@ impl Office {
                 hints.insert((index_of(agent), group.gn));
             }
         }
-        self.follow_hosts(now);
+        self.watch.follow_hosts(now, &self.committed);
         out.extend(hints.into_iter().map(|(at, gn)| (Party::Node(at), Message::Notify(gn))));
         for (to, asker, answer) in answers {
             out.extend(reply(asker, answer).map(|message| (to, message)));
         }
         self.work(now, out);
-    }
-
-    /// Watches exactly the lives that host group agents, as `services/tic` does.
-    fn follow_hosts(&mut self, now: Moment) {
-        let life = |node: &NodeName| Some((node.clone(), self.committed.node(node)?.incarnation));
-        let hosts: BTreeSet<Life> =
-            self.committed.hosts().filter_map(|(node, _)| life(node)).collect();
-        let gone = self.detector.peers().filter(|life| !hosts.contains(*life)).cloned();
-        for life in gone.collect::<Vec<_>>() {
-            self.detector.unwatch(&life);
-        }
-        for life in hosts {
-            if self.detector.health(&life).is_none() {
-                self.detector.watch(life, now);
-            }
-        }
     }
 }
 
@@ -303,6 +308,7 @@ fn reply(asker: Asker, answer: Result<Answer, Refusal>) -> Option<Message> {
     Some(match (asker, answer) {
         (Asker::Nobody, _) => return None,
         (Asker::Registration, Ok(Answer::Node(node))) => Message::Registered(Ok(node)),
+        (Asker::Registration, Ok(Answer::Suppressed(..))) => Message::NotReadmitted,
         (Asker::Registration, Err(refusal)) => Message::Registered(Err(refusal)),
         (Asker::Join(id), Ok(Answer::Joined(joined))) => Message::Joined(id, Ok(Box::new(joined))),
         (Asker::Join(id), Err(refusal)) => Message::Joined(id, Err(refusal)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fabricast_groups::Moment;
-use fabricast_groups::directory::{Directory, Limits};
+use fabricast_groups::directory::Directory;
 use fabricast_groups::operating::Phase;
 use fabricast_topology::SplitMix;
 
@@ -13,6 +13,7 @@ use crate::invariants::g4::Offices;
 use crate::message::Message;
 use crate::node::SimNode;
 use crate::scenario::{Network, Party};
+use crate::settings::Settings;
 use crate::store::Store;
 use crate::tic::Tic;
 
@@ -25,6 +26,7 @@ mod tests;
 pub(crate) struct World {
     pub(crate) now: Moment,
     pub(crate) network: Network,
+    pub(crate) settings: Settings,
     pub(crate) store: Store,
     /// None where the process has been killed, with when it is started again.
     pub(crate) tics: Vec<Result<Tic, Moment>>,
@@ -44,13 +46,18 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, nodes: usize, tics: usize) -> Self {
+        Self::with(Settings::of(seed), seed, nodes, tics)
+    }
+
+    pub(crate) fn with(settings: Settings, seed: u64, nodes: usize, tics: usize) -> Self {
         let now = Moment(0);
         Self {
             now,
+            settings,
             network: Network::CALM,
             store: Store::default(),
-            tics: (0..tics).map(|_| Ok(Tic::new(now))).collect(),
-            nodes: (0..nodes).map(|index| SimNode::new(index, now, tics)).collect(),
+            tics: (0..tics).map(|_| Ok(Tic::new(now, settings))).collect(),
+            nodes: (0..nodes).map(|index| SimNode::new(index, now, tics, settings)).collect(),
             delivered: 0,
             probes_answered: 0,
             offices: Offices::default(),
@@ -65,7 +72,7 @@ impl World {
 
     /// What is durable.
     pub(crate) fn directory(&self) -> Directory {
-        let read = Directory::load(Limits::default(), self.store.records.iter());
+        let read = Directory::load(self.settings.limits(), self.store.records.iter());
         read.expect("S3: what was written is read back")
     }
 
@@ -120,7 +127,7 @@ impl World {
             return;
         }
         if self.tics[at].as_ref().is_err_and(|again| *again <= self.now) {
-            self.tics[at] = Ok(Tic::new(self.now));
+            self.tics[at] = Ok(Tic::new(self.now, self.settings));
         }
         if let Ok(tic) = &mut self.tics[at] {
             let sent = tic.tick(self.now);

@@ -10,8 +10,8 @@ use fabricast_groups::record::{Route, RouteState};
 use fabricast_topology::SplitMix;
 
 use super::World;
-use crate::node::{SimNode, name};
-use crate::scenario::{Deed, Network, Party};
+use crate::node::{SimNode, index_of, name};
+use crate::scenario::{Deed, Network, Party, Strike};
 
 /// A killed TIC is started again after this.
 const RESTART: Duration = Duration::from_millis(1_500);
@@ -30,7 +30,7 @@ impl World {
             Deed::Power { at, on: false } => self.nodes[at].oa.stop(self.now),
             Deed::Power { at, on: true } => self.nodes[at].oa.start(self.now),
             Deed::Respawn { at } => {
-                self.nodes[at] = SimNode::new(at, self.now, self.tics.len());
+                self.nodes[at] = SimNode::new(at, self.now, self.tics.len(), self.settings);
                 self.thaw(Party::Node(at), false);
             }
             Deed::Mute { at, silent } => self.nodes[at].mute = silent,
@@ -38,6 +38,13 @@ impl World {
             Deed::Freeze { who, stop: false } => self.thaw(who, true),
             Deed::Cut { from, to, cut: true } => drop(self.cut.insert((from, to))),
             Deed::Cut { from, to, cut: false } => drop(self.cut.remove(&(from, to))),
+            Deed::StrikeAgent { group, how } => self.strike_agent(group, how),
+            Deed::Mend => {
+                self.heal_ways();
+                for node in &mut self.nodes {
+                    node.oa.start(self.now);
+                }
+            }
             Deed::KillTic { at } => {
                 self.tics[at] = Err(self.now.after(RESTART));
                 self.thaw(Party::Tic(at), false);
@@ -62,14 +69,39 @@ impl World {
     /// Heals everything; nodes without power stay so.
     pub(crate) fn heal(&mut self) {
         self.network = Network::CALM;
-        self.cut.clear();
         self.store.delay = Duration::ZERO;
         self.store.failing = (0, false);
+        self.heal_ways();
+    }
+
+    /// Lets everybody speak who lives.
+    fn heal_ways(&mut self) {
+        self.cut.clear();
         for who in self.frozen.keys().copied().collect::<Vec<_>>() {
             self.thaw(who, true);
         }
         for node in &mut self.nodes {
             node.mute = false;
+        }
+    }
+
+    /// Something befalls the node that hosts a group's agent, if there is one.
+    fn strike_agent(&mut self, group: u32, how: Strike) {
+        let directory = self.directory();
+        let name = GroupName::new(&format!("g{group}")).expect("a good name");
+        let group = directory.find_group(&name).and_then(|gn| directory.group(gn));
+        let Some(agent) = group.and_then(|group| group.agent.as_ref()) else { return };
+        let (at, tics) = (index_of(agent), self.tics.len());
+        let who = Party::Node(at);
+        let mut cut = |from: bool, with| {
+            self.cut.insert(if from { (who, with) } else { (with, who) });
+        };
+        match how {
+            Strike::Cut { from, with } => cut(from, with),
+            Strike::CutOffTics { from } => (0..tics).for_each(|tic| cut(from, Party::Tic(tic))),
+            Strike::Power => self.nodes[at].oa.stop(self.now),
+            Strike::Freeze => drop(self.frozen.entry(who).or_default()),
+            Strike::Mute => self.nodes[at].mute = true,
         }
     }
 

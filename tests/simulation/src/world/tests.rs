@@ -2,18 +2,26 @@
 
 use std::time::Duration;
 
+use fabricast_groups::flaps::FlapDamping;
 use fabricast_groups::{Gn, Incarnation};
 
 use super::World;
 use crate::invariants::g2;
 use crate::node::name;
 use crate::scenario::{Deed, Party};
+use crate::settings::Settings;
 
 const GN: Gn = Gn(1);
 
+mod failover;
+
 /// A world in which everybody has registered and is in one group.
 fn in_one_group(nodes: usize) -> World {
-    let mut world = World::new(1, nodes, 2);
+    in_one_group_of(nodes, Settings { adaptive: false, damping: FlapDamping::default() })
+}
+
+fn in_one_group_of(nodes: usize, settings: Settings) -> World {
+    let mut world = World::with(settings, 1, nodes, 2);
     world.run(Duration::from_secs(2));
     world.form("g", &(0..nodes).collect::<Vec<_>>());
     world.run(Duration::from_secs(3));

@@ -1,0 +1,28 @@
+//! R2: a packet never comes round, nobody gets it twice, and whoever gets it belongs to a group on its spanning
+//! tree. At every step, for every route that a sender was told or may be told now. While a change is under way
+//! what was planned before counts, too; when it is done, [`r4`](super::r4) looks more closely.
+
+use fabricast_groups::Gn;
+use fabricast_topology::EndpointId;
+
+use crate::routing::witness::{Walk, Witness};
+
+/// Looks at one packet's way.
+pub(crate) fn holds(witness: &Witness, gn: Gn, from: EndpointId, walk: &Walk) {
+    assert!(!walk.looped, "R2: a packet of group {gn} from {from:?} comes round, {:?}", walk.rows);
+    let mut reached = walk.reached.clone();
+    reached.sort_unstable();
+    for pair in reached.windows(2) {
+        let rows = &walk.rows;
+        assert!(pair[0] != pair[1], "R2: group {gn}: {:?} gets it twice by {rows:?}", pair[0]);
+    }
+    assert!(!reached.contains(&from), "R2: group {gn}: {from:?} gets its own packet");
+    for endpoint in reached {
+        let belongs = witness.may_reach(gn, endpoint);
+        assert!(
+            belongs,
+            "R2: a packet of group {gn} reaches {endpoint:?}, which has no part in it, by {:?}",
+            walk.rows
+        );
+    }
+}

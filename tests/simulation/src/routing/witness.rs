@@ -1,0 +1,259 @@
+//! What the invariants look at: the rows that switches hold, the plan as it ought to be, and packets that are
+//! walked through the rows.
+//!
+//! The plan is that of an engine of its own, which is told every change in the order of the TIC's revisions.
+//! A route service may be behind, or half way; so what was planned since everything was last in place is
+//! remembered, and allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_groups::Gn;
+use fabricast_groups::directory::Directory;
+use fabricast_groups::record::{MemberRecord, RouteState};
+use fabricast_routing::{
+    Change, EngineKind, EngineOptions, Mgid, RoutingEngine, build_engine, table_entries,
+};
+use fabricast_topology::{
+    EndpointId, FatTree, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry, TableKind,
+};
+
+use super::tic::ElementKey;
+
+/// Switch, input port (0 in per-switch tables), color.
+pub(crate) type RowKey = (SwitchId, u8, u16);
+
+#[derive(Debug)]
+pub(crate) struct Witness {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) options: EngineOptions,
+    pub(crate) rows: BTreeMap<RowKey, PortSet>,
+    /// What packets really meet.
+    pub(crate) faults: Faults,
+    pub(crate) engine: Box<dyn RoutingEngine>,
+    /// What the switches ought to hold that are not known to be dead.
+    pub(crate) desired: BTreeMap<RowKey, PortSet>,
+    /// Spanning trees on which each group was planned since everything was last in place.
+    parts: BTreeMap<Gn, BTreeSet<u32>>,
+    /// Endpoints of groups on each of them since then: what was planned for them may still be there.
+    reachable: BTreeMap<u32, BTreeSet<EndpointId>>,
+    /// Switches that lost their tables since then.
+    pub(crate) wiped: BTreeSet<SwitchId>,
+    /// Something has failed or come back since then.
+    pub(crate) troubled: bool,
+    /// Groups that a failure has hit, until they are served again.
+    pub(crate) hurt: BTreeSet<Gn>,
+    /// What the last look at all groups has not seen yet.
+    pub(crate) news: News,
+}
+
+/// What is to be looked at.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) all: bool,
+    pub(crate) colors: BTreeSet<u16>,
+    pub(crate) groups: BTreeSet<Gn>,
+    /// Rows have changed since everything was last in place.
+    pub(crate) unsettled: bool,
+}
+
+/// Where one packet went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Walk {
+    /// Endpoints, one for each copy.
+    pub(crate) reached: Vec<EndpointId>,
+    pub(crate) rows: Vec<RowKey>,
+    /// Two copies came in by one port.
+    pub(crate) looped: bool,
+    /// A copy met a dead port, or a switch that lost its table.
+    pub(crate) hit: bool,
+}
+
+/// The engine as route services have it.
+pub(crate) fn engine(graph: &Arc<Graph>, options: EngineOptions) -> Box<dyn RoutingEngine> {
+    let tree = FatTree::detect(graph).ok().map(Arc::new);
+    build_engine(EngineKind::CMr4lmsFixed, Arc::clone(graph), tree, options)
+        .expect("the fabrics are fat trees")
+}
+
+impl Witness {
+    pub(crate) fn new(graph: Arc<Graph>, options: EngineOptions) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            desired: BTreeMap::new(),
+            faults: Faults::new(),
+            engine: engine(&graph, options),
+            graph,
+            options,
+            parts: BTreeMap::new(),
+            reachable: BTreeMap::new(),
+            wiped: BTreeSet::new(),
+            troubled: false,
+            hurt: BTreeSet::new(),
+            news: News::default(),
+        }
+    }
+
+    /// A switch has taken entries.
+    pub(crate) fn written(&mut self, switch: SwitchId, in_port: u8, color: u16, out: PortSet) {
+        let key = (switch, in_port, color);
+        let before = match out.is_empty() {
+            true => self.rows.remove(&key),
+            false => self.rows.insert(key, out),
+        };
+        if before.unwrap_or(PortSet::EMPTY) != out {
+            self.news.colors.insert(color);
+            self.news.unsettled = true;
+        }
+    }
+
+    /// Parts have failed or are whole again; a switch that failed has lost its table.
+    pub(crate) fn failed(&mut self, faults: &Faults, lost: Option<SwitchId>) {
+        self.faults.clone_from(faults);
+        if let Some(switch) = lost {
+            self.rows.retain(|(at, ..), _| *at != switch);
+            self.wiped.insert(switch);
+        }
+        self.news.all = true;
+        self.news.unsettled = true;
+        self.troubled = true;
+    }
+
+    /// The TIC has decided; `gone` are groups that ended, with their MGIDs.
+    pub(crate) fn decided(&mut self, directory: &Directory, gone: &[Mgid], changed: &[Gn]) {
+        let deletions = gone.iter().map(|mgid| Change::Delete { mgid: *mgid });
+        let puts = changed.iter().filter_map(|gn| directory.group(*gn));
+        let puts = puts.map(|group| Change::Put {
+            mgid: group.mgid,
+            members: endpoints(&self.graph, directory.members(group.gn)).into_iter().collect(),
+        });
+        let changes: Vec<Change> = deletions.chain(puts).collect();
+        self.engine.apply(&changes).expect("R3: the engine takes what the TIC has decided");
+        self.news.groups.extend(changed);
+        self.planned(directory);
+    }
+
+    /// The TIC has heard of other failed parts.
+    pub(crate) fn told_of_faults(&mut self, failed: &BTreeSet<ElementKey>, directory: &Directory) {
+        self.engine.set_faults(faults_of(&self.graph, failed));
+        self.troubled = true;
+        self.planned(directory);
+    }
+
+    fn planned(&mut self, directory: &Directory) {
+        self.desired = rows_of(&self.graph, &*self.engine);
+        self.news.unsettled = true;
+        self.note_parts(directory);
+    }
+
+    fn note_parts(&mut self, directory: &Directory) {
+        for group in directory.groups_from(Gn(0)) {
+            let Some(planned) = self.engine.plan().group(group.mgid) else { continue };
+            self.parts.entry(group.gn).or_default().insert(planned.part);
+            let members = endpoints(&self.graph, directory.members(group.gn));
+            self.reachable.entry(planned.part).or_default().extend(members);
+        }
+    }
+
+    /// Everything is in place: what was planned before is not allowed any more.
+    pub(crate) fn settled(&mut self, directory: &Directory) {
+        self.parts.clear();
+        self.reachable.clear();
+        self.wiped.clear();
+        self.troubled = false;
+        self.note_parts(directory);
+        self.news.unsettled = false;
+        self.news.all = true;
+    }
+
+    /// Whether two groups may meet: they are on one spanning tree, or have just been. While a failure is gone
+    /// round, trees that move may meet others for the time of a drain.
+    pub(crate) fn may_meet(&self, one: Gn, other: Gn) -> bool {
+        let (one, other) = (self.parts.get(&one), self.parts.get(&other));
+        self.troubled || one.zip(other).is_some_and(|(one, other)| !one.is_disjoint(other))
+    }
+
+    /// Whether packets of a group may reach an endpoint.
+    pub(crate) fn may_reach(&self, gn: Gn, endpoint: EndpointId) -> bool {
+        let parts = self.parts.get(&gn).into_iter().flatten();
+        let mut known = parts.filter_map(|part| self.reachable.get(part));
+        self.troubled || known.any(|known| known.contains(&endpoint))
+    }
+
+    fn is_live(&self, port: PortId) -> bool {
+        self.faults.port_is_live(&self.graph, port)
+    }
+
+    /// Sends a packet.
+    pub(crate) fn walk(&self, from: EndpointId, color: u16) -> Walk {
+        let mut walk = Walk::default();
+        let entry = self.graph.attachment(from).filter(|port| self.is_live(*port));
+        walk.hit = entry.is_none();
+        let mut arrivals: Vec<PortId> = entry.into_iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(at) = arrivals.pop() {
+            if !seen.insert(at) {
+                walk.looped = true;
+                continue;
+            }
+            let (switch, number) = (self.graph.switch_of(at), self.graph.port_number(at));
+            let in_port = if self.options.tables == TableKind::PerPort { number } else { 0 };
+            let key = (switch, in_port, color);
+            walk.hit |= self.wiped.contains(&switch);
+            let Some(out) = self.rows.get(&key) else { continue };
+            walk.rows.push(key);
+            for number in out.iter().filter(|out| in_port != 0 || *out != number) {
+                let Some(out) = self.graph.port(switch, number) else { continue };
+                match self.graph.peer(out) {
+                    _ if !self.is_live(out) => walk.hit = true,
+                    Peer::Switch(other) => arrivals.push(other),
+                    Peer::Endpoint(endpoint) => walk.reached.push(endpoint),
+                    Peer::None => walk.hit = true,
+                }
+            }
+        }
+        walk
+    }
+}
+
+/// The rows of an engine's plan, without those of switches that it knows to be dead.
+pub(crate) fn rows_of(graph: &Graph, engine: &dyn RoutingEngine) -> BTreeMap<RowKey, PortSet> {
+    let rows = table_entries(graph, engine.plan()).into_iter();
+    let row = |entry: TableEntry| ((entry.switch, entry.in_port, entry.color), entry.out);
+    rows.filter(|entry| engine.faults().switch_is_live(entry.switch)).map(row).collect()
+}
+
+/// The faults of a list.
+pub(crate) fn faults_of(graph: &Graph, failed: &BTreeSet<ElementKey>) -> Faults {
+    let mut faults = Faults::new();
+    for element in failed {
+        match element {
+            ElementKey::Switch(at) => faults.fail_switch(*at),
+            ElementKey::Link(at) => faults.fail_link(graph, *at),
+        };
+    }
+    faults
+}
+
+/// The endpoint of a member.
+pub(crate) fn endpoint_of(graph: &Graph, member: &MemberRecord) -> EndpointId {
+    graph.find_endpoint(member.endpoint.as_str()).expect("members have endpoints of the fabric")
+}
+
+/// The endpoints of members, each once.
+pub(crate) fn endpoints<'a>(
+    graph: &Graph,
+    members: impl Iterator<Item = &'a MemberRecord>,
+) -> BTreeSet<EndpointId> {
+    members.map(|member| endpoint_of(graph, member)).collect()
+}
+
+/// The entries that packets of a route carry.
+pub(crate) fn colors(state: RouteState) -> Vec<u16> {
+    match state {
+        RouteState::Routed { colors, .. } => {
+            std::iter::once(colors.first).chain(colors.second).collect()
+        }
+        RouteState::UnicastOnly => Vec::new(),
+    }
+}

@@ -1,0 +1,64 @@
+//! How the parts are configured; a run's seed decides, so that all ways are tried.
+
+use std::time::Duration;
+
+use fabricast_groups::agent::GaConfig;
+use fabricast_groups::detector::{Adaptive, DetectorConfig, Probing};
+use fabricast_groups::directory::Limits;
+use fabricast_groups::flaps::{FlapDamping, FlapPolicy};
+use fabricast_groups::operating::OaConfig;
+
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+const RETRY: Duration = Duration::from_millis(700);
+
+/// How nodes are watched with fixed timeouts, by group agents and by the TIC; no other way may take longer.
+pub(crate) const DETECTOR: DetectorConfig = DetectorConfig::new(
+    Duration::from_secs(3),
+    Probing { timeout: Duration::from_millis(500), attempts: 3 },
+);
+
+pub(crate) const OA: OaConfig = OaConfig {
+    retry: RETRY,
+    host_timeout: Duration::from_secs(8),
+    call_timeout: Duration::from_secs(5),
+    calls: 64,
+};
+
+/// What differs from run to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Whether timeouts follow the pace of reports.
+    pub(crate) adaptive: bool,
+    /// How nodes that come and go are held off.
+    pub(crate) damping: FlapDamping,
+}
+
+impl Settings {
+    /// Those of a run with this seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let policy = match seed % 3 {
+            0 => FlapPolicy::Off,
+            1 => FlapPolicy::NoHost,
+            _ => FlapPolicy::Refuse,
+        };
+        let damping = FlapDamping { policy, limit: 2, half_life: Duration::from_secs(2) };
+        Self { adaptive: seed / 3 % 2 == 1, damping }
+    }
+
+    /// How nodes are watched.
+    pub(crate) fn detector(&self) -> DetectorConfig {
+        let adaptive = Adaptive::new(4.0, Duration::from_millis(1_200));
+        DetectorConfig { adaptive: adaptive.filter(|_| self.adaptive), ..DETECTOR }
+    }
+
+    pub(crate) fn agents(&self) -> GaConfig {
+        let resend = Duration::from_millis(2_500);
+        GaConfig { detector: self.detector(), resend, retry: RETRY }
+    }
+
+    /// The bounds on the records.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { damping: self.damping, ..Limits::default() }
+    }
+}
