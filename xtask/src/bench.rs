@@ -6,9 +6,10 @@
 mod divan;
 mod figures;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -18,34 +19,87 @@ use divan::Measured;
 /// The figures to reach, and which bench measures each.
 const BUDGETS: &str = "xtask/budgets.toml";
 
-/// Runs the benches and prints the report. `false` if a bench is missing or cannot be read.
+/// Runs the benches that budgets name and prints the report. `false` if a bench is missing, fails or
+/// cannot be read; the others are reported all the same.
+///
+/// - `filter`: only budgets whose work or bench has this in its text, whatever the case.
 ///
 /// # Errors
 ///
-/// A table of budgets that cannot be read, or a bench that fails.
-pub(crate) fn report(root: &Path) -> Result<(String, bool)> {
+/// A table of budgets that cannot be read, or a filter that no budget passes.
+pub(crate) fn report(root: &Path, filter: &str) -> Result<(String, bool)> {
     let text = fs::read_to_string(root.join(BUDGETS)).with_context(|| format!("read {BUDGETS}"))?;
-    let (packages, budgets) = parse_budgets(&text)?;
-    let mut measured = Vec::new();
-    for package in &packages {
-        let output = run_benches(root, package)?;
-        measured.extend(divan::parse(&output)?);
-        measured.extend(figures::parse(&output)?);
+    let mut budgets = parse_budgets(&text)?;
+    budgets.retain(|budget| budget.is_about(filter));
+    if budgets.is_empty() {
+        bail!("no budget in {BUDGETS} is about '{filter}'");
     }
-    compare(&budgets, &measured)
+    let places = binaries(root)?;
+    let (mut measured, mut failures) = (Vec::new(), String::new());
+    for binary in needed(&budgets) {
+        // One that is not there is missed where its figures are.
+        let Some(package) = places.get(binary) else { continue };
+        let found = run_bench(root, package, binary).and_then(|output| {
+            let mut found = divan::parse(&output)?;
+            found.extend(figures::parse(&output)?);
+            Ok(found)
+        });
+        match found {
+            Ok(found) => measured.extend(found),
+            Err(error) => writeln!(failures, "FAILED: {error:#}")?,
+        }
+    }
+    let (report, complete) = compare(&budgets, &measured)?;
+    Ok((report + &failures, complete && failures.is_empty()))
 }
 
-fn run_benches(root: &Path, package: &str) -> Result<String> {
+/// The binaries that the benches of budgets are in.
+fn needed(budgets: &[Budget]) -> BTreeSet<&str> {
+    let benches = budgets.iter().flat_map(|budget| &budget.benches);
+    benches.filter_map(|bench| bench.split('/').next()).collect()
+}
+
+/// The package of every binary of benches: `<layer>/<folder>/benches/<binary>.rs`, or one folder less.
+fn binaries(root: &Path) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for layer in folders(root)? {
+        for package in folders(&layer)?.into_iter().chain([layer]) {
+            let Ok(benches) = fs::read_dir(package.join("benches")) else { continue };
+            let manifest = fs::read_to_string(package.join("Cargo.toml"))
+                .with_context(|| format!("read the manifest in {}", package.display()))?;
+            let manifest: toml::Table = manifest.parse().context("read a manifest")?;
+            let name = manifest.get("package").and_then(|package| package.get("name"));
+            let name = name.and_then(toml::Value::as_str).context("a package has a name")?;
+            for bench in benches {
+                let path = bench.context("list benches")?.path();
+                if let Some(binary) = path.file_stem().and_then(|stem| stem.to_str()) {
+                    found.insert(binary.to_owned(), name.to_owned());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn folders(of: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(of).with_context(|| format!("list {}", of.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let hidden =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+    Ok(paths.filter(|path| path.is_dir() && !hidden(path) && !path.ends_with("target")).collect())
+}
+
+fn run_bench(root: &Path, package: &str, binary: &str) -> Result<String> {
     let output = Command::new("cargo")
-        .args(["bench", "--quiet", "--package", package, "--bench", "*"])
+        .args(["bench", "--quiet", "--package", package, "--bench", binary])
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
         .output()
-        .with_context(|| format!("run the benches of {package}"))?;
+        .with_context(|| format!("run the bench {binary} of {package}"))?;
     if !output.status.success() {
-        bail!("the benches of {package} failed");
+        bail!("the bench {binary} of {package} ended with {}", output.status);
     }
-    String::from_utf8(output.stdout).with_context(|| format!("read the benches of {package}"))
+    String::from_utf8(output.stdout).with_context(|| format!("read the bench {binary}"))
 }
 
 /// One line of the design's table of budgets.
@@ -61,6 +115,14 @@ struct Budget {
     source: String,
 }
 
+impl Budget {
+    fn is_about(&self, filter: &str) -> bool {
+        let filter = filter.to_lowercase();
+        let mut texts = self.benches.iter().chain([&self.work]);
+        texts.any(|text| text.to_lowercase().contains(&filter))
+    }
+}
+
 #[derive(Debug)]
 enum Limit {
     AtMost(Quantity),
@@ -72,7 +134,7 @@ enum Limit {
 struct Quantity {
     /// As written.
     text: String,
-    /// In seconds, or in items a second.
+    /// In seconds, items a second, or bytes.
     value: f64,
     kind: Kind,
 }
@@ -81,6 +143,7 @@ struct Quantity {
 enum Kind {
     Time,
     Rate,
+    Memory,
 }
 
 impl Quantity {
@@ -98,6 +161,8 @@ impl Quantity {
             "Kitem/s" => (1e3, Kind::Rate),
             "Mitem/s" => (1e6, Kind::Rate),
             "Gitem/s" => (1e9, Kind::Rate),
+            "KiB" => (1024.0, Kind::Memory),
+            "MiB" => (1024.0 * 1024.0, Kind::Memory),
             other => bail!("'{other}' is no unit of '{text}'"),
         };
         let number: f64 =
@@ -106,11 +171,9 @@ impl Quantity {
     }
 }
 
-fn parse_budgets(text: &str) -> Result<(Vec<String>, Vec<Budget>)> {
+fn parse_budgets(text: &str) -> Result<Vec<Budget>> {
     let table: toml::Table = text.parse().with_context(|| format!("read {BUDGETS}"))?;
     let list = |key: &str| table.get(key).and_then(toml::Value::as_array).cloned();
-    let packages = list("packages").context("budgets need a list of packages")?;
-    let packages = texts(&toml::Value::Array(packages));
     let mut budgets = Vec::new();
     for entry in list("budget").context("budgets need [[budget]] entries")? {
         let field = |key: &str| entry.get(key).and_then(toml::Value::as_str).map(str::to_owned);
@@ -134,7 +197,7 @@ fn parse_budgets(text: &str) -> Result<(Vec<String>, Vec<Budget>)> {
         }
         budgets.push(Budget { work, benches, limit, source });
     }
-    Ok((packages.context("packages are named by texts")?, budgets))
+    Ok(budgets)
 }
 
 fn texts(list: &toml::Value) -> Option<Vec<String>> {
@@ -174,10 +237,14 @@ fn figure(bench: &str, kind: Kind, measured: &[Measured]) -> Result<Quantity> {
     let found = measured.iter().find(|found| found.path == bench);
     let found = found.with_context(|| format!("no bench prints '{bench}'"))?;
     let text = match kind {
-        Kind::Time => Some(&found.median),
+        Kind::Time | Kind::Memory => Some(&found.median),
         Kind::Rate => found.rate.as_ref(),
     };
-    Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)
+    let figure = Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)?;
+    if figure.kind != kind {
+        bail!("'{bench}' is measured in another unit, {}", figure.text);
+    }
+    Ok(figure)
 }
 
 fn verdict(limit: &Limit, figure: f64) -> String {
@@ -194,7 +261,6 @@ mod tests {
     use super::*;
 
     const TABLE: &str = r#"
-        packages = ["fabricast-a"]
         [[budget]]
         work = "plan"
         bench = "plan/big"
@@ -217,8 +283,7 @@ mod tests {
 
     #[test]
     fn budgets_stand_beside_figures_and_what_nobody_measures_is_said() {
-        let (packages, budgets) = parse_budgets(TABLE).unwrap();
-        assert_eq!(packages, ["fabricast-a"]);
+        let budgets = parse_budgets(TABLE).unwrap();
         let figures =
             [measured("plan/big", "30 ms", None), measured("hops/all", "1 s", Some("3 Mitem/s"))];
         let (report, complete) = compare(&budgets, &figures).unwrap();
@@ -231,7 +296,7 @@ mod tests {
     #[test]
     fn steps_of_one_work_are_added() {
         let table = TABLE.replace("\"plan/big\"", "[\"plan/big\", \"plan/rows\"]");
-        let (_, budgets) = parse_budgets(&table).unwrap();
+        let budgets = parse_budgets(&table).unwrap();
         let mut figures = vec![
             measured("plan/big", "20 ms", None),
             measured("hops/all", "1 s", Some("3 Mitem/s")),
@@ -247,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_bench_that_is_gone_or_counts_nothing_is_incomplete() {
-        let (_, budgets) = parse_budgets(TABLE).unwrap();
+        let budgets = parse_budgets(TABLE).unwrap();
         let (report, complete) = compare(&budgets, &[measured("hops/all", "1 s", None)]).unwrap();
         assert!(!complete);
         assert!(report.contains("no bench prints 'plan/big'"), "{report}");
@@ -273,11 +338,38 @@ mod tests {
     }
 
     #[test]
-    fn the_table_in_the_repository_can_be_read() {
+    fn a_filter_finds_budgets_by_their_work_and_their_bench() {
+        let about = |filter: &str| {
+            let budgets = parse_budgets(TABLE).unwrap();
+            let found = budgets.into_iter().filter(|budget| budget.is_about(filter));
+            found.map(|budget| budget.work).collect::<Vec<_>>()
+        };
+        assert_eq!(about(""), ["plan", "hops", "join"]);
+        assert_eq!(about("PLAN/b"), ["plan"]);
+        assert_eq!(about("join"), ["join"]);
+        assert!(about("nothing").is_empty());
+    }
+
+    #[test]
+    fn memory_is_no_time() {
+        let table = TABLE.replace("25 ms", "25 MiB");
+        let budgets = parse_budgets(&table).unwrap();
+        let (report, complete) = compare(&budgets, &[measured("plan/big", "5 MiB", None)]).unwrap();
+        assert!(!complete, "the other one is missing");
+        assert!(report.contains("measured 5 MiB: ok (20 %"), "{report}");
+        let (report, _) = compare(&budgets, &[measured("plan/big", "5 ms", None)]).unwrap();
+        assert!(report.contains("'plan/big' is measured in another unit, 5 ms"), "{report}");
+    }
+
+    #[test]
+    fn every_bench_of_the_table_in_the_repository_is_in_a_binary_that_exists() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let text = fs::read_to_string(root.join(BUDGETS)).unwrap();
-        let (packages, budgets) = parse_budgets(&text).unwrap();
-        assert!(!packages.is_empty());
+        let budgets = parse_budgets(&text).unwrap();
+        let places = binaries(root).unwrap();
         assert!(!budgets.is_empty());
+        for binary in needed(&budgets) {
+            assert!(places.contains_key(binary), "no package has a bench {binary}");
+        }
     }
 }

@@ -31,7 +31,9 @@ usage: cargo xtask <verb>
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
-  bench-report      run the benches and print each figure beside its budget
+  bench-report [FILTER]
+                    run the benches and print each figure beside its budget; only budgets whose work or
+                    bench has FILTER in its text
 ";
 
 fn main() -> Result<ExitCode> {
@@ -60,8 +62,9 @@ fn main() -> Result<ExitCode> {
         ["tidy"] => print_findings(&tidy::run(&root)?),
         ["proto"] => print_rewritten(&proto::write(&root)?),
         ["proto", "--check"] => print_stale(&proto::check(&root)?),
-        ["bench-report"] => {
-            let (report, complete) = bench::report(&root)?;
+        ["bench-report", filter @ ..] if filter.len() < 2 => {
+            let filter = filter.first().copied().unwrap_or_default();
+            let (report, complete) = bench::report(&root, filter)?;
             print!("{report}");
             complete
         }
