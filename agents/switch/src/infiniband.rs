@@ -3,11 +3,13 @@
 //! A switch has one multicast table, so tables are per switch, and a color `c` is the multicast
 //! LID 0xC000 + [`InfinibandOptions::first_entry`] + c. Nothing but multicast forwarding tables is
 //! written: a subnet manager may run beside it, as long as it leaves those alone
-//! (`disable_multicast TRUE` in OpenSM).
+//! (`disable_multicast TRUE` in OpenSM). Port counters are read by LID, so there are none before a
+//! subnet manager has given LIDs.
 //!
 //! Hardware keeps no fence, so this driver does, in memory: after a restart it takes the first
 //! writer that comes, until a newer one has written.
 
+mod counters;
 mod fabric;
 mod tables;
 mod wire;
@@ -264,15 +266,7 @@ impl Driver for InfinibandDriver {
         let node = fabric
             .switch(switch)
             .ok_or_else(|| DriverError::UnknownSwitch { switch: switch.to_owned() })?;
-        let ask = |number: u8| Smp {
-            method: Method::Get,
-            attribute: Attribute::PortInfo,
-            modifier: u32::from(number),
-            transaction: 0,
-            key: self.options.key,
-            path: node.path.clone(),
-            data: [0; 64],
-        };
+        let ask = |number: u8| port_info(node, number, self.options.key);
         let answers = self.wire.ask((1..=node.info.ports).map(ask)).await;
         let mut ports = Vec::with_capacity(answers.len());
         for (number, answer) in (1u8..).zip(answers) {
@@ -283,6 +277,36 @@ impl Driver for InfinibandDriver {
             ports.push(v1::PortStatus { port, peer, peer_port, live, ..<_>::default() });
         }
         Ok(ports)
+    }
+
+    async fn read_counters(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchCounters>, DriverError> {
+        let fabric = self.known().await?;
+        if let Some(switch) = switches.iter().find(|name| fabric.switch(name).is_none()) {
+            return Err(DriverError::UnknownSwitch { switch: switch.clone() });
+        }
+        let nodes: Vec<&Node> = switches.iter().filter_map(|name| fabric.switch(name)).collect();
+        let lids = counters::lids(&self.wire, &nodes, self.options.key).await;
+        if lids.iter().all(|lid| *lid == Some(0)) {
+            return Err(DriverError::NoCounters);
+        }
+        let driver = self.clone();
+        let (telling, told) = tokio::sync::mpsc::channel(4);
+        tokio::spawn(async move {
+            let nodes = switches.iter().filter_map(|name| fabric.switch(name));
+            for (node, lid) in nodes.zip(lids) {
+                let Some(lid) = lid.filter(|lid| *lid > 0) else { continue };
+                let Some(counters) = counters::read(&driver.wire, node, lid).await else {
+                    continue;
+                };
+                if telling.send(Ok(counters)).await.is_err() {
+                    return; // nobody reads any more
+                }
+            }
+        });
+        Ok(Box::pin(tokio_stream::wrappers::ReceiverStream::new(told)))
     }
 
     async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {
@@ -312,6 +336,19 @@ impl Driver for InfinibandDriver {
             }
         });
         Ok(Box::pin(WatchStream::new(told).map(Ok)))
+    }
+}
+
+/// Asks for the state of a port.
+fn port_info(node: &Node, number: u8, key: u64) -> Smp {
+    Smp {
+        method: Method::Get,
+        attribute: Attribute::PortInfo,
+        modifier: u32::from(number),
+        transaction: 0,
+        key,
+        path: node.path.clone(),
+        data: [0; 64],
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! Read [`Discovery`] first: queries out, answers in, a [`Subnet`] at the end. [`Smp`] is the packet
 //! that carries them, [`MulticastTable`] a switch's forwarding table in the blocks that are read and
-//! written. Nothing here sends anything: `platform/umad` does, and `agents/switch` puts the two
+//! written; [`CountersQuery`] asks for the counters of ports. Nothing here sends anything: `platform/umad` does, and `agents/switch` puts the two
 //! together.
 //!
-//! Source: InfiniBand Architecture Specification, volume 1, chapters 13 and 14.
+//! Source: InfiniBand Architecture Specification, volume 1, chapters 13, 14 and 16.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod attributes;
 mod discovery;
 mod missing;
 mod multicast;
+mod performance;
 mod smp;
 mod subnet;
 
@@ -21,5 +22,6 @@ pub use attributes::{
 pub use discovery::{Discovery, Query, QueryId};
 pub use missing::{Missing, missing};
 pub use multicast::{BLOCK_ENTRIES, Block, BlockPlace, FIRST_MULTICAST_LID, MulticastTable};
+pub use performance::{Counters, CountersQuery, Traffic, dropped_packets};
 pub use smp::{Attribute, Data, Method, Path, PathError, SMP_BYTES, Smp, SmpError};
 pub use subnet::{Cable, Node, PortName, Subnet};

@@ -107,9 +107,83 @@ impl Ibsim {
         self.say(&format!("Relink \"{node}\"[{port}]"));
     }
 
+    /// Sets a field of a port's performance counters, such as `PortXmitDiscards`.
+    ///
+    /// # Panics
+    ///
+    /// If the simulator is gone.
+    pub fn set_counter(&mut self, node: &str, port: u8, field: &str, value: u64) {
+        self.say(&format!("PerformanceSet \"{node}\"[{port}] PortCounters.{field}={value}"));
+    }
+
+    /// Starts OpenSM on a host of the fabric, for unicast only: it gives LIDs and fills the unicast tables,
+    /// and leaves the multicast tables alone.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_opensm(&self, host: &str) -> OpenSm {
+        let folder = self.folder.path().join("opensm");
+        std::fs::create_dir(&folder).expect("a folder for OpenSM");
+        let settings = folder.join("opensm.conf");
+        std::fs::write(&settings, "disable_multicast TRUE\nforce_log_flush TRUE\n")
+            .expect("a file for OpenSM");
+        let log = folder.join("log");
+        let process = self
+            .command("opensm", host)
+            .arg("-F")
+            .arg(settings)
+            .arg("-f")
+            .arg(&log)
+            .env("OSM_CACHE_DIR", &folder)
+            .env("OSM_TMP_DIR", &folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("opensm starts; it is Debian's package of that name");
+        OpenSm { process, log }
+    }
+
     fn say(&mut self, line: &str) {
         writeln!(self.console, "{line}").expect("ibsim listens");
         self.console.flush().expect("ibsim listens");
+    }
+}
+
+/// A running subnet manager; it ends when it is dropped.
+#[derive(Debug)]
+pub struct OpenSm {
+    process: Child,
+    log: PathBuf,
+}
+
+impl OpenSm {
+    /// Tells how often it has found the subnet to be up.
+    #[must_use]
+    pub fn sweeps(&self) -> usize {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|line| line.contains("SUBNET UP")).count()
+    }
+
+    /// Has it look at the whole fabric and write all its tables again.
+    ///
+    /// # Panics
+    ///
+    /// If it is gone.
+    pub fn sweep(&self) {
+        let id = self.process.id().to_string();
+        let told = Command::new("kill").args(["-HUP", &id]).status().expect("kill runs");
+        assert!(told.success(), "opensm has ended");
+    }
+}
+
+impl Drop for OpenSm {
+    fn drop(&mut self) {
+        // One that has ended already is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

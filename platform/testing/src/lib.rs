@@ -9,5 +9,5 @@ mod ibsim;
 mod proxy;
 
 pub use etcd::Etcd;
-pub use ibsim::Ibsim;
+pub use ibsim::{Ibsim, OpenSm};
 pub use proxy::Proxy;

@@ -18,8 +18,11 @@ use library::Umad;
 pub const PACKET_BYTES: usize = 256;
 
 const DIRECTED_ROUTE_CLASS: c_int = 0x81;
+const PERFORMANCE_CLASS: c_int = 0x04;
 const CLASS_VERSION: c_int = 1;
 const PERMISSIVE_LID: c_int = 0xffff;
+/// Key of queue pair 1, which every node listens on (§3.5.3 of the specification, volume 1).
+const QUEUE_KEY_1: u32 = 0x8001_0000;
 const WOULD_BLOCK: c_int = -11;
 const TIMED_OUT: c_int = -110;
 
@@ -45,6 +48,15 @@ pub enum UmadError {
     },
 }
 
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Where the directed route in it leads: subnet management.
+    Route,
+    /// To the node with a LID: performance management.
+    Lid(u16),
+}
+
 /// What came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -54,12 +66,13 @@ pub enum Received {
     Unanswered(Box<[u8; PACKET_BYTES]>),
 }
 
-/// An open port, registered for packets on directed routes.
+/// An open port, registered for subnet management on directed routes and for performance management.
 #[derive(Debug)]
 pub struct Port {
     umad: Umad,
     port: c_int,
-    agent: c_int,
+    subnet_agent: c_int,
+    performance_agent: c_int,
     header: usize,
     buffer: Vec<u8>,
 }
@@ -81,10 +94,16 @@ impl Port {
             .map_err(|_| UmadError::AdapterName { name: adapter.unwrap_or_default().to_owned() })?;
         checked("umad_init", umad.init())?;
         let port = checked("umad_open_port", umad.open_port(name.as_deref(), port.into()))?;
-        let agent = umad.register(port, DIRECTED_ROUTE_CLASS, CLASS_VERSION);
-        let agent = checked("umad_register", agent).inspect_err(|_| umad.close_port(port))?;
+        let register = |class| {
+            // Closing the port ends what is registered on it.
+            let agent = umad.register(port, class, CLASS_VERSION);
+            checked("umad_register", agent).inspect_err(|_| umad.close_port(port))
+        };
+        let subnet_agent = register(DIRECTED_ROUTE_CLASS)?;
+        let performance_agent = register(PERFORMANCE_CLASS)?;
         let header = umad.header_bytes();
-        Ok(Self { umad, port, agent, header, buffer: vec![0; header + PACKET_BYTES] })
+        let buffer = vec![0; header + PACKET_BYTES];
+        Ok(Self { umad, port, subnet_agent, performance_agent, header, buffer })
     }
 
     /// Sends a request.
@@ -97,16 +116,19 @@ impl Port {
     /// [`UmadError::Call`] if the port does not take it.
     pub fn send(
         &mut self,
-        packet: &[u8; PACKET_BYTES],
+        (to, packet): (To, &[u8; PACKET_BYTES]),
         timeout: Duration,
         retries: u16,
     ) -> Result<(), UmadError> {
         self.buffer.fill(0);
         self.buffer[self.header..].copy_from_slice(packet);
-        let set = self.umad.set_address(&mut self.buffer, PERMISSIVE_LID);
-        checked("umad_set_addr", set)?;
+        let (agent, address) = match to {
+            To::Route => (self.subnet_agent, (PERMISSIVE_LID, 0, 0)),
+            To::Lid(lid) => (self.performance_agent, (lid.into(), 1, QUEUE_KEY_1)),
+        };
+        checked("umad_set_addr", self.umad.set_address(&mut self.buffer, address))?;
         let wait = (milliseconds(timeout), c_int::from(retries));
-        let sent = self.umad.send(self.port, self.agent, &mut self.buffer, wait);
+        let sent = self.umad.send(self.port, agent, &mut self.buffer, wait);
         checked("umad_send", sent).map(drop)
     }
 
@@ -130,7 +152,8 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.umad.unregister(self.port, self.agent);
+        self.umad.unregister(self.port, self.subnet_agent);
+        self.umad.unregister(self.port, self.performance_agent);
         self.umad.close_port(self.port);
     }
 }

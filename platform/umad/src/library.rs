@@ -80,10 +80,16 @@ impl Umad {
         unsafe { (self.size)() }
     }
 
-    pub(crate) fn set_address(&self, buffer: &mut [u8], lid: c_int) -> c_int {
+    /// - `(lid, queue_pair, key)`: where to.
+    pub(crate) fn set_address(
+        &self,
+        buffer: &mut [u8],
+        (lid, queue_pair, key): (c_int, c_int, u32),
+    ) -> c_int {
         assert!(buffer.len() >= self.header_bytes());
         // SAFETY: writes into the header, which the buffer holds.
-        unsafe { (self.set_addr)(buffer.as_mut_ptr().cast(), lid, 0, 0, 0) }
+        let key = key.cast_signed();
+        unsafe { (self.set_addr)(buffer.as_mut_ptr().cast(), lid, queue_pair, 0, key) }
     }
 
     /// - `wait`: milliseconds, and how often it is sent again.

@@ -14618,7 +14618,7 @@ pub mod switch_agent_service_client {
         }
         /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
         /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
-        /// that can be read).
+        /// that can be read; those of InfiniBand switches can be once a subnet manager has given LIDs).
         pub async fn read_counters(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadCountersRequest>,
@@ -14708,7 +14708,7 @@ pub mod switch_agent_service_server {
             + 'static;
         /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
         /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
-        /// that can be read).
+        /// that can be read; those of InfiniBand switches can be once a subnet manager has given LIDs).
         async fn read_counters(
             &self,
             request: tonic::Request<super::ReadCountersRequest>,

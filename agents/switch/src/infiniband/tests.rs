@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabricast_infiniband::{Block, BlockPlace, MulticastTable};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, Peer, PortId, SwitchId, ibnetdiscover};
-use fabricast_umad::{PACKET_BYTES, Received};
+use fabricast_umad::{PACKET_BYTES, Received, To};
 
 use super::*;
 use wire::Packets;
@@ -22,6 +22,8 @@ struct Hardware {
     /// Blocks that switches do not keep.
     stubborn: BTreeSet<BlockPlace>,
     writes: u32,
+    /// By LID.
+    addressed: BTreeMap<u16, SwitchId>,
 }
 
 /// A subnet that answers packets, seen from its first endpoint.
@@ -127,6 +129,13 @@ impl Fake {
                 data = [0; 64];
                 data[4..6].copy_from_slice(&ENTRIES.to_be_bytes());
             }
+            (0x15, true) if modifier == 0 => {
+                data = [0; 64];
+                let hardware = self.hardware();
+                let lid = hardware.addressed.iter().find(|(_, at)| **at == switch);
+                data[16..18].copy_from_slice(&lid.map_or(0, |(lid, _)| *lid).to_be_bytes());
+                data[32] = 4;
+            }
             (0x15, true) => {
                 data = [0; 64];
                 let port = self.graph.port(switch, u8::try_from(modifier).ok()?)?;
@@ -134,6 +143,23 @@ impl Fake {
                 data[32] = if is_up { 4 } else { 1 };
             }
             (0x1b, true) => return self.block(packet, switch, modifier),
+            _ => return None,
+        }
+        Some(data)
+    }
+
+    /// Port n of a switch has sent n words in 10 n packets, received nothing and dropped one.
+    fn counters(&self, lid: u16, packet: &[u8]) -> Option<[u8; 64]> {
+        let switch = *self.hardware().addressed.get(&lid)?;
+        let port = self.graph.port(switch, packet[65])?;
+        let number = u64::from(self.graph.port_number(port));
+        let mut data = [0; 64];
+        match packet[17] {
+            0x1d => {
+                data[8..16].copy_from_slice(&number.to_be_bytes());
+                data[24..32].copy_from_slice(&(10 * number).to_be_bytes());
+            }
+            0x12 => data[15] = 1,
             _ => return None,
         }
         Some(data)
@@ -158,9 +184,13 @@ impl Fake {
 }
 
 impl Packets for Fake {
-    fn send(&mut self, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError> {
+    fn send(&mut self, to: To, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError> {
         let mut back = Box::new(*packet);
-        self.answers.push_back(match self.answer(packet) {
+        let answer = match to {
+            To::Route => self.answer(packet),
+            To::Lid(lid) => self.counters(lid, packet),
+        };
+        self.answers.push_back(match answer {
             Some(data) => {
                 back[3] = 0x81;
                 back[64..128].copy_from_slice(&data);
@@ -312,4 +342,28 @@ async fn ports_tell_what_is_plugged_in_and_whether_it_is_live() {
     }
     let unknown = driver.list_ports("S-9").await;
     assert!(matches!(unknown, Err(DriverError::UnknownSwitch { .. })));
+}
+
+#[tokio::test]
+async fn counters_are_read_once_a_subnet_manager_has_given_lids() {
+    let fake = Fake::new();
+    let driver = fake.driver(InfinibandOptions::default());
+    let switches = driver.list_switches().await.unwrap();
+    let names: Vec<String> = switches.iter().map(|switch| switch.name.clone()).collect();
+    let refused = driver.read_counters(names.clone()).await.map(drop).unwrap_err();
+    assert!(matches!(refused, DriverError::NoCounters), "{refused}");
+
+    let first = fake.graph.find_switch(&names[0]).unwrap();
+    fake.hardware().addressed.insert(7, first);
+    let counters: Vec<_> = driver.read_counters(names.clone()).await.unwrap().collect().await;
+    let [Ok(counters)] = &counters[..] else { panic!("only one has a LID: {counters:?}") };
+    assert_eq!((&counters.switch_name, counters.ports.len()), (&names[0], 4));
+    let third = v1::PortCounters {
+        port: 3,
+        sent_packets: 30,
+        sent_bytes: 12,
+        dropped_packets: 1,
+        ..Default::default()
+    };
+    assert_eq!(counters.ports[2], third);
 }

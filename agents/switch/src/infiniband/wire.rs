@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fabricast_infiniband::{Data, Smp, SmpError};
-use fabricast_umad::{PACKET_BYTES, Port, Received, UmadError};
+use fabricast_infiniband::{CountersQuery, Data, Smp, SmpError};
+use fabricast_umad::{PACKET_BYTES, Port, Received, To, UmadError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Where packets come from and go to; a port, or a subnet made for a test.
 pub(crate) trait Packets: Send + 'static {
-    fn send(&mut self, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError>;
+    fn send(&mut self, to: To, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError>;
     fn receive(&mut self, timeout: Duration) -> Result<Option<Received>, UmadError>;
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct PatientPort {
 }
 
 impl Packets for PatientPort {
-    fn send(&mut self, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError> {
-        self.port.send(packet, self.timeout, self.retries)
+    fn send(&mut self, to: To, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError> {
+        self.port.send((to, packet), self.timeout, self.retries)
     }
 
     fn receive(&mut self, timeout: Duration) -> Result<Option<Received>, UmadError> {
@@ -53,8 +53,41 @@ pub(crate) enum WireError {
     Gone,
 }
 
+/// A question to a node.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Subnet(Smp),
+    Counters(CountersQuery),
+}
+
+impl From<Smp> for Question {
+    fn from(smp: Smp) -> Self {
+        Self::Subnet(smp)
+    }
+}
+
+impl From<CountersQuery> for Question {
+    fn from(query: CountersQuery) -> Self {
+        Self::Counters(query)
+    }
+}
+
+impl Question {
+    /// The packet, and where it goes.
+    fn packet(self, transaction: u64) -> (To, [u8; PACKET_BYTES]) {
+        match self {
+            Self::Subnet(smp) => (To::Route, Smp { transaction, ..smp }.request()),
+            Self::Counters(query) => {
+                (To::Lid(query.lid), CountersQuery { transaction, ..query }.request())
+            }
+        }
+    }
+}
+
 type Answer = Result<Data, WireError>;
-type Asked = (Smp, oneshot::Sender<Answer>);
+/// How the answer to a question is read.
+type Read = fn(&[u8; PACKET_BYTES]) -> Result<Data, SmpError>;
+type Asked = (Question, oneshot::Sender<Answer>);
 
 /// Asks nodes; clones ask through the same port.
 #[derive(Clone, Debug)]
@@ -73,12 +106,15 @@ impl Wire {
     }
 
     /// Asks all at once; the answers come in the order of the requests.
-    pub(crate) async fn ask(&self, requests: impl IntoIterator<Item = Smp>) -> Vec<Answer> {
+    pub(crate) async fn ask(
+        &self,
+        requests: impl IntoIterator<Item = impl Into<Question>>,
+    ) -> Vec<Answer> {
         let mut coming = Vec::new();
         for request in requests {
             let (reply, answer) = oneshot::channel();
             // Without a thread the reply is dropped with the request.
-            let _ = self.requests.send((request, reply)).await;
+            let _ = self.requests.send((request.into(), reply)).await;
             coming.push(answer);
         }
         let mut answers = Vec::with_capacity(coming.len());
@@ -92,7 +128,7 @@ impl Wire {
 /// The thread's own state.
 struct Sender<P> {
     packets: P,
-    waiting: BTreeMap<u32, oneshot::Sender<Answer>>,
+    waiting: BTreeMap<u32, (Read, oneshot::Sender<Answer>)>,
     next: u32,
 }
 
@@ -105,7 +141,7 @@ impl<P: Packets> Sender<P> {
                     false => asked.try_recv().ok(),
                 };
                 match request {
-                    Some((smp, reply)) => self.send(smp, reply),
+                    Some((question, reply)) => self.send(question, reply),
                     None if self.waiting.is_empty() => return,
                     None => break,
                 }
@@ -121,12 +157,16 @@ impl<P: Packets> Sender<P> {
         }
     }
 
-    fn send(&mut self, mut smp: Smp, reply: oneshot::Sender<Answer>) {
+    fn send(&mut self, question: Question, reply: oneshot::Sender<Answer>) {
         // The upper half belongs to the kernel.
         self.next = self.next.wrapping_add(1);
-        smp.transaction = u64::from(self.next);
-        match self.packets.send(&smp.request()) {
-            Ok(()) => drop(self.waiting.insert(self.next, reply)),
+        let read: Read = match question {
+            Question::Subnet(_) => Smp::answer,
+            Question::Counters(_) => CountersQuery::answer,
+        };
+        let (to, packet) = question.packet(self.next.into());
+        match self.packets.send(to, &packet) {
+            Ok(()) => drop(self.waiting.insert(self.next, (read, reply))),
             Err(error) => {
                 tracing::debug!(%error, "request not sent");
                 // Whoever asked may have gone.
@@ -136,13 +176,14 @@ impl<P: Packets> Sender<P> {
     }
 
     fn received(&mut self, received: &Received) {
-        let (packet, answer) = match received {
-            Received::Packet(packet) => (packet, Smp::answer(packet).map_err(WireError::from)),
-            Received::Unanswered(packet) => (packet, Err(WireError::NoAnswer)),
-        };
+        let (Received::Packet(packet) | Received::Unanswered(packet)) = received;
         let transaction = Smp::transaction_of(packet) & u64::from(u32::MAX);
         let transaction = u32::try_from(transaction).expect("the lower half");
-        if let Some(reply) = self.waiting.remove(&transaction) {
+        if let Some((read, reply)) = self.waiting.remove(&transaction) {
+            let answer = match received {
+                Received::Packet(packet) => read(packet).map_err(WireError::from),
+                Received::Unanswered(_) => Err(WireError::NoAnswer),
+            };
             let _ = reply.send(answer); // as above
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fabricast_proto::v1;
-use fabricast_testing::Ibsim;
+use fabricast_testing::{Ibsim, OpenSm};
 use fabricast_topology::{EndpointId, Graph};
 
 /// The multicast LID of color 0, as the driver has it by default.
@@ -38,6 +38,26 @@ impl Judge {
         std::fs::write(&file, fabric).expect("a folder of our own");
         let program = std::env::current_exe().expect("this program");
         (self.ibsim.command(program, &self.agent_host), file)
+    }
+
+    /// Starts a subnet manager on a host of its own.
+    pub(crate) fn start_opensm(&self, graph: &Graph) -> OpenSm {
+        self.ibsim.start_opensm(graph.adapter_name(graph.adapter_of(EndpointId(1))))
+    }
+
+    /// What `perfquery` says that a port has received, in packets.
+    pub(crate) fn received_packets(&self, switch: &str, port: u32) -> u64 {
+        let guid = format!("0x{}", switch.trim_start_matches("S-"));
+        let output = self
+            .ibsim
+            .command("perfquery", &self.host)
+            .args(["-x", "-G", &guid, &port.to_string()])
+            .output()
+            .expect("perfquery runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let row = text.lines().find_map(|line| line.strip_prefix("PortRcvPkts:"));
+        let number = row.map(|row| row.trim_start_matches('.'));
+        number.unwrap_or_else(|| panic!("{output:?}")).parse().expect("a number")
     }
 
     /// Entries that the diagnostics saw last.

@@ -8,6 +8,7 @@
 
 mod agent;
 mod judge;
+mod opensm;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

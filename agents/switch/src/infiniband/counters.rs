@@ -1,0 +1,40 @@
+//! Port counters over the wire.
+
+use fabricast_infiniband::{Counters, CountersQuery, Node, PortInfo, Traffic, dropped_packets};
+use fabricast_proto::v1;
+
+use super::port_info;
+use super::wire::Wire;
+
+/// Asks switches for their LIDs: 0 where none was given, none where nobody answers.
+pub(super) async fn lids(wire: &Wire, nodes: &[&Node], key: u64) -> Vec<Option<u16>> {
+    let mut questions = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        questions.push(port_info(node, 0, key));
+    }
+    let answers = wire.ask(questions).await;
+    let lid = |answer: Result<_, _>| Some(PortInfo::read(&answer.ok()?).ok()?.lid);
+    answers.into_iter().map(lid).collect()
+}
+
+/// Reads the counters of all ports of a switch; none if one does not answer.
+pub(super) async fn read(wire: &Wire, node: &Node, lid: u16) -> Option<v1::SwitchCounters> {
+    let ask = |counters| {
+        let query = move |port| CountersQuery { lid, counters, port, transaction: 0 };
+        wire.ask((1..=node.info.ports).map(query))
+    };
+    let (traffic, losses) = tokio::join!(ask(Counters::Extended), ask(Counters::Basic));
+    let mut ports = Vec::with_capacity(traffic.len());
+    for (port, (traffic, losses)) in (1..).zip(traffic.into_iter().zip(losses)) {
+        let traffic = Traffic::read(&traffic.ok()?);
+        ports.push(v1::PortCounters {
+            port,
+            received_packets: traffic.received_packets,
+            sent_packets: traffic.sent_packets,
+            received_bytes: traffic.received_bytes,
+            sent_bytes: traffic.sent_bytes,
+            dropped_packets: dropped_packets(&losses.ok()?),
+        });
+    }
+    Some(v1::SwitchCounters { switch_name: node.name(), ports })
+}
