@@ -67,7 +67,7 @@ fn notes(run: &Run<'_>) -> Vec<String> {
          are, cannot be read. Rounds are fewer the more groups there are (column messages)."
             .to_owned(),
         format!(
-            "Collectives: 600 endpoints of 4 CNs, 6 processes each, {} rounds where the paper has 5 000; boxes \
+            "Collectives: 600 endpoints of 4 CNs, 6 processes each, {} rounds (the paper: 5 000); boxes \
              reach from the least to the largest value. The text names the pattern 60x60 only, the others are \
              ours. Dynamic roots are those of a whole TN group.",
             rounds(run)
