@@ -182,9 +182,10 @@ impl Image {
 ///
 /// A link between two switches belongs to one spanning tree of a color, so whatever comes in there
 /// stays in that tree and the union is part of it. A packet that comes in from an endpoint may be
-/// meant for another spanning tree than before: two ways up at once would deliver twice, so there
-/// the switch ports of one set must contain those of the other. If one of them has none, the ways up do
-/// not tell whether it is one tree: it is, if somebody who sends there has the same color before and after.
+/// meant for another spanning tree than before: two ways up at once would deliver twice, and one that is only
+/// left over would lead it to strangers. So there the switch ports of one set must contain those of the other.
+/// If one of them has none, the ways up do not tell whether it is one tree: it is, if somebody who sends there has
+/// the same color before and after.
 fn union_is_safe(
     graph: &Graph,
     (switch, in_port, color): EntryPoint,
@@ -192,8 +193,7 @@ fn union_is_safe(
     is_kept: IsKept<'_>,
 ) -> bool {
     let peer_of = |number| graph.port(switch, number).map_or(Peer::None, |port| graph.peer(port));
-    let joins_nothing = old.is_empty() || new.difference(old).is_empty();
-    if joins_nothing || !matches!(peer_of(in_port), Peer::Endpoint(_)) {
+    if old.is_empty() || old == new || !matches!(peer_of(in_port), Peer::Endpoint(_)) {
         return true;
     }
     let upward = |set: PortSet| -> PortSet {
@@ -281,6 +281,20 @@ Ca 1 "H-0000000000000012" # "h1"
             let swaps = held.swaps(&desired, &graph, &|_| kept);
             assert_eq!((additions.len(), swaps.len()), phases, "kept: {kept}");
         }
+    }
+
+    /// Found by the simulation: what the new tree needs was there already, and so was a way up to strangers.
+    #[test]
+    fn a_tree_of_one_leaf_waits_until_the_way_up_of_the_tree_before_it_is_gone() {
+        let graph = ibnetdiscover::read(FABRIC).unwrap();
+        let (held, desired) = (image(&[(0, 3, 5, &[1, 4])]), image(&[(0, 3, 5, &[4])]));
+        assert!(held.additions(&desired, &graph, &|_| false).is_empty());
+        let swap = [Write { in_port: 3, color: 5, out: PortSet::single(4) }];
+        assert_eq!(held.swaps(&desired, &graph, &|_| false)[&SwitchId(0)], swap);
+        assert!(
+            held.swaps(&desired, &graph, &|_| true).is_empty(),
+            "its own tree has become smaller"
+        );
     }
 
     #[test]

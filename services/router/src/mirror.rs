@@ -20,6 +20,8 @@ pub(crate) struct MirrorGroup {
     pub(crate) route: Option<v1::Route>,
     /// Endpoint of each member, by PN. Two members may share one.
     pub(crate) endpoints: BTreeMap<u32, String>,
+    /// The revision of each member's join, by PN: no older route serves it.
+    pub(crate) joined: BTreeMap<u32, u64>,
 }
 
 /// The records at one revision.
@@ -82,11 +84,13 @@ impl Mirror {
             Kind::Joined(v1::MemberChange { gn, member: Some(member) }) => {
                 let group = self.groups.entry(gn).or_default();
                 group.endpoints.insert(member.pn, member.endpoint);
+                group.joined.insert(member.pn, member.joined_revision);
                 self.dirty.insert(gn);
             }
             Kind::Left(v1::MemberChange { gn, member: Some(member) }) => {
                 if let Some(group) = self.groups.get_mut(&gn) {
                     group.endpoints.remove(&member.pn);
+                    group.joined.remove(&member.pn);
                 }
                 self.dirty.insert(gn);
             }

@@ -2,15 +2,91 @@
 
 use std::cell::LazyCell;
 
+use fabricast_routing::EngineKind;
 use fabricast_topology::Graph;
 
-use super::Control;
+use super::{Control, check};
 use crate::image::{Image, IsKept, Writes};
 use crate::outside::Outside;
+use crate::programmer::{Fence, Outcome};
 
 impl<O: Outside> Control<O> {
+    /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
+    pub(super) async fn program_and_report(&mut self) -> Result<(), String> {
+        let fence = Fence { term: self.term, generation: self.generation };
+        let read_back = self.programmer.read_back(fence).await;
+        if read_back.deposed {
+            return check(read_back);
+        }
+        if self.policy.engine != EngineKind::CMr4lmsFixed {
+            let replanted =
+                self.programmer.held().replanted(self.planner.desired(), self.planner.graph());
+            check(self.write(replanted).await)?;
+        }
+        let additions = self.phase(Image::additions);
+        let added = self.write(additions).await;
+        let swaps = self.phase(Image::swaps);
+        self.report(&swaps).await?;
+        check(read_back)?;
+        check(added)?;
+        if !swaps.is_empty() && self.senders_know() && !self.turn_over(swaps).await? {
+            return Ok(());
+        }
+        if self.senders_know() {
+            self.keep_until = None;
+            let removals = self.programmer.held().removals(self.planner.desired());
+            check(self.write(removals).await)?;
+            self.release_mgids().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes under a generation of its own, so that a write that was given up and arrives late is
+    /// refused.
+    async fn write(&mut self, writes: Writes) -> Outcome {
+        if writes.is_empty() {
+            return Outcome::default();
+        }
+        self.generation += 1;
+        let fence = Fence { term: self.term, generation: self.generation };
+        self.programmer.write(fence, writes, &self.dead).await
+    }
+
+    /// Whether every sender has had the time to hear of its newest color. Without the TIC nobody
+    /// hears anything, however long it takes.
+    fn senders_know(&self) -> bool {
+        self.connected && self.keep_until.is_none_or(|until| self.outside.now() >= until)
+    }
+
+    /// Writes the swaps that nobody is in the way of, or clears the way; whether all are written.
+    async fn turn_over(&mut self, swaps: Writes) -> Result<bool, String> {
+        let ready = self.planner.ready_swaps(&self.mirror, &self.reported, &swaps);
+        if ready.is_empty() {
+            let withdrawn = self.planner.withdrawn(&self.mirror, &self.reported, &swaps);
+            self.tell(withdrawn).await?;
+            return Ok(false);
+        }
+        check(self.write(ready).await)?;
+        let waiting = self.phase(Image::swaps);
+        self.report(&waiting).await?;
+        if !waiting.is_empty() {
+            // Their turn comes when the senders that have just been told know it.
+            self.keep_until.get_or_insert_with(|| self.outside.now());
+        }
+        Ok(waiting.is_empty())
+    }
+
+    /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.
+    async fn release_mgids(&mut self) -> Result<(), String> {
+        if self.mirror.mgids_held_back {
+            self.send_report(Vec::new(), self.mirror.revision).await?;
+            self.mirror.mgids_held_back = false;
+        }
+        Ok(())
+    }
+
     /// What is to be written in a phase.
-    pub(super) fn phase(&self, writes: fn(&Image, &Image, &Graph, IsKept<'_>) -> Writes) -> Writes {
+    fn phase(&self, writes: fn(&Image, &Image, &Graph, IsKept<'_>) -> Writes) -> Writes {
         let points = || self.planner.entry_points(&self.mirror, &self.reported, true);
         let kept = LazyCell::new(points); // hardly ever asked for
         let (held, desired) = (self.programmer.held(), self.planner.desired());

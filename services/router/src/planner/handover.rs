@@ -30,16 +30,16 @@ impl Planner {
     /// Those of the swaps that no sender of another group can meet any more.
     ///
     /// A group that has yet to be told its new color still sends with the old one. Where all swaps
-    /// wait for each other in a circle, there is no order without loss, and all are ready.
+    /// wait for each other in a circle, none is ready: see [`Planner::withdrawn`].
     pub(crate) fn ready_swaps(
         &self,
         mirror: &Mirror,
         reported: &BTreeMap<u64, v1::Route>,
-        swaps: Writes,
+        swaps: &Writes,
     ) -> Writes {
         let in_use = self.entry_points(mirror, reported, false);
         let mut ready = Writes::new();
-        for (switch, writes) in &swaps {
+        for (switch, writes) in swaps {
             let free = writes
                 .iter()
                 .filter(|write| !in_use.contains(&(*switch, write.in_port, write.color)));
@@ -48,34 +48,77 @@ impl Planner {
                 ready.insert(*switch, free);
             }
         }
-        if ready.is_empty() { swaps } else { ready }
+        ready
     }
 
-    /// Where senders enter the fabric with the colors that they were told, of groups that keep theirs or of
-    /// those that do not. Cost: all members of those groups.
+    /// Takes the routes of the groups that swaps wait for; without them they lose nothing, as their packets take
+    /// the unicast tree.
+    pub(crate) fn withdrawn(
+        &self,
+        mirror: &Mirror,
+        reported: &BTreeMap<u64, v1::Route>,
+        swaps: &Writes,
+    ) -> Vec<v1::GroupRoute> {
+        let is_swapped = |(switch, in_port, color): EntryPoint| {
+            let writes = swaps.get(&switch).into_iter().flatten();
+            writes.clone().any(|write| (write.in_port, write.color) == (in_port, color))
+        };
+        let in_the_way = |(gn, group): &(&u64, &MirrorGroup)| {
+            let mut points = self.points_of(**gn, group, reported, false);
+            points.any(is_swapped)
+        };
+        let withdraw = |(gn, group): (&u64, &MirrorGroup)| v1::GroupRoute {
+            gn: *gn,
+            route: Some(v1::Route {
+                routed_revision: group.members_revision,
+                state: v1::RouteState::UnicastOnly.into(),
+                reason: "changes places with other groups".to_owned(),
+                ..v1::Route::default()
+            }),
+        };
+        mirror.groups.iter().filter(in_the_way).map(withdraw).collect()
+    }
+
+    /// Where members that are served by the route they were told enter the fabric: those that keep its color, or
+    /// those that do not. Cost: all members.
     pub(crate) fn entry_points(
         &self,
         mirror: &Mirror,
         reported: &BTreeMap<u64, v1::Route>,
         keep: bool,
     ) -> BTreeSet<EntryPoint> {
-        let colors = |route: &v1::Route| {
-            let routed = route.state() == v1::RouteState::Routed;
-            routed.then_some((route.color, route.second_color))
-        };
-        let mut points = BTreeSet::new();
-        for (gn, group) in &mirror.groups {
-            let Some(told) = reported.get(gn).and_then(colors) else { continue };
-            if (colors(&self.route(*gn, group)) == Some(told)) != keep {
-                continue;
-            }
-            for (switch, number) in group.endpoints.values().filter_map(|at| self.entry_port(at)) {
-                let told = [Some(told.0), told.1].into_iter().flatten();
-                let told = told.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
-                points.extend(told.map(|color| (switch, number, color)));
-            }
-        }
-        points
+        let groups = mirror.groups.iter();
+        groups.flat_map(|(gn, group)| self.points_of(*gn, group, reported, keep)).collect()
+    }
+
+    /// The entry points of one group.
+    fn points_of(
+        &self,
+        gn: u64,
+        group: &MirrorGroup,
+        reported: &BTreeMap<u64, v1::Route>,
+        keep: bool,
+    ) -> impl Iterator<Item = EntryPoint> {
+        let told = reported.get(&gn).filter(|told| told.state() == v1::RouteState::Routed);
+        told.into_iter().flat_map(move |told| {
+            let now = self.route(gn, group);
+            let is_same = now.state() == v1::RouteState::Routed
+                && (now.color, now.second_color) == (told.color, told.second_color);
+            let is_asked_for = move |(pn, endpoint): &(&u32, &String)| {
+                let joined = group.joined.get(pn).copied().unwrap_or(0);
+                let sends =
+                    joined <= told.routed_revision && !told.cut_off_endpoints.contains(endpoint);
+                let keeps = is_same && !now.cut_off_endpoints.contains(endpoint);
+                sends && keeps == keep
+            };
+            let members = group.endpoints.iter().filter(is_asked_for);
+            let ports = members.filter_map(|(_, endpoint)| self.entry_port(endpoint));
+            ports.flat_map(|(switch, number)| {
+                let colors = [Some(told.color), told.second_color].into_iter().flatten();
+                let colors = colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
+                colors.map(move |color| (switch, number, color))
+            })
+        })
     }
 
     /// The switch and port where packets of an endpoint enter the fabric.
@@ -129,9 +172,10 @@ mod tests {
         let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
         let reported = BTreeMap::from([(1, told(1))]);
         let (met, free) = (swap(&planner, "h0", 1), swap(&planner, "h1", 1));
-        let ready = planner.ready_swaps(&mirror, &reported, writes(&[met, free]));
+        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met, free]));
         assert_eq!(ready, writes(&[free]));
-        let ready = planner.ready_swaps(&mirror, &BTreeMap::from([(1, told(0))]), writes(&[met]));
+        let reported = BTreeMap::from([(1, told(0))]);
+        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met]));
         assert_eq!(ready, writes(&[met]), "nobody uses it any more");
     }
 
@@ -142,16 +186,37 @@ mod tests {
         let reported = BTreeMap::from([(1, told(0))]);
         assert_eq!(planner.entry_points(&mirror, &reported, true), BTreeSet::new());
         let (met, free) = (swap(&planner, "h0", 0), swap(&planner, "h1", 0));
-        let ready = planner.ready_swaps(&mirror, &reported, writes(&[met, free]));
+        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met, free]));
         assert_eq!(ready, writes(&[free]));
     }
 
+    /// Found by the simulation: whoever joins, or was cut off, sends nothing yet, so what holds the entry that it will
+    /// use is another tree.
     #[test]
-    fn a_circle_of_swaps_is_broken() {
-        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let reported = BTreeMap::from([(1, told(1))]);
+    fn only_members_that_are_served_before_and_after_keep_their_color() {
+        let (planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
+        let points = |mirror: &Mirror, told: v1::Route| {
+            planner.entry_points(mirror, &BTreeMap::from([(1, told)]), true).len()
+        };
+        assert_eq!(points(&mirror, told(0)), 2);
+        let cut_off_endpoints = vec!["h4".to_owned()];
+        assert_eq!(points(&mirror, v1::Route { cut_off_endpoints, ..told(0) }), 1);
+        mirror.groups.get_mut(&1).unwrap().joined.insert(1, 5);
+        assert_eq!(points(&mirror, told(0)), 1);
+        assert_eq!(points(&mirror, v1::Route { routed_revision: 5, ..told(0) }), 2);
+    }
+
+    /// Found by the simulation: such swaps were written while senders still used the entries.
+    #[test]
+    fn a_circle_of_swaps_is_broken_by_taking_the_routes_of_those_in_it() {
+        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"]), group(4, &["h1", "h5"])]);
+        let reported = BTreeMap::from([(1, told(1)), (2, told(0))]);
         let only = writes(&[swap(&planner, "h0", 1)]);
-        assert_eq!(planner.ready_swaps(&mirror, &reported, only.clone()), only);
+        assert_eq!(planner.ready_swaps(&mirror, &reported, &only), Writes::new());
+        let withdrawn = planner.withdrawn(&mirror, &reported, &only);
+        assert_eq!(withdrawn.iter().map(|one| one.gn).collect::<Vec<_>>(), [1]);
+        let reported = BTreeMap::from([(1, withdrawn[0].route.clone().unwrap())]);
+        assert_eq!(planner.ready_swaps(&mirror, &reported, &only), only);
     }
 
     #[test]
