@@ -1,6 +1,6 @@
 //! R5: whoever is not concerned by a change loses nothing. At every step, for every route that a sender was told
-//! or may be told now, and every member that the route serves; but for groups that a failure has hit, until they
-//! are served again.
+//! or may be told now, and every member that the route serves; but for groups of which a packet has met a failure (a
+//! dead part, or a switch that has lost its table), until they are served again.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,7 @@ pub(crate) fn holds(
     if missing.is_empty() {
         return !hit;
     }
-    // While a failure is gone round, what it has hit cannot be told from what is moved because of it.
-    if hit || witness.troubled {
+    if hit {
         witness.hurt.insert(gn);
     }
     let hurt = witness.hurt.contains(&gn);

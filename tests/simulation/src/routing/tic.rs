@@ -220,6 +220,7 @@ fn wire_change(change: &Change) -> Option<Kind> {
         member: Some(v1::Member {
             pn: member.pn.0,
             endpoint: member.endpoint.as_str().to_owned(),
+            joined_revision: member.joined.0,
             ..v1::Member::default()
         }),
     };

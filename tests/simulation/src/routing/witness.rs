@@ -37,10 +37,8 @@ pub(crate) struct Witness {
     parts: BTreeMap<Gn, BTreeSet<u32>>,
     /// Endpoints of groups on each of them since then: what was planned for them may still be there.
     reachable: BTreeMap<u32, BTreeSet<EndpointId>>,
-    /// Switches that lost their tables since then.
-    pub(crate) wiped: BTreeSet<SwitchId>,
-    /// Something has failed or come back since then.
-    pub(crate) troubled: bool,
+    /// Switches that lost their tables, until they hold again what they ought to.
+    wiped: BTreeSet<SwitchId>,
     /// Groups that a failure has hit, until they are served again.
     pub(crate) hurt: BTreeSet<Gn>,
     /// What the last look at all groups has not seen yet.
@@ -88,7 +86,6 @@ impl Witness {
             parts: BTreeMap::new(),
             reachable: BTreeMap::new(),
             wiped: BTreeSet::new(),
-            troubled: false,
             hurt: BTreeSet::new(),
             news: News::default(),
         }
@@ -116,7 +113,6 @@ impl Witness {
         }
         self.news.all = true;
         self.news.unsettled = true;
-        self.troubled = true;
     }
 
     /// The TIC has decided; `gone` are groups that ended, with their MGIDs.
@@ -136,7 +132,6 @@ impl Witness {
     /// The TIC has heard of other failed parts.
     pub(crate) fn told_of_faults(&mut self, failed: &BTreeSet<ElementKey>, directory: &Directory) {
         self.engine.set_faults(faults_of(&self.graph, failed));
-        self.troubled = true;
         self.planned(directory);
     }
 
@@ -159,25 +154,43 @@ impl Witness {
     pub(crate) fn settled(&mut self, directory: &Directory) {
         self.parts.clear();
         self.reachable.clear();
-        self.wiped.clear();
-        self.troubled = false;
         self.note_parts(directory);
         self.news.unsettled = false;
         self.news.all = true;
     }
 
-    /// Whether two groups may meet: they are on one spanning tree, or have just been. While a failure is gone
-    /// round, trees that move may meet others for the time of a drain.
+    /// Takes note of the switches that hold again what they ought to.
+    pub(crate) fn note_restored(&mut self) {
+        let Self { wiped, desired, rows, faults, engine, .. } = self;
+        let is_there = |(key, out): (&RowKey, &PortSet)| {
+            rows.get(key).is_some_and(|held| out.difference(*held).is_empty())
+        };
+        wiped.retain(|switch| {
+            let of_it = (*switch, 0, 0)..=(*switch, u8::MAX, u16::MAX);
+            // What is known to be dead need not hold anything.
+            let is_back = [&*faults, engine.faults()].iter().all(|at| at.switch_is_live(*switch));
+            !is_back || !desired.range(of_it).all(is_there)
+        });
+    }
+
+    /// Whether two groups may meet: they are on one spanning tree, or have just been.
     pub(crate) fn may_meet(&self, one: Gn, other: Gn) -> bool {
         let (one, other) = (self.parts.get(&one), self.parts.get(&other));
-        self.troubled || one.zip(other).is_some_and(|(one, other)| !one.is_disjoint(other))
+        one.zip(other).is_some_and(|(one, other)| !one.is_disjoint(other))
+    }
+
+    /// Whether packets that meet a row go to endpoints and nowhere else.
+    pub(crate) fn leads_to_endpoints(&self, row: &RowKey) -> bool {
+        let peer = |number| self.graph.port(row.0, number).map(|port| self.graph.peer(port));
+        let mut out = self.rows.get(row).into_iter().flat_map(|out| out.iter());
+        out.all(|number| matches!(peer(number), Some(Peer::Endpoint(_))))
     }
 
     /// Whether packets of a group may reach an endpoint.
     pub(crate) fn may_reach(&self, gn: Gn, endpoint: EndpointId) -> bool {
         let parts = self.parts.get(&gn).into_iter().flatten();
         let mut known = parts.filter_map(|part| self.reachable.get(part));
-        self.troubled || known.any(|known| known.contains(&endpoint))
+        known.any(|known| known.contains(&endpoint))
     }
 
     fn is_live(&self, port: PortId) -> bool {

@@ -56,6 +56,7 @@ impl World {
                 }
             }
             self.look_at(&sendings, &dirty);
+            self.witness.note_restored();
         }
         if self.witness.news.unsettled && self.is_in_place() {
             r4::tables_agree(&self.witness);

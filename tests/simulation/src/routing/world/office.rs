@@ -18,6 +18,9 @@ impl World {
     pub(super) fn serve_tic(&mut self, caller: Caller, ask: Ask) -> Answer {
         let (router, life, _) = caller;
         match ask {
+            Ask::Watch if self.stream((router, life, 0)).is_none() => {
+                Err(Status::unavailable("the caller has died"))
+            }
             Ask::Watch => {
                 let (number, messages) = self.tic.watch(&self.graph, (router, life));
                 let key = (router, life, number);
