@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
-use fabricast_routing::EngineKind;
 use fabricast_rpc::{Backoff, Reason, reason_of};
 use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
@@ -22,10 +21,10 @@ use crate::app::RunError;
 use crate::choices::{ChoiceLog, Unrecorded, wire};
 use crate::counters::Loads;
 use crate::gathering::Gathering;
-use crate::image::{Image, Writes};
+use crate::image::Writes;
 use crate::mirror::Mirror;
 use crate::outside::Outside;
-use crate::planner::Planner;
+use crate::planner::{Planner, withdrawn};
 use crate::programmer::{Fence, Outcome, Programmer};
 use crate::terms::Policy;
 use crate::watch::Map;
@@ -79,6 +78,8 @@ pub(crate) struct Control<O> {
     programmer: Programmer<O>,
     /// Routes as the TIC knows them.
     reported: BTreeMap<u64, v1::Route>,
+    /// Groups whose last report was not answered: the TIC may have taken it.
+    doubted: BTreeSet<u64>,
     dead: BTreeSet<SwitchId>,
     /// Until then, old entries stay for senders that do not know their new color yet.
     keep_until: Option<Moment>,
@@ -117,6 +118,7 @@ impl<O: Outside> Control<O> {
             planner,
             programmer,
             reported: BTreeMap::new(),
+            doubted: BTreeSet::new(),
             dead: BTreeSet::new(),
             keep_until: None,
             retry_at: None,
@@ -246,25 +248,41 @@ impl<O: Outside> Control<O> {
         }
     }
 
-    /// Tells the TIC the routes that it does not know yet and the switches have confirmed.
+    /// Tells the TIC the routes that it does not know yet and the switches have confirmed. What it knows of a group
+    /// must be certain before anything is taken away: one in doubt whose route has to wait is told that it has none.
     ///
     /// - `swaps`: entries that are still to be written; the groups that need them must wait.
     async fn report(&mut self, swaps: &Writes) -> Result<(), String> {
         let routes = self.planner.routes(&self.mirror);
         self.reported.retain(|gn, _| routes.contains_key(gn));
-        let news: Vec<v1::GroupRoute> = routes
-            .iter()
-            .filter(|(gn, route)| self.reported.get(*gn) != Some(*route))
-            .filter(|(gn, route)| !self.planner.meets(&self.mirror.groups[*gn], route, swaps))
-            .filter(|(_, route)| self.planner.is_programmed(route, self.programmer.held()))
-            .map(|(gn, route)| v1::GroupRoute { gn: *gn, route: Some(route.clone()) })
-            .collect();
+        self.doubted.retain(|gn| routes.contains_key(gn));
+        let is_ready = |gn: &u64, route: &v1::Route| {
+            !self.planner.meets(&self.mirror.groups[gn], route, swaps)
+                && self.planner.is_programmed(route, self.programmer.held())
+        };
+        let mut news = Vec::new();
+        for (gn, route) in &routes {
+            let is_doubted = self.doubted.contains(gn);
+            if !is_doubted && self.reported.get(gn) == Some(route) {
+                continue;
+            }
+            if is_ready(gn, route) {
+                news.push(v1::GroupRoute { gn: *gn, route: Some(route.clone()) });
+            } else if is_doubted {
+                news.push(withdrawn(*gn, &self.mirror.groups[gn]));
+            }
+        }
         self.tell(news).await
     }
 
+    /// Under a generation of its own, so that a report that was given up and arrives late is refused.
     async fn tell(&mut self, news: Vec<v1::GroupRoute>) -> Result<(), String> {
         for part in news.chunks(ROUTES_PER_REPORT) {
-            self.send_report(part.to_vec(), 0).await?;
+            self.generation += 1;
+            if let Err(why) = self.send_report(part.to_vec(), 0).await {
+                self.doubted.extend(part.iter().map(|route| route.gn));
+                return Err(why);
+            }
             for route in part {
                 self.note_reported(route);
             }
@@ -286,7 +304,8 @@ impl<O: Outside> Control<O> {
         let Some(route) = &news.route else { return };
         let before = self.reported.insert(news.gn, route.clone());
         // Senders of a group that had another color, or served more members, need time to hear of it.
-        if before.is_some_and(|before| takes_away(&before, route)) {
+        let was_doubted = self.doubted.remove(&news.gn);
+        if was_doubted || before.is_some_and(|before| takes_away(&before, route)) {
             self.keep_until = Some(self.outside.now().after(self.policy.drain));
         }
     }

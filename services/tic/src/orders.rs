@@ -16,13 +16,16 @@ use crate::collectives::wish::{CollectiveDone, CollectiveWork};
 use crate::jobs::{JobView, Wish};
 use crate::terms::Router;
 
+/// Term of a route service, and the number of its report.
+pub(crate) type Fence = (u64, u64);
+
 /// What the writer can be asked to do.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Change the directory.
     Decide(Command),
     /// Change the directory on behalf of the route service that has this term.
-    DecideInTerm(u64, Command),
+    DecideInTerm(Fence, Command),
     /// Choose nodes for a job and create it.
     PlaceJob(PlaceJob),
     /// Show nodes and jobs.

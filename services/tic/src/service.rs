@@ -367,7 +367,7 @@ impl v1::tic_service_server::TicService for Tic {
         let clean = (request.clean_revision > 0).then_some(Revision(request.clean_revision));
         let command = Command::Routed { routes, clean };
         let (Answer::Routed { .. }, revision) =
-            self.place(Work::DecideInTerm(term, command)).await?
+            self.place(Work::DecideInTerm((term, fence.generation), command)).await?
         else {
             return Err(mismatch());
         };

@@ -16,6 +16,8 @@ use crate::fields;
 #[derive(Debug)]
 pub(crate) struct RouteTerms {
     newest: u64,
+    /// The newest report in it that was taken.
+    reported: u64,
     durable: u64,
     lease: Duration,
     holder: Option<Holder>,
@@ -51,7 +53,8 @@ impl Router {
 impl RouteTerms {
     /// - `durable`: the newest term in the store.
     pub(crate) fn new(durable: u64, lease: Duration) -> Self {
-        let mut terms = Self { newest: 0, durable: 0, lease, holder: None, before: None };
+        let mut terms =
+            Self { newest: 0, reported: 0, durable: 0, lease, holder: None, before: None };
         terms.start_over(durable);
         terms
     }
@@ -62,6 +65,7 @@ impl RouteTerms {
         let router = Router { name: "a route service".to_owned(), address: String::new() };
         self.holder = (durable > 0).then_some(Holder { router, until });
         (self.newest, self.durable, self.before) = (durable, durable, None);
+        self.reported = 0;
     }
 
     /// The newest term that the store has.
@@ -91,6 +95,7 @@ impl RouteTerms {
             return Err(Reason::RouteTermHeld.status(message, &facts));
         }
         self.newest += 1;
+        self.reported = 0;
         self.before.get_or_insert(self.holder.take());
         self.holder = Some(Holder { router: router.clone(), until: now + self.lease });
         Ok(self.newest)
@@ -104,6 +109,19 @@ impl RouteTerms {
         let newest = self.newest;
         let message = format!("term {term} is not the newest, {newest}");
         Err(Reason::StaleTerm.status(message, &[("term", &newest.to_string())]))
+    }
+
+    /// Checks that a report is of the newest term and does not come after a newer one: its sender has given it
+    /// up and said something else since.
+    pub(crate) fn check_report(&mut self, (term, number): (u64, u64)) -> Result<(), Status> {
+        self.check(term)?;
+        if number < self.reported {
+            let newest = self.reported;
+            let message = format!("report {number} of term {term} comes after report {newest}");
+            return Err(Reason::StaleTerm.status(message, &[("term", &term.to_string())]));
+        }
+        self.reported = number;
+        Ok(())
     }
 
     /// Holds the newest term for another lease.
@@ -170,6 +188,19 @@ mod tests {
         terms.release(2);
         assert_eq!(terms.acquire(&router("one"), false).unwrap(), 3);
         assert_eq!(terms.acquire(&router("two"), true).unwrap(), 4, "taken over");
+    }
+
+    /// Found by the simulation: a report that had been given up took the place of the one after it.
+    #[tokio::test(start_paused = true)]
+    async fn a_report_that_comes_after_a_newer_one_is_refused() {
+        let mut terms = RouteTerms::new(0, LEASE);
+        let term = terms.acquire(&router("one"), false).unwrap();
+        for (number, is_taken) in [(1, true), (3, true), (2, false), (3, true)] {
+            assert_eq!(terms.check_report((term, number)).is_ok(), is_taken, "{number}");
+        }
+        let next = terms.acquire(&router("two"), true).unwrap();
+        assert!(terms.check_report((term, 4)).is_err());
+        terms.check_report((next, 1)).unwrap();
     }
 
     #[tokio::test(start_paused = true)]

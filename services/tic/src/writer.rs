@@ -195,7 +195,7 @@ impl Writer {
                     let done = self.collectives.decide(*work, seen, &mut batch.puts);
                     done.map(|done| Done::Collectives(Box::new(done)))
                 }
-                Work::DecideInTerm(term, command) => match self.terms.check(term) {
+                Work::DecideInTerm(fence, command) => match self.terms.check_report(fence) {
                     Ok(()) => self.decide_command(&command, batch),
                     Err(stale) => Err(stale),
                 },

@@ -22,6 +22,22 @@ fn switches_hold_what_they_ought_to() {
     assert!(swept.total.delivered > 40_000 && swept.total.decisions > 600, "{swept:?}");
 }
 
+/// What came of them: docs/simulation.md, "Bugs it has found".
+#[test]
+fn runs_that_once_broke_a_rule_do_no_more() {
+    for (seed, mix) in [
+        (15, Mix::Routers),
+        (53, Mix::Routers),
+        (64, Mix::Switches),
+        (83, Mix::Links),
+        (112, Mix::Links),
+        (9, Mix::Fabric),
+    ] {
+        let played = routing::run(&RouteScenario::draw(seed, mix));
+        assert!(played.is_ok(), "seed {seed}, {}: {played:?}", mix.name());
+    }
+}
+
 #[test]
 fn the_same_scenario_is_the_same_run() {
     let scenario = Scenario::draw(42, Mix::Everything);

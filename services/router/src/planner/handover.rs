@@ -67,16 +67,8 @@ impl Planner {
             let mut points = self.points_of(**gn, group, reported, false);
             points.any(is_swapped)
         };
-        let withdraw = |(gn, group): (&u64, &MirrorGroup)| v1::GroupRoute {
-            gn: *gn,
-            route: Some(v1::Route {
-                routed_revision: group.members_revision,
-                state: v1::RouteState::UnicastOnly.into(),
-                reason: "changes places with other groups".to_owned(),
-                ..v1::Route::default()
-            }),
-        };
-        mirror.groups.iter().filter(in_the_way).map(withdraw).collect()
+        let groups = mirror.groups.iter().filter(in_the_way);
+        groups.map(|(gn, group)| withdrawn(*gn, group)).collect()
     }
 
     /// Where members that are served by the route they were told enter the fabric: those that keep its color, or
@@ -140,6 +132,17 @@ impl Planner {
         };
         !writes.is_empty() && group.endpoints.values().any(|name| enters(name).unwrap_or(false))
     }
+}
+
+/// A report that a group has no route for now.
+pub(crate) fn withdrawn(gn: u64, group: &MirrorGroup) -> v1::GroupRoute {
+    let route = v1::Route {
+        routed_revision: group.members_revision,
+        state: v1::RouteState::UnicastOnly.into(),
+        reason: "waits until other groups have left its entries".to_owned(),
+        ..v1::Route::default()
+    };
+    v1::GroupRoute { gn, route: Some(route) }
 }
 
 #[cfg(test)]

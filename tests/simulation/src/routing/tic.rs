@@ -34,6 +34,8 @@ pub(super) struct SimTic {
     /// What each switch agent sees down.
     reports: BTreeMap<usize, BTreeSet<ElementKey>>,
     pub(super) term: u64,
+    /// The newest report in it.
+    reported: u64,
     held_until: Moment,
     pub(super) watches: BTreeSet<WatchKey>,
     opened: u64,
@@ -55,6 +57,7 @@ impl SimTic {
             directory: Directory::new(Limits { mgids: MGIDS, ..Limits::default() }),
             reports: BTreeMap::new(),
             term: 0,
+            reported: 0,
             held_until: Moment(0),
             watches: BTreeSet::new(),
             opened: 0,
@@ -160,6 +163,7 @@ impl SimTic {
             }
             Ask::Acquire => {
                 self.term += 1;
+                self.reported = 0;
                 self.held_until = now.after(LEASE);
                 let term = self.term;
                 Ok(Reply::Acquired(v1::AcquireRouteTermResponse { term, lease }))
@@ -177,6 +181,17 @@ impl SimTic {
             }
             other => panic!("{other:?} has nothing to do with terms"),
         }
+    }
+
+    /// Refuses a report of an older term, or one that comes after a newer one.
+    pub(super) fn check_report(&mut self, request: &v1::ReportRoutesRequest) -> Result<(), Status> {
+        self.check(request.term)?;
+        let number = request.fence.map_or(0, |fence| fence.generation);
+        if number < self.reported {
+            return Err(Reason::StaleTerm.status("a newer report was first", &[]));
+        }
+        self.reported = number;
+        Ok(())
     }
 
     /// Refuses a term that is not the newest.

@@ -37,7 +37,7 @@ impl World {
             Ask::ListChoices => Ok(Reply::Choices(v1::ListRouteChoicesResponse::default())),
             Ask::Record => panic!("an engine without a past chooses nothing"),
             Ask::Report(request) => {
-                self.tic.check(request.term)?;
+                self.tic.check_report(&request)?;
                 let decided = self.decide(&routed(&request));
                 decided.map(|_| Reply::Done).map_err(|why| Status::internal(why.to_string()))
             }
