@@ -172,12 +172,14 @@ impl<O: Outside> Control<O> {
         match news {
             News::Snapshot(snapshot) => {
                 self.mirror.replace_with(*snapshot);
-                (self.has_snapshot, self.connected) = (true, true);
                 // Senders use what was reported last, perhaps by another route service, perhaps
-                // only a moment ago.
-                let routes = self.mirror.groups.iter();
-                let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
-                self.reported = routes.collect();
+                // only a moment ago. A later snapshot may be older than our own reports.
+                if !self.has_snapshot {
+                    let routes = self.mirror.groups.iter();
+                    let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
+                    self.reported = routes.collect();
+                }
+                (self.has_snapshot, self.connected) = (true, true);
                 self.keep_until = Some(self.outside.now().after(self.policy.drain));
                 // Whatever went by unseen may have emptied a switch.
                 self.programmer.doubt_all();
