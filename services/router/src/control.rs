@@ -304,6 +304,9 @@ impl<O: Outside> Control<O> {
 
     fn note_reported(&mut self, news: &v1::GroupRoute) {
         let Some(route) = &news.route else { return };
+        if let Some(group) = self.mirror.groups.get(&news.gn) {
+            self.planner.note_told(news.gn, group);
+        }
         let before = self.reported.insert(news.gn, route.clone());
         // Senders of a group that had another color, or served more members, need time to hear of it.
         let was_doubted = self.doubted.remove(&news.gn);

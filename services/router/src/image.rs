@@ -24,7 +24,7 @@ pub(crate) struct Write {
 /// A switch, an input port and a color: where packets meet an entry.
 pub(crate) type EntryPoint = (SwitchId, u8, u16);
 
-/// Whether somebody who sends at an entry point, an endpoint's port, has the same color before and after.
+/// Whether somebody who sends at an entry point, an endpoint's port, has the same tree before and after.
 pub(crate) type IsKept<'a> = &'a dyn Fn(EntryPoint) -> bool;
 
 /// Writes by switch.
@@ -184,8 +184,7 @@ impl Image {
 /// stays in that tree and the union is part of it. A packet that comes in from an endpoint may be
 /// meant for another spanning tree than before: two ways up at once would deliver twice, and one that is only
 /// left over would lead it to strangers. So there the switch ports of one set must contain those of the other.
-/// If one of them has none, the ways up do not tell whether it is one tree: it is, if somebody who sends there has
-/// the same color before and after.
+/// If one of them has none, the ways up do not tell whether it is one tree: it is, if somebody who sends there keeps it.
 fn union_is_safe(
     graph: &Graph,
     (switch, in_port, color): EntryPoint,

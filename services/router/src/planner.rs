@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::image::Image;
 use crate::mirror::{Mirror, MirrorGroup};
-pub(crate) use handover::withdrawn;
+pub(crate) use handover::{Keeps, withdrawn};
 
 /// Why no routes can be planned at all.
 #[derive(Debug, Error)]
@@ -59,6 +59,8 @@ pub(crate) struct Planner {
     /// Switches that cannot be programmed.
     dead: BTreeSet<SwitchId>,
     desired: Image,
+    /// Spanning trees of the routes that groups were told, by GN.
+    told_parts: BTreeMap<u64, u32>,
 }
 
 impl Planner {
@@ -89,6 +91,7 @@ impl Planner {
             faults_are_new: false,
             dead: BTreeSet::new(),
             desired: Image::default(),
+            told_parts: BTreeMap::new(),
         })
     }
 

@@ -46,7 +46,7 @@ struct Agent {
     address: String,
     /// Whether `held` is what its switches hold.
     known: bool,
-    /// Whether its switches have seen our term.
+    /// Whether its switches have seen a fence of ours that is newer than every write that was given up.
     fenced: bool,
 }
 
@@ -72,6 +72,11 @@ impl<O: Outside> Programmer<O> {
     /// Lists where switches held something else than they had confirmed.
     pub(crate) fn drifts(&self) -> v1::ListTableDriftsResponse {
         self.audit.list(&self.graph, self.outside.now())
+    }
+
+    /// Whether the switches of some agent have yet to see our fence.
+    pub(crate) fn has_unfenced(&self) -> bool {
+        self.agents.iter().any(|agent| !agent.fenced)
     }
 
     /// Doubts everything: every agent is read back before the next write.
@@ -205,7 +210,7 @@ impl<O: Outside> Programmer<O> {
                 if let Err(status) = self.write_batch(index, fence, batch, &mut outcome).await {
                     // The write may or may not have happened.
                     written.into_iter().for_each(|switch| self.audit.doubt(switch));
-                    self.agents[index].known = false;
+                    (self.agents[index].known, self.agents[index].fenced) = (false, false);
                     outcome.incomplete = Some(self.complaint(index, &status));
                     outcome.deposed |= is_stale(reason_of(&status).as_deref());
                     break;

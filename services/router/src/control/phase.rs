@@ -8,11 +8,16 @@ use fabricast_topology::Graph;
 use super::{Control, check};
 use crate::image::{Image, IsKept, Writes};
 use crate::outside::Outside;
+use crate::planner::Keeps;
 use crate::programmer::{Fence, Outcome};
 
 impl<O: Outside> Control<O> {
     /// Writes what differs; whatever one switch agent cannot take now does not hold up the others.
     pub(super) async fn program_and_report(&mut self) -> Result<(), String> {
+        // A write of ours that was given up must not come after what is read.
+        if self.generation > 0 && self.programmer.has_unfenced() {
+            self.generation += 1;
+        }
         let fence = Fence { term: self.term, generation: self.generation };
         let read_back = self.programmer.read_back(fence).await;
         if read_back.deposed {
@@ -87,7 +92,7 @@ impl<O: Outside> Control<O> {
 
     /// What is to be written in a phase.
     fn phase(&self, writes: fn(&Image, &Image, &Graph, IsKept<'_>) -> Writes) -> Writes {
-        let points = || self.planner.entry_points(&self.mirror, &self.reported, true);
+        let points = || self.planner.entry_points(&self.mirror, &self.reported, Keeps::Tree);
         let kept = LazyCell::new(points); // hardly ever asked for
         let (held, desired) = (self.programmer.held(), self.planner.desired());
         writes(held, desired, self.planner.graph(), &|at| kept.contains(&at))

@@ -28,6 +28,7 @@ impl Planner {
             if !mirror.groups.contains_key(gn) {
                 self.refused.remove(gn);
                 self.kept_out.remove(gn);
+                self.told_parts.remove(gn);
             }
         }
         let put = |gn: &u64| Some((*gn, self.put(mirror.groups.get(gn)?)));

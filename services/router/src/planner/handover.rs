@@ -10,6 +10,17 @@ use crate::image::{EntryPoint, Image, Write, Writes};
 use crate::mirror::{Mirror, MirrorGroup};
 use crate::planner::Planner;
 
+/// What members keep of the route they were told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// They will be told another color, or are left out.
+    Nothing,
+    /// They keep the color, on another spanning tree or on one that is not known: another route service told them.
+    Color,
+    /// They keep the color and the spanning tree.
+    Tree,
+}
+
 impl Planner {
     /// Whether the switches hold everything that packets of a route need.
     pub(crate) fn is_programmed(&self, route: &v1::Route, held: &Image) -> bool {
@@ -37,7 +48,7 @@ impl Planner {
         reported: &BTreeMap<u64, v1::Route>,
         swaps: &Writes,
     ) -> Writes {
-        let in_use = self.entry_points(mirror, reported, false);
+        let in_use = self.entry_points(mirror, reported, Keeps::Nothing);
         let mut ready = Writes::new();
         for (switch, writes) in swaps {
             let free = writes
@@ -64,23 +75,34 @@ impl Planner {
             writes.clone().any(|write| (write.in_port, write.color) == (in_port, color))
         };
         let in_the_way = |(gn, group): &(&u64, &MirrorGroup)| {
-            let mut points = self.points_of(**gn, group, reported, false);
+            let mut points = self.points_of(**gn, group, reported, Keeps::Nothing);
             points.any(is_swapped)
         };
         let groups = mirror.groups.iter().filter(in_the_way);
         groups.map(|(gn, group)| withdrawn(*gn, group)).collect()
     }
 
-    /// Where members that are served by the route they were told enter the fabric: those that keep its color, or
-    /// those that do not. Cost: all members.
+    /// Where members that are served by the route they were told enter the fabric: those that keep so much of it.
+    /// Cost: all members.
     pub(crate) fn entry_points(
         &self,
         mirror: &Mirror,
         reported: &BTreeMap<u64, v1::Route>,
-        keep: bool,
+        keeps: Keeps,
     ) -> BTreeSet<EntryPoint> {
         let groups = mirror.groups.iter();
-        groups.flat_map(|(gn, group)| self.points_of(*gn, group, reported, keep)).collect()
+        groups.flat_map(|(gn, group)| self.points_of(*gn, group, reported, keeps)).collect()
+    }
+
+    /// Takes note that a group has been told the route that is planned now.
+    pub(crate) fn note_told(&mut self, gn: u64, group: &MirrorGroup) {
+        if let Some(part) = self.part(group) {
+            self.told_parts.insert(gn, part);
+        }
+    }
+
+    fn part(&self, group: &MirrorGroup) -> Option<u32> {
+        self.engine.plan().group(Mgid(group.mgid)).map(|planned| planned.part)
     }
 
     /// The entry points of one group.
@@ -89,19 +111,24 @@ impl Planner {
         gn: u64,
         group: &MirrorGroup,
         reported: &BTreeMap<u64, v1::Route>,
-        keep: bool,
+        keeps: Keeps,
     ) -> impl Iterator<Item = EntryPoint> {
         let told = reported.get(&gn).filter(|told| told.state() == v1::RouteState::Routed);
         told.into_iter().flat_map(move |told| {
             let now = self.route(gn, group);
             let is_same = now.state() == v1::RouteState::Routed
                 && (now.color, now.second_color) == (told.color, told.second_color);
+            let kept = match is_same {
+                true if self.told_parts.get(&gn) == self.part(group).as_ref() => Keeps::Tree,
+                true => Keeps::Color,
+                false => Keeps::Nothing,
+            };
             let is_asked_for = move |(pn, endpoint): &(&u32, &String)| {
                 let joined = group.joined.get(pn).copied().unwrap_or(0);
                 let sends =
                     joined <= told.routed_revision && !told.cut_off_endpoints.contains(endpoint);
-                let keeps = is_same && !now.cut_off_endpoints.contains(endpoint);
-                sends && keeps == keep
+                let is_left_out = now.cut_off_endpoints.contains(endpoint);
+                sends && keeps == if is_left_out { Keeps::Nothing } else { kept }
             };
             let members = group.endpoints.iter().filter(is_asked_for);
             let ports = members.filter_map(|(_, endpoint)| self.entry_port(endpoint));
@@ -187,7 +214,7 @@ mod tests {
     fn senders_of_a_group_that_lost_its_route_are_waited_for() {
         let (planner, mirror) = planned(vec![group(0, &["h0"])]);
         let reported = BTreeMap::from([(1, told(0))]);
-        assert_eq!(planner.entry_points(&mirror, &reported, true), BTreeSet::new());
+        assert_eq!(planner.entry_points(&mirror, &reported, Keeps::Tree), BTreeSet::new());
         let (met, free) = (swap(&planner, "h0", 0), swap(&planner, "h1", 0));
         let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met, free]));
         assert_eq!(ready, writes(&[free]));
@@ -196,10 +223,13 @@ mod tests {
     /// Found by the simulation: whoever joins, or was cut off, sends nothing yet, so what holds the entry that it will
     /// use is another tree.
     #[test]
-    fn only_members_that_are_served_before_and_after_keep_their_color() {
-        let (planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
+    fn only_members_that_are_served_before_and_after_keep_their_tree() {
+        let (mut planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
+        let all = planner.entry_points(&mirror, &BTreeMap::from([(1, told(0))]), Keeps::Color);
+        assert_eq!(all.len(), 2, "nobody knows yet on which tree they are");
+        planner.note_told(1, &mirror.groups[&1]);
         let points = |mirror: &Mirror, told: v1::Route| {
-            planner.entry_points(mirror, &BTreeMap::from([(1, told)]), true).len()
+            planner.entry_points(mirror, &BTreeMap::from([(1, told)]), Keeps::Tree).len()
         };
         assert_eq!(points(&mirror, told(0)), 2);
         let cut_off_endpoints = vec!["h4".to_owned()];

@@ -13,7 +13,7 @@ use crate::routing::witness::{Walk, Witness};
 ///
 /// - `expected`: members that the sender's route serves, but itself.
 pub(crate) fn holds(
-    witness: &mut Witness,
+    witness: &Witness,
     (gn, from): (Gn, EndpointId),
     expected: &BTreeSet<EndpointId>,
     walks: &[Walk],
@@ -23,9 +23,6 @@ pub(crate) fn holds(
     let hit = walks.iter().any(|walk| walk.hit);
     if missing.is_empty() {
         return !hit;
-    }
-    if hit {
-        witness.hurt.insert(gn);
     }
     let hurt = witness.hurt.contains(&gn);
     let rows: Vec<_> = walks.iter().map(|walk| &walk.rows).collect();

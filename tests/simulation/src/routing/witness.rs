@@ -37,7 +37,7 @@ pub(crate) struct Witness {
     parts: BTreeMap<Gn, BTreeSet<u32>>,
     /// Endpoints of groups on each of them since then: what was planned for them may still be there.
     reachable: BTreeMap<u32, BTreeSet<EndpointId>>,
-    /// Switches that lost their tables, until they hold again what they ought to.
+    /// Switches that lost their tables since then, and those that are still down.
     wiped: BTreeSet<SwitchId>,
     /// Groups that a failure has hit, until they are served again.
     pub(crate) hurt: BTreeSet<Gn>,
@@ -63,7 +63,7 @@ pub(crate) struct Walk {
     pub(crate) rows: Vec<RowKey>,
     /// Two copies came in by one port.
     pub(crate) looped: bool,
-    /// A copy met a dead port, or a switch that lost its table.
+    /// A copy met a dead port, or found nothing at a switch that lost its table.
     pub(crate) hit: bool,
 }
 
@@ -154,27 +154,18 @@ impl Witness {
     pub(crate) fn settled(&mut self, directory: &Directory) {
         self.parts.clear();
         self.reachable.clear();
+        self.wiped.retain(|switch| !self.faults.switch_is_live(*switch));
         self.note_parts(directory);
         self.news.unsettled = false;
         self.news.all = true;
     }
 
-    /// Takes note of the switches that hold again what they ought to.
-    pub(crate) fn note_restored(&mut self) {
-        let Self { wiped, desired, rows, faults, engine, .. } = self;
-        let is_there = |(key, out): (&RowKey, &PortSet)| {
-            rows.get(key).is_some_and(|held| out.difference(*held).is_empty())
-        };
-        wiped.retain(|switch| {
-            let of_it = (*switch, 0, 0)..=(*switch, u8::MAX, u16::MAX);
-            // What is known to be dead need not hold anything.
-            let is_back = [&*faults, engine.faults()].iter().all(|at| at.switch_is_live(*switch));
-            !is_back || !desired.range(of_it).all(is_there)
-        });
-    }
-
-    /// Whether two groups may meet: they are on one spanning tree, or have just been.
+    /// Whether two groups may meet: they are on one spanning tree, or have just been. Senders of a group that a failure
+    /// has hit may have to find out first that their entries are somebody else's by now.
     pub(crate) fn may_meet(&self, one: Gn, other: Gn) -> bool {
+        if self.hurt.contains(&one) || self.hurt.contains(&other) {
+            return true;
+        }
         let (one, other) = (self.parts.get(&one), self.parts.get(&other));
         one.zip(other).is_some_and(|(one, other)| !one.is_disjoint(other))
     }
@@ -190,7 +181,7 @@ impl Witness {
     pub(crate) fn may_reach(&self, gn: Gn, endpoint: EndpointId) -> bool {
         let parts = self.parts.get(&gn).into_iter().flatten();
         let mut known = parts.filter_map(|part| self.reachable.get(part));
-        known.any(|known| known.contains(&endpoint))
+        known.any(|known| known.contains(&endpoint)) || self.hurt.contains(&gn)
     }
 
     fn is_live(&self, port: PortId) -> bool {
@@ -212,8 +203,10 @@ impl Witness {
             let (switch, number) = (self.graph.switch_of(at), self.graph.port_number(at));
             let in_port = if self.options.tables == TableKind::PerPort { number } else { 0 };
             let key = (switch, in_port, color);
-            walk.hit |= self.wiped.contains(&switch);
-            let Some(out) = self.rows.get(&key) else { continue };
+            let Some(out) = self.rows.get(&key) else {
+                walk.hit |= self.wiped.contains(&switch);
+                continue;
+            };
             walk.rows.push(key);
             for number in out.iter().filter(|out| in_port != 0 || *out != number) {
                 let Some(out) = self.graph.port(switch, number) else { continue };

@@ -56,7 +56,6 @@ impl World {
                 }
             }
             self.look_at(&sendings, &dirty);
-            self.witness.note_restored();
         }
         if self.witness.news.unsettled && self.is_in_place() {
             r4::tables_agree(&self.witness);
@@ -77,12 +76,15 @@ impl World {
             for color in &sending.colors {
                 let walk = walks.entry((sending.from, *color));
                 let walk = walk.or_insert_with(|| self.witness.walk(sending.from, *color));
+                if walk.hit {
+                    self.witness.hurt.insert(sending.gn);
+                }
                 users.note(&self.witness, sending.gn, walk);
                 r2::holds(&self.witness, sending.gn, sending.from, walk);
                 ways.push(walk.clone());
             }
             let ends = (sending.gn, sending.from);
-            let served = r5::holds(&mut self.witness, ends, &sending.expected, &ways);
+            let served = r5::holds(&self.witness, ends, &sending.expected, &ways);
             if !served || !sending.newest {
                 doubtful.insert(sending.gn);
             }
