@@ -6,7 +6,8 @@
 //!
 //! let client = Client::from_environment()?;
 //! let group = client.join("rows/3")?;
-//! println!("I am {} of {}", group.rank(), group.size()?);
+//! group.wait_for(4)?;
+//! println!("I am {} of {}", group.rank(), group.barrier()?.len());
 //! # Ok(())
 //! # }
 //! ```
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Error, Member, Settings};
+use crate::{Error, Member, Message, Number, Payloads, Reduction, Settings};
 
 /// A process attached to the operating agent of its node; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -139,6 +140,147 @@ impl Group {
     pub fn watch_members(&self) -> Result<MemberWatch, Error> {
         let watch = self.runtime.block_on(self.group.watch_members())?;
         Ok(MemberWatch { watch, runtime: Arc::clone(&self.runtime) })
+    }
+
+    /// As [`crate::Group::take_part`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn take_part(&self) -> Result<(), Error> {
+        self.runtime.block_on(self.group.take_part())
+    }
+
+    /// As [`crate::Group::participants`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn participants(&self) -> Result<Vec<u32>, Error> {
+        self.runtime.block_on(self.group.participants())
+    }
+
+    /// As [`crate::Group::wait_for`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn wait_for(&self, count: usize) -> Result<Vec<u32>, Error> {
+        self.runtime.block_on(self.group.wait_for(count))
+    }
+
+    /// As [`crate::Group::multicast`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn multicast(&self, payload: &[u8]) -> Result<Vec<u32>, Error> {
+        self.runtime.block_on(self.group.multicast(payload))
+    }
+
+    /// As [`crate::Group::multicast_best_effort`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn multicast_best_effort(&self, payload: &[u8]) -> Result<(), Error> {
+        self.runtime.block_on(self.group.multicast_best_effort(payload))
+    }
+
+    /// As [`crate::Group::receive`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive(&self) -> Result<Message, Error> {
+        self.runtime.block_on(self.group.receive())
+    }
+
+    /// As [`crate::Group::among_survivors`].
+    #[must_use]
+    pub fn among_survivors(&self) -> Self {
+        Self { group: self.group.among_survivors(), runtime: Arc::clone(&self.runtime) }
+    }
+
+    /// As [`crate::Group::barrier`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn barrier(&self) -> Result<Vec<u32>, Error> {
+        self.runtime.block_on(self.group.barrier())
+    }
+
+    /// As [`crate::Group::broadcast`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn broadcast(&self, source: u32, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        self.runtime.block_on(self.group.broadcast(source, payload))
+    }
+
+    /// As [`crate::Group::reduce`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reduce<N: Number>(
+        &self,
+        root: u32,
+        reduction: Reduction,
+        numbers: &[N],
+    ) -> Result<Option<Vec<N>>, Error> {
+        self.runtime.block_on(self.group.reduce(root, reduction, numbers))
+    }
+
+    /// As [`crate::Group::all_reduce`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn all_reduce<N: Number>(
+        &self,
+        reduction: Reduction,
+        numbers: &[N],
+    ) -> Result<Vec<N>, Error> {
+        self.runtime.block_on(self.group.all_reduce(reduction, numbers))
+    }
+
+    /// As [`crate::Group::gather`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn gather(&self, root: u32, payload: &[u8]) -> Result<Option<Payloads>, Error> {
+        self.runtime.block_on(self.group.gather(root, payload))
+    }
+
+    /// As [`crate::Group::scatter`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn scatter(&self, source: u32, parts: &[(u32, Vec<u8>)]) -> Result<Option<Vec<u8>>, Error> {
+        self.runtime.block_on(self.group.scatter(source, parts))
+    }
+
+    /// As [`crate::Group::all_gather`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn all_gather(&self, payload: &[u8]) -> Result<Payloads, Error> {
+        self.runtime.block_on(self.group.all_gather(payload))
+    }
+
+    /// As [`crate::Group::scan`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn scan<N: Number>(&self, reduction: Reduction, numbers: &[N]) -> Result<Vec<N>, Error> {
+        self.runtime.block_on(self.group.scan(reduction, numbers))
     }
 
     /// As [`crate::Group::leave`].

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fabricast_rpc::reason_of;
+use fabricast_rpc::{fact_of, reason_of};
 use thiserror::Error;
 use tonic::{Code, Status};
 
@@ -33,6 +33,12 @@ pub enum Error {
     NotAMember {
         /// The group.
         group: String,
+    },
+    /// Members were gone before they contributed to an operation; all others who took part get the same.
+    #[error("members {} failed", list(.failed))]
+    MembersFailed {
+        /// Their ranks, ascending.
+        failed: Vec<u32>,
     },
     /// The agent, or a part behind it, refuses.
     #[error("{message} ({})", if reason.is_empty() { format!("{code:?}") } else { reason.clone() })]
@@ -72,9 +78,19 @@ impl Error {
             Self::Refused { reason, .. } if reason == "NOT_A_MEMBER" => {
                 Self::NotAMember { group: group.to_owned() }
             }
+            Self::Refused { reason, .. } if reason == "MEMBERS_FAILED" => {
+                let failed = fact_of(status, "failed").unwrap_or_default();
+                let failed = failed.split(',').filter_map(|rank| rank.parse().ok()).collect();
+                Self::MembersFailed { failed }
+            }
             error => error,
         }
     }
+}
+
+/// Names ranks in a sentence.
+fn list(ranks: &[u32]) -> String {
+    ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -96,5 +112,8 @@ mod tests {
         );
         let error = Error::of_group("g", &Reason::NotAMember.status("no", &[]));
         assert_eq!(error.to_string(), "not a member of group 'g'");
+        let failed = Reason::MembersFailed.status("members 2, 5 failed", &[("failed", "2,5")]);
+        let error = Error::of_group("g", &failed);
+        assert_eq!(error.to_string(), "members 2, 5 failed", "{error:?}");
     }
 }

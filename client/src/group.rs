@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use fabricast_proto::v1;
+use tokio::sync::OnceCell;
 use tonic::Streaming;
 
 use crate::Error;
+use crate::part::Part;
 use crate::session::Session;
 
 /// A membership of this process. It ends with [`Self::leave`] or with the process, not with this value.
 #[derive(Clone, Debug)]
 pub struct Group {
-    session: Arc<Session>,
-    name: Arc<str>,
-    rank: u32,
+    pub(crate) session: Arc<Session>,
+    pub(crate) name: Arc<str>,
+    pub(crate) rank: u32,
+    pub(crate) part: Arc<OnceCell<Part>>,
+    /// Whether operations are completed without members that die.
+    pub(crate) survivors: bool,
 }
 
 /// One process of a group.
@@ -43,7 +48,8 @@ fn members(wire: Vec<v1::Member>) -> Vec<Member> {
 
 impl Group {
     pub(crate) fn new(session: Arc<Session>, membership: v1::Membership) -> Self {
-        Self { session, name: membership.group.into(), rank: membership.pn }
+        let (name, rank) = (membership.group.into(), membership.pn);
+        Self { session, name, rank, part: Arc::default(), survivors: false }
     }
 
     /// The name of the group.

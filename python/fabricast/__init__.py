@@ -6,7 +6,9 @@ A process attaches to the operating agent of its node, over a Unix domain socket
 
     with fabricast.Client.from_environment() as client:
         group = client.join("rows/3")
-        print(group.rank, "of", group.size())
+        ranks = group.wait_for(4)
+        group.multicast(b"here I am")
+        print(group.rank, "of", ranks, "has", group.all_reduce([group.rank]))
 
 `fabricast run -n 4 -- python program.py` starts programs that find their agent by themselves. What a
 process is a member of ends with the process, however that ends.
@@ -15,8 +17,10 @@ Needs the packages grpcio, grpcio-reflection and protobuf; there is no generated
 its own messages.
 """
 
-from .client import Client, Group, Member
-from .errors import Detached, Error, NotAMember, Refused, Unreachable
+from .client import Client
+from .errors import Detached, Error, MembersFailed, NotAMember, Refused, Unreachable
+from .group import Group, Member
+from .part import Message
 
 __all__ = [
     "Client",
@@ -24,6 +28,8 @@ __all__ = [
     "Error",
     "Group",
     "Member",
+    "MembersFailed",
+    "Message",
     "NotAMember",
     "Refused",
     "Unreachable",

@@ -1,8 +1,8 @@
-"""A process attached to its agent, and the groups that it is a member of."""
+"""A process attached to its agent."""
 
 import os
 import threading
-from typing import Iterator, List, NamedTuple, Optional
+from typing import Optional
 
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from .errors import Detached, Unreachable, of_call
+from .group import Group
 
 SERVICE = "fabricast.v1.ProcessService"
 # An agent at the same machine answers a connection at once or not at all.
@@ -20,14 +21,6 @@ CONNECT_TIMEOUT_S = 5
 DEADLINE_S = 15
 # The largest group with all its members, in one answer.
 MESSAGE_LIMIT = 64 << 20
-
-
-class Member(NamedTuple):
-    """One process of a group. Ranks have holes where members have left."""
-
-    rank: int
-    node: str
-    process: str
 
 
 class Client:
@@ -42,6 +35,7 @@ class Client:
         self._calls = _Calls(socket)
         self._lost = None
         self._lease = None
+        self._parts = []
         self.process = process or f"pid-{os.getpid()}"
         try:
             self._lease = self._calls.stream("AttachProcess", process=self.process, node=node)
@@ -64,7 +58,7 @@ class Client:
         process = os.environ.get("FABRICAST_PROCESS")
         return cls(socket, process, os.environ.get("FABRICAST_NODE", ""))
 
-    def join(self, group: str) -> "Group":
+    def join(self, group: str) -> Group:
         """Joins a group, which is made if there is none; a member gets its membership."""
         answer = self._call("JoinGroup", None, group=group)
         return Group(self, answer.membership)
@@ -72,6 +66,8 @@ class Client:
     def close(self):
         """Detaches: the process is taken out of every group it is in."""
         self._lost = self._lost or "the client is closed"
+        for part in self._parts:
+            part.close()
         self._lease.cancel()
         self._calls.close()
 
@@ -106,49 +102,6 @@ class Client:
             raise of_call(error, in_group) from None
 
 
-class Group:
-    """A membership of this process. It ends with `leave` or with the process."""
-
-    def __init__(self, client, membership):
-        self._client = client
-        self.name = membership.group
-        self.rank = membership.pn
-
-    def members(self) -> List[Member]:
-        """The members now, by rank."""
-        answer = self._client._call("ListMembers", self.name, group=self.name)
-        return _members(answer)
-
-    def size(self) -> int:
-        """The number of members now."""
-        return len(self.members())
-
-    def watch_members(self) -> Iterator[List[Member]]:
-        """All members, by rank: those of now at once, then again after every change.
-
-        Ends with NotAMember when the membership of this process has ended.
-        """
-        self._client._check()
-        calls, session = self._client._calls, self._client._session
-        news = calls.stream("WatchMembers", session=session, group=self.name)
-        try:
-            for answer in news:
-                yield _members(answer)
-        except grpc.RpcError as error:
-            raise of_call(error, self.name) from None
-        finally:
-            news.cancel()
-        raise Detached("the agent has ended the watch")
-
-    def leave(self):
-        """Leaves the group; the process stays attached."""
-        self._client._call("LeaveGroup", self.name, group=self.name)
-
-
-def _members(answer):
-    return [Member(member.pn, member.node, member.process) for member in answer.members]
-
-
 class _Calls:
     """Calls of ProcessService by name, as the agent describes them itself."""
 
@@ -178,15 +131,23 @@ class _Calls:
         call, request = self._method(method)
         return call(request(**fields))
 
+    def request(self, method, **fields):
+        _, request = self._method(method)
+        return request(**fields)
+
+    def stream_of(self, method, requests):
+        call, _ = self._method(method)
+        return call(requests)
+
     def close(self):
         self._channel.close()
 
     def _method(self, name):
         if name not in self._known:
             method = self._methods[name]
-            streams = method.server_streaming
-            start = self._channel.unary_stream if streams else self._channel.unary_unary
-            call = start(
+            asks = "stream" if method.client_streaming else "unary"
+            answers = "stream" if method.server_streaming else "unary"
+            call = getattr(self._channel, f"{asks}_{answers}")(
                 f"/{SERVICE}/{name}",
                 request_serializer=lambda message: message.SerializeToString(),
                 response_deserializer=GetMessageClass(method.output_type).FromString,

@@ -26,6 +26,17 @@ class NotAMember(Error):
     """The process is not a member of the group, or not any more."""
 
 
+class MembersFailed(Error):
+    """Members were gone before they contributed to an operation; all others who took part get the same.
+
+    failed: their ranks, ascending.
+    """
+
+    def __init__(self, failed, message):
+        super().__init__(message)
+        self.failed = failed
+
+
 class Refused(Error):
     """The agent, or a part behind it, refuses.
 
@@ -40,7 +51,7 @@ class Refused(Error):
 
 def of_call(error, group=None):
     """The error to raise for a grpc.RpcError of an attached process."""
-    reason = _reason(error)
+    reason, facts = _reason(error)
     code, message = error.code(), error.details() or ""
     # Over a socket of this machine, what does not come from the agent says that it is gone.
     gone = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED)
@@ -48,19 +59,22 @@ def of_call(error, group=None):
         return Detached(f"the process is not attached any more: {message}")
     if reason == "NOT_A_MEMBER" and group is not None:
         return NotAMember(f"not a member of group '{group}'")
+    if reason == "MEMBERS_FAILED":
+        failed = [int(rank) for rank in facts.get("failed", "").split(",") if rank]
+        return MembersFailed(failed, message)
     return Refused(code, reason, message)
 
 
 def _reason(error):
-    """The reason out of the details of a status, "" if it has none."""
+    """The reason out of the details of a status, with the facts beside it; "" if it has none."""
     packed = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
     if packed is None:
-        return ""
+        return "", {}
     for detail in _STATUS.FromString(packed).details:
         if detail.type_url.endswith("/google.rpc.ErrorInfo"):
             info = _ERROR_INFO.FromString(detail.value)
-            return info.reason if info.domain == "fabricast" else ""
-    return ""
+            return (info.reason, dict(info.metadata)) if info.domain == "fabricast" else ("", {})
+    return "", {}
 
 
 def _well_known():
@@ -85,6 +99,19 @@ def _well_known():
         info.field.add(
             name=name, number=number, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL
         )
+    entry = info.nested_type.add(name="MetadataEntry")
+    entry.options.map_entry = True
+    for number, name in ((1, "key"), (2, "value")):
+        entry.field.add(
+            name=name, number=number, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL
+        )
+    info.field.add(
+        name="metadata",
+        number=3,
+        type=field.TYPE_MESSAGE,
+        label=field.LABEL_REPEATED,
+        type_name=".google.rpc.ErrorInfo.MetadataEntry",
+    )
     pool = DescriptorPool()
     any_file = descriptor_pb2.FileDescriptorProto()
     Any.DESCRIPTOR.file.CopyToProto(any_file)

@@ -69,10 +69,16 @@ enum Link {
 #[derive(Debug)]
 struct Waiting {
     messages: mpsc::UnboundedSender<(Pn, Vec<u8>)>, // as many as the courier's inbox allows
-    roster: watch::Sender<Vec<Pn>>,
+    roster: watch::Sender<()>,                      // it has changed
     sends: BTreeMap<SendId, oneshot::Sender<Vec<Pn>>>,
     operation: Option<oneshot::Sender<(Call, Arc<Outcome>)>>,
     room: Arc<Notify>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.room.notify_waiters(); // nobody waits for room at a seat that is gone
+    }
 }
 
 impl Messaging {
@@ -96,9 +102,9 @@ impl Messaging {
         self.courier.next_deadline().is_some() || self.unlinked().next().is_some()
     }
 
-    /// Brings the courier's members up to date with the operating agent's.
-    fn follow(&mut self, now: Moment, agent: &Oa) {
-        for (gn, pn) in self.courier.members() {
+    /// Brings members of the courier up to date with the operating agent's.
+    fn follow(&mut self, now: Moment, agent: &Oa, members: impl IntoIterator<Item = (Gn, Pn)>) {
+        for (gn, pn) in members {
             let held = agent.member(gn, pn);
             let Some(place) = held.and_then(place) else {
                 if held.is_none() && self.placed.remove(&(gn, pn)).is_some() {
@@ -145,9 +151,8 @@ impl Messaging {
                 }
             }
             Output::Roster { gn, pn } => {
-                let roster = self.courier.roster(gn, pn).unwrap_or_default();
                 if let Some(seat) = self.seats.get(&(gn, pn)) {
-                    seat.roster.send_replace(roster.into_keys().collect());
+                    seat.roster.send_replace(());
                 }
             }
             Output::Ended { gn, pn, call, outcome } => {
@@ -233,6 +238,10 @@ impl Host {
     ) -> Vec<Effect> {
         let now = self.now();
         let touched = if is_down { self.forget_messages(state, node) } else { Vec::new() };
+        if let Some(hosted) = state.nodes.get_mut(node) {
+            let members = hosted.messages.courier.members();
+            hosted.messages.follow(now, &hosted.operating, members);
+        }
         let nodes = touched.iter().chain([node]);
         nodes.flat_map(|node| self.pump(state, node, now)).collect()
     }

@@ -5,19 +5,23 @@ use std::pin::Pin;
 use fabricast_group::wire::name;
 use fabricast_group::{News, news};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+use fabricast_groups::record::MemberRecord;
+use fabricast_messages::Mode;
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
 use fabricast_rpc::{Reason, refusal_from_wire};
 use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::UdsConnectInfo;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
 use crate::calls::{joined, left};
 use crate::host::Host;
+use crate::operations::{read, result};
+use crate::parts::participants;
 use crate::service::{OperatingAgentServer, not_a_member};
-use crate::sessions::{Call, ProcessId};
+use crate::sessions::{Call, ProcessId, Session};
 
 /// The gRPC service.
 #[derive(Clone, Debug)]
@@ -30,12 +34,12 @@ impl ProcessServer {
         Self { agent: OperatingAgentServer { host } }
     }
 
-    fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &Host {
         &self.agent.host
     }
 
     /// The session that a request names, if it is the caller's.
-    fn session<T>(&self, request: &Request<T>, number: u64) -> Result<Call, Status> {
+    pub(crate) fn session<T>(&self, request: &Request<T>, number: u64) -> Result<Call, Status> {
         self.host().0.sessions.call(number, user(request))
     }
 
@@ -56,6 +60,19 @@ impl ProcessServer {
     fn process(&self, node: &str, process: &str) -> Result<ProcessId, Status> {
         let process = name("process", process, ProcessName::new)?;
         Ok((self.node(node)?, process))
+    }
+
+    /// The membership of an attached process in a group.
+    pub(crate) fn member(
+        &self,
+        session: &Session,
+        group: &GroupName,
+    ) -> Result<MemberRecord, Status> {
+        let (node, process) = &session.process;
+        let held = self
+            .host()
+            .look(node, |agent| agent.membership(group, process).map(|held| held.member.clone()));
+        held.flatten().ok_or_else(|| not_a_member(group, node))
     }
 
     /// Joins a process; goes on to its end even if nobody waits for that any more.
@@ -109,7 +126,7 @@ impl ProcessServer {
 }
 
 /// The user that the calling process runs as.
-fn user<T>(request: &Request<T>) -> Option<u32> {
+pub(crate) fn user<T>(request: &Request<T>) -> Option<u32> {
     let caller = request.extensions().get::<UdsConnectInfo>()?;
     Some(caller.peer_cred?.uid())
 }
@@ -227,9 +244,7 @@ impl ProcessService for ProcessServer {
         let group = name("group", &request.get_ref().group, GroupName::new)?;
         let host = self.host().clone();
         let gone = not_a_member(&group, &node);
-        let held =
-            host.look(&node, |agent| Some(agent.membership(&group, &process)?.member.clone()));
-        let member = held.flatten().ok_or_else(|| gone.clone())?;
+        let member = self.member(&call.session, &group)?;
         let mut members = host.follow(&node, member.gn);
         let wakes = members.clone();
         let look = move || {
@@ -248,6 +263,49 @@ impl ProcessService for ProcessServer {
             Err(status) => Some(Err(status)),
         });
         Ok(Response::new(Box::pin(known)))
+    }
+
+    type TakePartStream = AnswerStream<v1::TakePartResponse>;
+
+    async fn take_part(
+        &self,
+        request: Request<Streaming<v1::TakePartRequest>>,
+    ) -> Result<Response<Self::TakePartStream>, Status> {
+        Ok(Response::new(self.begin_part(request).await?))
+    }
+
+    async fn list_participants(
+        &self,
+        request: Request<v1::ListParticipantsRequest>,
+    ) -> Result<Response<v1::ListParticipantsResponse>, Status> {
+        let named = request.get_ref();
+        let seat = self.seat(&request, named.session, &named.group)?;
+        let participants = Some(participants(&seat.roster()));
+        Ok(Response::new(v1::ListParticipantsResponse { participants }))
+    }
+
+    async fn send_message(
+        &self,
+        request: Request<v1::SendMessageRequest>,
+    ) -> Result<Response<v1::SendMessageResponse>, Status> {
+        let named = request.get_ref();
+        let seat = self.seat(&request, named.session, &named.group)?;
+        let mode = if named.best_effort { Mode::BestEffort } else { Mode::Reliable };
+        let unknown = seat.send(mode, &named.payload).await?;
+        let unknown_pns = unknown.into_iter().map(|pn| pn.0).collect();
+        Ok(Response::new(v1::SendMessageResponse { unknown_pns }))
+    }
+
+    async fn run_operation(
+        &self,
+        request: Request<v1::RunOperationRequest>,
+    ) -> Result<Response<v1::RunOperationResponse>, Status> {
+        let named = request.get_ref();
+        let seat = self.seat(&request, named.session, &named.group)?;
+        let (operation, on_failure) = read(request.into_inner().operation)?;
+        let (participants, answer) = seat.operate(&operation, on_failure).await?;
+        let result = Some(result(&participants, answer));
+        Ok(Response::new(v1::RunOperationResponse { result }))
     }
 }
 

@@ -22,6 +22,7 @@ use tracing::info;
 
 use crate::calls::Wish;
 use crate::host::{Host, lock};
+use crate::messages::Seat;
 
 /// Processes attached at one time.
 const MAX_SESSIONS: usize = 16_384;
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) over: CancellationToken,
     user: Option<u32>,
     calls: TaskTracker,
+    /// Where the process takes part, by group.
+    pub(crate) seats: Mutex<BTreeMap<GroupName, Seat>>,
     reserved: Mutex<Vec<ProcessId>>,
 }
 
@@ -75,6 +78,8 @@ impl Drop for Attached {
         let table = lock(&self.host.0.sessions.table);
         self.session.over.cancel(); // under the lock: no call begins after this
         drop(table);
+        let seats = std::mem::take(&mut *lock(&self.session.seats));
+        seats.values().for_each(Seat::close); // what is under way there ends
         let session = Arc::clone(&self.session);
         self.host.spawn(|host| host.end(session));
     }
@@ -122,6 +127,7 @@ impl Sessions {
             over: CancellationToken::new(),
             user,
             calls: TaskTracker::new(),
+            seats: Mutex::default(),
             reserved: Mutex::default(),
         });
         table.numbers.insert(process.clone(), number);

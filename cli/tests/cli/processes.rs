@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::Bench;
@@ -46,6 +47,46 @@ fn an_interrupted_run_ends_its_processes() {
     assert_eq!(run.wait().unwrap().code(), Some(130));
     // The pipe ends when nobody holds it any more, grandchildren included.
     assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
+}
+
+/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's; `None` if
+/// tests are to do without.
+fn python() -> Option<PathBuf> {
+    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
+        return None;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let named = std::env::var_os("FABRICAST_PYTHON").map(PathBuf::from);
+    let all = [named, Some(root.join("target/python/bin/python")), Some("python3".into())];
+    let speaks = |python: &PathBuf| {
+        let check = Command::new(python).args(["-c", "import grpc, grpc_reflection"]).output();
+        check.is_ok_and(|check| check.status.success())
+    };
+    Some(
+        all.into_iter().flatten().find(speaks).expect("FABRICAST_PYTHON has grpcio, or do without"),
+    )
+}
+
+#[test]
+fn the_python_example_talks_and_adds_up() {
+    let Some(python) = python() else { return };
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("python");
+    let example = package.join("examples/talk.py");
+    let arguments = ["run", "-n", "4", "--label", "--"].map(str::to_owned).into_iter();
+    let program = [&python, &example].map(|path| path.display().to_string());
+    let arguments: Vec<String> = arguments.chain(program).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let run = Bench::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
+    let (said, wrong) =
+        (String::from_utf8(run.stdout).unwrap(), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{said}{wrong}");
+    let lines: BTreeSet<&str> = said.lines().collect();
+    for (rank, line) in lines.iter().enumerate() {
+        let others: Vec<usize> = (0..4).filter(|other| *other != rank).collect();
+        let begins = format!("[{rank}] I am {rank}, heard {others:?}, sums [6, 4], nodes ");
+        assert!(line.starts_with(&begins), "{line}");
+    }
+    assert_eq!(lines.len(), 4, "{said}");
 }
 
 #[test]

@@ -83,6 +83,11 @@ impl Courier {
         self.stations.keys().chain(&self.awaited).copied().collect()
     }
 
+    /// Answers the members that others ask for and that have no place here.
+    pub fn awaited(&self) -> impl Iterator<Item = (Gn, Pn)> {
+        self.awaited.iter().copied()
+    }
+
     /// Forgets a member whose membership has ended.
     pub fn remove(&mut self, now: Moment, gn: Gn, pn: Pn) {
         let key = (gn, pn);

@@ -149,6 +149,10 @@ const TABLE: &[Calls] = &[
             ("LeaveGroup", NOBODY),
             ("ListMembers", NOBODY),
             ("WatchMembers", NOBODY),
+            ("TakePart", NOBODY),
+            ("ListParticipants", NOBODY),
+            ("SendMessage", NOBODY),
+            ("RunOperation", NOBODY),
         ],
     ),
     (

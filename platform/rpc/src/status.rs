@@ -118,6 +118,8 @@ reasons! {
     CollectiveFailed => Aborted / "COLLECTIVE_FAILED",
     /// The member takes part already, through another seat.
     SeatTaken => AlreadyExists / "SEAT_TAKEN",
+    /// The process is a member of the group and does not take part in its messages and operations.
+    TakesNoPart => FailedPrecondition / "TAKES_NO_PART",
     /// Members were gone before they contributed to an operation.
     MembersFailed => Aborted / "MEMBERS_FAILED",
     /// Members called different operations, or with values that do not fit together.

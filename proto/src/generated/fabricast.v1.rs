@@ -12175,6 +12175,221 @@ pub mod operating_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Signed integers of 32 bits.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Int32Numbers {
+    /// The numbers.
+    #[prost(sfixed32, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<i32>,
+}
+/// Signed integers of 64 bits.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Int64Numbers {
+    /// The numbers.
+    #[prost(sfixed64, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<i64>,
+}
+/// Unsigned integers of 32 bits.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Uint32Numbers {
+    /// The numbers.
+    #[prost(fixed32, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<u32>,
+}
+/// Unsigned integers of 64 bits.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Uint64Numbers {
+    /// The numbers.
+    #[prost(fixed64, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<u64>,
+}
+/// Floating-point numbers of single precision.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FloatNumbers {
+    /// The numbers.
+    #[prost(float, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<f32>,
+}
+/// Floating-point numbers of double precision.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DoubleNumbers {
+    /// The numbers.
+    #[prost(double, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<f64>,
+}
+/// Numbers of one type.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Numbers {
+    /// The numbers.
+    #[prost(oneof = "numbers::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    pub kind: ::core::option::Option<numbers::Kind>,
+}
+/// Nested message and enum types in `Numbers`.
+pub mod numbers {
+    /// The numbers.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Signed, 32 bits.
+        #[prost(message, tag = "1")]
+        I32(super::Int32Numbers),
+        /// Signed, 64 bits.
+        #[prost(message, tag = "2")]
+        I64(super::Int64Numbers),
+        /// Unsigned, 32 bits.
+        #[prost(message, tag = "3")]
+        U32(super::Uint32Numbers),
+        /// Unsigned, 64 bits.
+        #[prost(message, tag = "4")]
+        U64(super::Uint64Numbers),
+        /// Single precision.
+        #[prost(message, tag = "5")]
+        F32(super::FloatNumbers),
+        /// Double precision.
+        #[prost(message, tag = "6")]
+        F64(super::DoubleNumbers),
+    }
+}
+/// A payload of, or for, one member.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankPayload {
+    /// Required. The member's rank.
+    #[prost(uint32, tag = "1")]
+    pub pn: u32,
+    /// Optional. The payload.
+    #[prost(bytes = "vec", tag = "2")]
+    pub payload: ::prost::alloc::vec::Vec<u8>,
+}
+/// An operation with one member's contribution.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupOperation {
+    /// Required. Which; all members say the same.
+    #[prost(enumeration = "OperationKind", tag = "1")]
+    pub kind: i32,
+    /// Required where one sends or gets; all members say the same. The rank of that one.
+    #[prost(uint32, tag = "2")]
+    pub peer: u32,
+    /// Required where numbers are combined; all members say the same. How.
+    #[prost(enumeration = "Reduction", tag = "3")]
+    pub reduction: i32,
+    /// Optional; all members say the same. What happens when members fail.
+    #[prost(enumeration = "FailurePolicy", tag = "4")]
+    pub on_failure: i32,
+    /// Required for reduce, all-reduce and scan. The numbers; as many and of the same type at all members.
+    #[prost(message, optional, tag = "5")]
+    pub numbers: ::core::option::Option<Numbers>,
+    /// Optional. The payload of broadcast (looked at where its rank is the peer's only), gather and all-gather.
+    #[prost(bytes = "vec", tag = "6")]
+    pub payload: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. The parts of scatter, looked at where its rank is the peer's only; who is not named gets nothing.
+    #[prost(message, repeated, tag = "7")]
+    pub parts: ::prost::alloc::vec::Vec<RankPayload>,
+}
+/// How an operation ended for one member.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperationResult {
+    /// Ranks of those who contributed, ascending; the same at all members.
+    #[prost(uint32, repeated, tag = "1")]
+    pub participants: ::prost::alloc::vec::Vec<u32>,
+    /// What came of reduce (at its root), all-reduce and scan.
+    #[prost(message, optional, tag = "2")]
+    pub numbers: ::core::option::Option<Numbers>,
+    /// What came of broadcast and scatter; left out if there was nothing for this member.
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub payload: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// What came of gather (at its root) and all-gather, by rank.
+    #[prost(message, repeated, tag = "4")]
+    pub parts: ::prost::alloc::vec::Vec<RankPayload>,
+}
+/// The collective operations of a group's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OperationKind {
+    /// Never sent.
+    Unspecified = 0,
+    /// Nobody goes on before everybody has come.
+    Barrier = 1,
+    /// One process's payload to all.
+    Broadcast = 2,
+    /// All processes' numbers, combined, to one.
+    Reduce = 3,
+    /// All processes' numbers, combined, to all.
+    AllReduce = 4,
+    /// All processes' payloads, each apart, to one.
+    Gather = 5,
+    /// One process's parts, one to each.
+    Scatter = 6,
+    /// All processes' payloads, each apart, to all.
+    AllGather = 7,
+    /// To each the numbers of the processes up to itself, combined.
+    Scan = 8,
+}
+impl OperationKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OPERATION_KIND_UNSPECIFIED",
+            Self::Barrier => "OPERATION_KIND_BARRIER",
+            Self::Broadcast => "OPERATION_KIND_BROADCAST",
+            Self::Reduce => "OPERATION_KIND_REDUCE",
+            Self::AllReduce => "OPERATION_KIND_ALL_REDUCE",
+            Self::Gather => "OPERATION_KIND_GATHER",
+            Self::Scatter => "OPERATION_KIND_SCATTER",
+            Self::AllGather => "OPERATION_KIND_ALL_GATHER",
+            Self::Scan => "OPERATION_KIND_SCAN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OPERATION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "OPERATION_KIND_BARRIER" => Some(Self::Barrier),
+            "OPERATION_KIND_BROADCAST" => Some(Self::Broadcast),
+            "OPERATION_KIND_REDUCE" => Some(Self::Reduce),
+            "OPERATION_KIND_ALL_REDUCE" => Some(Self::AllReduce),
+            "OPERATION_KIND_GATHER" => Some(Self::Gather),
+            "OPERATION_KIND_SCATTER" => Some(Self::Scatter),
+            "OPERATION_KIND_ALL_GATHER" => Some(Self::AllGather),
+            "OPERATION_KIND_SCAN" => Some(Self::Scan),
+            _ => None,
+        }
+    }
+}
+/// What becomes of an operation when a member is gone before it has contributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FailurePolicy {
+    /// The same as fail.
+    Unspecified = 0,
+    /// It fails everywhere and names who is gone.
+    Fail = 1,
+    /// It is completed among the others.
+    Survivors = 2,
+}
+impl FailurePolicy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FAILURE_POLICY_UNSPECIFIED",
+            Self::Fail => "FAILURE_POLICY_FAIL",
+            Self::Survivors => "FAILURE_POLICY_SURVIVORS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FAILURE_POLICY_UNSPECIFIED" => Some(Self::Unspecified),
+            "FAILURE_POLICY_FAIL" => Some(Self::Fail),
+            "FAILURE_POLICY_SURVIVORS" => Some(Self::Survivors),
+            _ => None,
+        }
+    }
+}
 /// Request of ListLocalNodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListLocalNodesRequest {}
@@ -12299,6 +12514,116 @@ pub struct WatchMembersResponse {
     #[prost(message, repeated, tag = "1")]
     pub members: ::prost::alloc::vec::Vec<Member>,
 }
+/// Request of TakePart: the first one says who, all of them how much more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakePartRequest {
+    /// Required in the first, not looked at later. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required in the first, not looked at later. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Optional. So many messages more may be delivered.
+    #[prost(uint32, tag = "3")]
+    pub more: u32,
+}
+/// Response of TakePart; the first one has the participants.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakePartResponse {
+    /// What has happened.
+    #[prost(oneof = "take_part_response::Event", tags = "1, 2")]
+    pub event: ::core::option::Option<take_part_response::Event>,
+}
+/// Nested message and enum types in `TakePartResponse`.
+pub mod take_part_response {
+    /// What has happened.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// Who takes part; comes after every change, and changes in quick succession may come as one.
+        #[prost(message, tag = "1")]
+        Participants(super::Participants),
+        /// A message.
+        #[prost(message, tag = "2")]
+        Message(super::GroupMessage),
+    }
+}
+/// Who takes part in a group.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Participants {
+    /// Ranks, ascending.
+    #[prost(uint32, repeated, tag = "1")]
+    pub pns: ::prost::alloc::vec::Vec<u32>,
+}
+/// A message of another member.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupMessage {
+    /// Rank of who sent it.
+    #[prost(uint32, tag = "1")]
+    pub from_pn: u32,
+    /// The message.
+    #[prost(bytes = "vec", tag = "2")]
+    pub payload: ::prost::alloc::vec::Vec<u8>,
+}
+/// Request of ListParticipants.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListParticipantsRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of ListParticipants.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListParticipantsResponse {
+    /// Who takes part.
+    #[prost(message, optional, tag = "1")]
+    pub participants: ::core::option::Option<Participants>,
+}
+/// Request of SendMessage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendMessageRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Optional. The message, at most 1 MiB.
+    #[prost(bytes = "vec", tag = "3")]
+    pub payload: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. Send it once, over whatever is there, and let nobody ask who got it.
+    #[prost(bool, tag = "4")]
+    pub best_effort: bool,
+}
+/// Response of SendMessage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendMessageResponse {
+    /// Ranks of those who took part when it was sent and ceased to before they acknowledged it, ascending: whether they have it is not known.
+    #[prost(uint32, repeated, tag = "1")]
+    pub unknown_pns: ::prost::alloc::vec::Vec<u32>,
+}
+/// Request of RunOperation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunOperationRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. What to do.
+    #[prost(message, optional, tag = "3")]
+    pub operation: ::core::option::Option<GroupOperation>,
+}
+/// Response of RunOperation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunOperationResponse {
+    /// How it ended.
+    #[prost(message, optional, tag = "1")]
+    pub result: ::core::option::Option<OperationResult>,
+}
 /// Generated client implementations.
 pub mod process_service_client {
     #![allow(
@@ -12316,8 +12641,7 @@ pub mod process_service_client {
     /// its death, the agent takes the process out of every group it is in.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
     /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
-    /// Messages and operations have no call here yet. Where an agent's own code runs them, it is refused with ALREADY_EXISTS / SEAT_TAKEN,
-    /// FAILED_PRECONDITION / OPERATION_RUNNING, FAILED_PRECONDITION / OPERATIONS_DIFFER or ABORTED / MEMBERS_FAILED.
+    /// What messages and operations promise is in docs/messages.md.
     #[derive(Debug, Clone)]
     pub struct ProcessServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -12589,6 +12913,121 @@ pub mod process_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "WatchMembers"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Lets a member take part in its group's messages and operations for as long as the call lasts; streams what is delivered to it.
+        /// The agent is never more messages ahead than the process has asked for: one that takes nothing makes the sources wait.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING (no first request).
+        pub async fn take_part(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::TakePartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::TakePartResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/TakePart",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "TakePart"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Lists who takes part, as far as the member knows, which takes part itself.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn list_participants(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListParticipantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListParticipantsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/ListParticipants",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.ProcessService", "ListParticipants"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends a message to all others who take part. A reliable one is answered when all have it, however long the slowest of them takes; a
+        /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
+        /// order is of no matter.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        pub async fn send_message(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SendMessageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SendMessageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/SendMessage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "SendMessage"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Runs a collective operation with the others who take part; their calls are matched in their order. A call that is given up
+        /// still counts.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
+        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
+        pub async fn run_operation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RunOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RunOperationResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/RunOperation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "RunOperation"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -12684,6 +13123,54 @@ pub mod process_service_server {
             tonic::Response<Self::WatchMembersStream>,
             tonic::Status,
         >;
+        /// Server streaming response type for the TakePart method.
+        type TakePartStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::TakePartResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Lets a member take part in its group's messages and operations for as long as the call lasts; streams what is delivered to it.
+        /// The agent is never more messages ahead than the process has asked for: one that takes nothing makes the sources wait.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING (no first request).
+        async fn take_part(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::TakePartRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::TakePartStream>, tonic::Status>;
+        /// Lists who takes part, as far as the member knows, which takes part itself.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID.
+        async fn list_participants(
+            &self,
+            request: tonic::Request<super::ListParticipantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListParticipantsResponse>,
+            tonic::Status,
+        >;
+        /// Sends a message to all others who take part. A reliable one is answered when all have it, however long the slowest of them takes; a
+        /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
+        /// order is of no matter.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        async fn send_message(
+            &self,
+            request: tonic::Request<super::SendMessageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SendMessageResponse>,
+            tonic::Status,
+        >;
+        /// Runs a collective operation with the others who take part; their calls are matched in their order. A call that is given up
+        /// still counts.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
+        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
+        async fn run_operation(
+            &self,
+            request: tonic::Request<super::RunOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RunOperationResponse>,
+            tonic::Status,
+        >;
     }
     /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at an address of a network. Whoever may
     /// open the socket may attach.
@@ -12691,8 +13178,7 @@ pub mod process_service_server {
     /// its death, the agent takes the process out of every group it is in.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
     /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
-    /// Messages and operations have no call here yet. Where an agent's own code runs them, it is refused with ALREADY_EXISTS / SEAT_TAKEN,
-    /// FAILED_PRECONDITION / OPERATION_RUNNING, FAILED_PRECONDITION / OPERATIONS_DIFFER or ABORTED / MEMBERS_FAILED.
+    /// What messages and operations promise is in docs/messages.md.
     #[derive(Debug)]
     pub struct ProcessServiceServer<T> {
         inner: Arc<T>,
@@ -13088,6 +13574,190 @@ pub mod process_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/TakePart" => {
+                    #[allow(non_camel_case_types)]
+                    struct TakePartSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::StreamingService<super::TakePartRequest>
+                    for TakePartSvc<T> {
+                        type Response = super::TakePartResponse;
+                        type ResponseStream = T::TakePartStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::TakePartRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::take_part(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TakePartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/ListParticipants" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListParticipantsSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::ListParticipantsRequest>
+                    for ListParticipantsSvc<T> {
+                        type Response = super::ListParticipantsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListParticipantsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::list_participants(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListParticipantsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/SendMessage" => {
+                    #[allow(non_camel_case_types)]
+                    struct SendMessageSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::SendMessageRequest>
+                    for SendMessageSvc<T> {
+                        type Response = super::SendMessageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SendMessageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::send_message(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SendMessageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/RunOperation" => {
+                    #[allow(non_camel_case_types)]
+                    struct RunOperationSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::UnaryService<super::RunOperationRequest>
+                    for RunOperationSvc<T> {
+                        type Response = super::RunOperationResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RunOperationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::run_operation(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RunOperationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -6,6 +6,7 @@ Ends with 0 if everything was as it must be, otherwise with the reason on standa
 """
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import fabricast
 
@@ -22,6 +23,36 @@ def refusal(kind, call):
     except kind as error:
         return error
     sys.exit(f"members.py: not refused: {answer}")
+
+
+def talk(ours, theirs):
+    """Messages, and every operation, between two members."""
+    ours.take_part()
+    check(theirs.wait_for(2) == [0, 1], "participants")
+    check(ours.wait_for(2, timeout=30) == [0, 1], "participants")
+    check(ours.wait_for(3, timeout=0.01) is None, "there is no third")
+    for number in range(100):
+        check(ours.multicast(b"%d" % number) == [], "somebody may lack it")
+        check(theirs.receive() == (0, b"%d" % number), "order")
+    theirs.multicast_best_effort(b"perhaps")
+    check(theirs.receive(timeout=0.01) is None, "nobody has sent anything")
+
+    def both(call):
+        with ThreadPoolExecutor(2) as pool:
+            return [end.result() for end in [pool.submit(call, one) for one in (ours, theirs)]]
+
+    check(both(lambda one: one.barrier()) == [[0, 1]] * 2, "barrier")
+    check(both(lambda one: one.broadcast(1, b"of %d" % one.rank)) == [b"of 1"] * 2, "broadcast")
+    check(both(lambda one: one.reduce(1, [one.rank, 5], "max")) == [None, [1, 5]], "reduce")
+    check(both(lambda one: one.all_reduce([0.5, one.rank])) == [[1.0, 1.0]] * 2, "all-reduce")
+    check(both(lambda one: one.all_reduce([1 << one.rank], "or", "u32")) == [[3]] * 2, "or")
+    everybody = {0: b"of 0", 1: b"of 1"}
+    check(both(lambda one: one.gather(0, b"of %d" % one.rank)) == [everybody, None], "gather")
+    check(both(lambda one: one.all_gather(b"of %d" % one.rank)) == [everybody] * 2, "all-gather")
+    check(both(lambda one: one.scatter(0, {1: b"x"})) == [None, b"x"], "scatter")
+    check(both(lambda one: one.scan([one.rank + 1])) == [[1], [3]], "scan")
+    error = refusal(fabricast.Refused, lambda: ours.all_reduce([0.5], "and"))
+    check(error.reason == "CONTRIBUTION_INVALID", f"bits of floats: {error}")
 
 
 def main(socket, node, other):
@@ -45,6 +76,7 @@ def main(socket, node, other):
     members = next(watch)
     check(members == [(0, node, "a"), (1, other, "b")], f"members: {members}")
     check(theirs.size() == 2, "size")
+    talk(ours, theirs)
     b.close()
     check([member.rank for member in next(watch)] == [0], "b has not left")
     refusal(fabricast.Detached, theirs.members)

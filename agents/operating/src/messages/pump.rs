@@ -16,7 +16,8 @@ impl Host {
         let mut open = vec![node.clone()];
         while let Some(node) = open.pop() {
             let Some(hosted) = state.nodes.get_mut(&node) else { continue };
-            hosted.messages.follow(now, &hosted.operating);
+            let awaited: Vec<_> = hosted.messages.courier.awaited().collect();
+            hosted.messages.follow(now, &hosted.operating, awaited);
             let mut outputs = Vec::new();
             while let Some(output) = hosted.messages.courier.poll_output() {
                 outputs.push(output);
@@ -57,7 +58,7 @@ impl Host {
             Output::Multicast { pn, packet } => {
                 let hosted = state.nodes.get_mut(node)?;
                 let packets = self.multicast(hosted, now, pn, &packet);
-                open.push(node.clone());
+                look_at(open, node);
                 packets.map(|packets| Effect::Message(MessageEffect::Packets(packets)))
             }
             output => {
@@ -92,7 +93,7 @@ impl Host {
                 let messages = &mut state.nodes.get_mut(at)?.messages;
                 messages.peers.entry(other.clone()).or_default().link = Link::Inside;
                 messages.courier.link_up(now, other);
-                open.push(at.clone());
+                look_at(open, at);
             }
         }
         None
@@ -113,7 +114,7 @@ impl Host {
             Link::Inside => {
                 let other = &mut state.nodes.get_mut(peer)?.messages;
                 other.courier.frame(now, node, frame);
-                open.push(peer.clone());
+                look_at(open, peer);
                 None
             }
             Link::Stream { frames, .. } => {
@@ -129,7 +130,7 @@ impl Host {
                 // A peer that takes nothing is cut off; both ends begin anew from what they have.
                 peering.link = Link::Down;
                 state.nodes.get_mut(node)?.messages.courier.link_down(now, peer);
-                open.push(node.clone());
+                look_at(open, node);
                 self.link(state, node, peer, open)
             }
         }
@@ -164,5 +165,12 @@ impl Host {
             }),
         };
         Some([colors.first].into_iter().chain(colors.second).map(packet).collect())
+    }
+}
+
+/// Has a node looked at, once for all that has happened to it.
+fn look_at(open: &mut Vec<NodeName>, node: &NodeName) {
+    if !open.contains(node) {
+        open.push(node.clone());
     }
 }

@@ -42,7 +42,6 @@ struct Place {
     gn: Gn,
     pn: Pn,
     room: Arc<Notify>,
-    roster: watch::Receiver<Vec<Pn>>,
 }
 
 /// What happens to a member, in order.
@@ -53,7 +52,7 @@ pub struct SeatEvents {
     gn: Gn,
     pn: Pn,
     messages: mpsc::UnboundedReceiver<(Pn, Vec<u8>)>,
-    roster: Option<watch::Receiver<Vec<Pn>>>,
+    roster: Option<watch::Receiver<()>>,
     ended: bool,
 }
 
@@ -82,7 +81,7 @@ impl Host {
         pn: Pn,
     ) -> Result<(Seat, SeatEvents), Status> {
         let (messages, arriving) = mpsc::unbounded_channel();
-        let (roster, mut watched) = watch::channel(Vec::new());
+        let (roster, mut watched) = watch::channel(());
         let room = Arc::new(Notify::new());
         let waiting = Waiting {
             messages,
@@ -101,8 +100,7 @@ impl Host {
             Ok(())
         });
         opened.ok_or_else(|| crate::service::unknown_node(node))?.map_err(not_opened)?;
-        let place =
-            Place { host: self.clone(), node: node.clone(), gn, pn, room, roster: watched.clone() };
+        let place = Place { host: self.clone(), node: node.clone(), gn, pn, room };
         watched.mark_changed();
         let events = SeatEvents {
             host: self.clone(),
@@ -117,6 +115,16 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Who takes part as a member knows it, ascending; nobody if it takes no part itself.
+    fn roster(&self, node: &NodeName, gn: Gn, pn: Pn) -> Vec<Pn> {
+        let state = self.state();
+        let hosted = state.nodes.get(node);
+        let roster = hosted.and_then(|hosted| hosted.messages.courier.roster(gn, pn));
+        roster.unwrap_or_default().into_keys().collect()
+    }
+}
+
 impl Seat {
     /// Answers the member's rank.
     #[must_use]
@@ -127,7 +135,17 @@ impl Seat {
     /// Answers who takes part, as far as is known here, ascending.
     #[must_use]
     pub fn roster(&self) -> Vec<Pn> {
-        self.0.roster.borrow().clone()
+        self.0.host.roster(&self.0.node, self.0.gn, self.0.pn)
+    }
+
+    /// Ends the member's part, whatever copies there are: calls that are under way end, too.
+    pub(crate) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Whether this is a copy of another seat.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Sends a message to all others who take part. A reliable one is answered once all have it who
@@ -135,8 +153,8 @@ impl Seat {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT / PAYLOAD_TOO_LONG`, `NOT_FOUND / NOT_A_MEMBER` if the member takes part no
-    /// more.
+    /// `INVALID_ARGUMENT / PAYLOAD_TOO_LONG`, `NOT_FOUND / NOT_A_MEMBER` or
+    /// `FAILED_PRECONDITION / TAKES_NO_PART` if the member takes part no more.
     pub async fn send(&self, mode: Mode, payload: &[u8]) -> Result<Vec<Pn>, Status> {
         let key = (self.0.gn, self.0.pn);
         loop {
@@ -170,8 +188,8 @@ impl Seat {
     ///
     /// `ABORTED / MEMBERS_FAILED`, `FAILED_PRECONDITION / OPERATIONS_DIFFER`,
     /// `FAILED_PRECONDITION / OPERATION_RUNNING`, `INVALID_ARGUMENT / PAYLOAD_TOO_LONG`,
-    /// `INVALID_ARGUMENT / CONTRIBUTION_INVALID`, `NOT_FOUND / NOT_A_MEMBER` if the member takes part no
-    /// more.
+    /// `INVALID_ARGUMENT / CONTRIBUTION_INVALID`, `NOT_FOUND / NOT_A_MEMBER` or
+    /// `FAILED_PRECONDITION / TAKES_NO_PART` if the member takes part no more.
     pub async fn operate(
         &self,
         operation: &Operation,
@@ -202,8 +220,12 @@ impl Seat {
     }
 
     fn ended(&self) -> Status {
-        let text = format!("rank {} of group {} takes part no more", self.0.pn, self.0.gn);
-        Reason::NotAMember.status(text, &[])
+        let Place { host, node, gn, pn, .. } = &*self.0;
+        let text = format!("rank {pn} of group {gn} takes part no more");
+        match host.look(node, |agent| agent.member(*gn, *pn).is_some()) {
+            Some(true) => Reason::TakesNoPart.status(text, &[]),
+            Some(false) | None => Reason::NotAMember.status(text, &[]),
+        }
     }
 
     fn not_begun(&self, error: StartError) -> Status {
@@ -234,6 +256,12 @@ impl From<Gone> for StartError {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Place {
+    fn close(&self) {
         let (gn, pn, room) = (self.gn, self.pn, &self.room);
         self.host.messages(&self.node, |messaging, _, now| {
             // The seat may be another's by now.
@@ -251,26 +279,32 @@ impl SeatEvents {
     /// Waits for the next event; `None` after the last. Messages that are not taken stop their sources
     /// once the queue is full.
     pub async fn next(&mut self) -> Option<SeatEvent> {
+        self.next_if(true).await
+    }
+
+    /// The same, without a message unless the process has room for one.
+    pub(crate) async fn next_if(&mut self, room: bool) -> Option<SeatEvent> {
         loop {
             if self.ended {
                 return None;
             }
             let changed = async {
                 match &mut self.roster {
-                    Some(roster) => {
-                        roster.changed().await.map(|()| roster.borrow_and_update().clone())
-                    }
+                    Some(roster) => roster.changed().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
-                roster = changed => match roster {
-                    Ok(roster) if roster.is_empty() => {} // not known yet
-                    Ok(roster) => return Some(SeatEvent::Roster(roster)),
-                    Err(_) => self.roster = None,
+                changed = changed => {
+                    let roster = self.host.roster(&self.node, self.gn, self.pn);
+                    if changed.is_err() {
+                        self.roster = None;
+                    } else if !roster.is_empty() {
+                        return Some(SeatEvent::Roster(roster));
+                    }
                 },
-                message = self.messages.recv() => {
+                message = self.messages.recv(), if room => {
                     let Some((from, payload)) = message else {
                         self.ended = true;
                         return Some(SeatEvent::Ended);

@@ -25,3 +25,4 @@ mod slow;
 mod stability;
 mod standby;
 mod storm;
+mod talking;

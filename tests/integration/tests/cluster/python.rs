@@ -60,11 +60,11 @@ async fn a_killed_python_process_is_out_of_its_group() {
 async fn the_python_example_runs_under_the_launcher() {
     let Some(python) = with_package() else { return };
     let cluster = Cluster::start(Layout::leaf_spine()).await;
-    let example = PathBuf::from(PACKAGE).join("examples/members.py");
+    let example = PathBuf::from(PACKAGE).join("examples/talk.py");
     // What `fabricast run` does for each of its processes.
     let settings = Settings::at(cluster.socket(0)).node("n0").process("launcher");
     let launcher = Client::attach(settings).await.unwrap();
-    let places = ["n0", "n1"].map(|node| (format!("py-{node}"), node.to_owned()));
+    let places = ["n0", "n1", "n2"].map(|node| (format!("py-{node}"), node.to_owned()));
     let mut running = Vec::new();
     for place in launcher.reserve("py", &places).await.unwrap() {
         let mut command = Command::new(python.get_program());
@@ -72,13 +72,18 @@ async fn the_python_example_runs_under_the_launcher() {
         command.envs(variables).arg(&example).stdout(std::process::Stdio::piped());
         command.env(Settings::SOCKET, cluster.socket(0)).env(Settings::NODE, &place.node);
         command.env(Settings::PROCESS, &place.process).env(Settings::GROUP, "py");
+        command.env(Settings::SIZE, "3");
         running.push((place, command.spawn().unwrap()));
     }
     for (place, child) in running {
         let output =
             tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let begins = format!("I am {} on {} and see ", place.rank, place.node);
-        assert!(said.starts_with(&begins), "{said}");
+        let others: Vec<u32> = (0..3).filter(|rank| *rank != place.rank).collect();
+        let says = format!(
+            "I am {}, heard {others:?}, sums [3, 3], nodes ['n0', 'n1', 'n2']\n",
+            place.rank
+        );
+        assert_eq!(said, says);
     }
 }

@@ -1,0 +1,238 @@
+//! Collective operations: what all members of a group do together.
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::OperationKind as Kind;
+use fabricast_proto::v1::numbers::Kind as Numbers;
+
+use crate::{Error, Group};
+
+/// How numbers are combined, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The sum; integers wrap around, floats are added in the order of ranks.
+    Sum,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// Bits that all have; integers only.
+    And,
+    /// Bits that one has; integers only.
+    Or,
+}
+
+/// Payloads of members, by rank.
+pub type Payloads = Vec<(u32, Vec<u8>)>;
+
+/// The types of numbers that can be combined: `i32`, `i64`, `u32`, `u64`, `f32` and `f64`.
+pub trait Number: Copy {
+    /// In the API's words.
+    #[doc(hidden)]
+    fn to_wire(numbers: &[Self]) -> Numbers;
+    /// Back; `None` if they are of another type.
+    #[doc(hidden)]
+    fn from_wire(numbers: Numbers) -> Option<Vec<Self>>;
+}
+
+macro_rules! numbers {
+    ($($number:ty, $kind:ident, $message:ident;)*) => {$(
+        impl Number for $number {
+            fn to_wire(numbers: &[Self]) -> Numbers {
+                Numbers::$kind(v1::$message { numbers: numbers.to_vec() })
+            }
+
+            fn from_wire(numbers: Numbers) -> Option<Vec<Self>> {
+                match numbers {
+                    Numbers::$kind(v1::$message { numbers }) => Some(numbers),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+numbers! {
+    i32, I32, Int32Numbers;
+    i64, I64, Int64Numbers;
+    u32, U32, Uint32Numbers;
+    u64, U64, Uint64Numbers;
+    f32, F32, FloatNumbers;
+    f64, F64, DoubleNumbers;
+}
+
+impl Reduction {
+    fn wire(self) -> i32 {
+        let wire = match self {
+            Self::Sum => v1::Reduction::Sum,
+            Self::Min => v1::Reduction::Min,
+            Self::Max => v1::Reduction::Max,
+            Self::And => v1::Reduction::And,
+            Self::Or => v1::Reduction::Or,
+        };
+        wire.into()
+    }
+}
+
+/// All members who take part call the same operations in the same order. Each of these waits for all others; one
+/// whose wait is given up still counts, and the next is refused until it has ended.
+///
+/// A member that dies before it has contributed makes an operation fail everywhere, with
+/// [`Error::MembersFailed`], or is left out, if all have called it through [`Group::among_survivors`].
+///
+/// # Errors
+///
+/// All of them end with [`Error::NotAMember`], [`Error::Detached`], [`Error::MembersFailed`], or [`Error::Refused`]
+/// with `OPERATIONS_DIFFER`, `OPERATION_RUNNING`, `PAYLOAD_TOO_LONG` or `CONTRIBUTION_INVALID`.
+impl Group {
+    /// The same membership; operations through it are completed without members that die.
+    #[must_use]
+    pub fn among_survivors(&self) -> Self {
+        Self { survivors: true, ..self.clone() }
+    }
+
+    /// Waits until all have come; answers who.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn barrier(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.run(operation(Kind::Barrier, 0)).await?.participants)
+    }
+
+    /// Gets the payload of the member `source`; that of the others is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn broadcast(&self, source: u32, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        let payload = if self.rank == source { payload.to_vec() } else { Vec::new() };
+        let wish = v1::GroupOperation { payload, ..operation(Kind::Broadcast, source) };
+        Ok(self.run(wish).await?.payload.unwrap_or_default())
+    }
+
+    /// Combines all members' numbers for the member `root`; `None` to all others.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn reduce<N: Number>(
+        &self,
+        root: u32,
+        reduction: Reduction,
+        numbers: &[N],
+    ) -> Result<Option<Vec<N>>, Error> {
+        let wish = combining(operation(Kind::Reduce, root), reduction, numbers);
+        let found = self.run(wish).await?;
+        (self.rank == root).then(|| combined(found)).transpose()
+    }
+
+    /// Combines all members' numbers for all.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn all_reduce<N: Number>(
+        &self,
+        reduction: Reduction,
+        numbers: &[N],
+    ) -> Result<Vec<N>, Error> {
+        let wish = combining(operation(Kind::AllReduce, 0), reduction, numbers);
+        combined(self.run(wish).await?)
+    }
+
+    /// Brings all members' payloads to the member `root`, by rank; `None` to all others.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn gather(&self, root: u32, payload: &[u8]) -> Result<Option<Payloads>, Error> {
+        let payload = payload.to_vec();
+        let wish = v1::GroupOperation { payload, ..operation(Kind::Gather, root) };
+        let found = self.run(wish).await?;
+        Ok((self.rank == root).then(|| parts(found)))
+    }
+
+    /// Brings to each member its part of what the member `source` has; `None` if there is none for it. What
+    /// the others pass is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn scatter(
+        &self,
+        source: u32,
+        parts: &[(u32, Vec<u8>)],
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mine = parts.iter().filter(|_| self.rank == source);
+        let part =
+            |(pn, payload): &(u32, Vec<u8>)| v1::RankPayload { pn: *pn, payload: payload.clone() };
+        let parts = mine.map(part).collect();
+        let wish = v1::GroupOperation { parts, ..operation(Kind::Scatter, source) };
+        Ok(self.run(wish).await?.payload)
+    }
+
+    /// Brings all members' payloads to all, by rank.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn all_gather(&self, payload: &[u8]) -> Result<Payloads, Error> {
+        let payload = payload.to_vec();
+        let wish = v1::GroupOperation { payload, ..operation(Kind::AllGather, 0) };
+        Ok(parts(self.run(wish).await?))
+    }
+
+    /// Combines the numbers of the members up to this one.
+    ///
+    /// # Errors
+    ///
+    /// As said above.
+    pub async fn scan<N: Number>(
+        &self,
+        reduction: Reduction,
+        numbers: &[N],
+    ) -> Result<Vec<N>, Error> {
+        combined(self.run(combining(operation(Kind::Scan, 0), reduction, numbers)).await?)
+    }
+
+    async fn run(&self, wish: v1::GroupOperation) -> Result<v1::OperationResult, Error> {
+        self.part().await?;
+        let on_failure =
+            if self.survivors { v1::FailurePolicy::Survivors } else { v1::FailurePolicy::Fail };
+        let request = v1::RunOperationRequest {
+            session: self.session.number,
+            group: self.name.to_string(),
+            operation: Some(v1::GroupOperation { on_failure: on_failure.into(), ..wish }),
+        };
+        let ended = self.session.calls().run_operation(request).await;
+        let ended = ended.map_err(|status| Error::of_group(&self.name, &status))?;
+        Ok(ended.into_inner().result.unwrap_or_default())
+    }
+}
+
+fn operation(kind: Kind, peer: u32) -> v1::GroupOperation {
+    v1::GroupOperation { kind: kind.into(), peer, ..Default::default() }
+}
+
+fn combining<N: Number>(
+    operation: v1::GroupOperation,
+    reduction: Reduction,
+    numbers: &[N],
+) -> v1::GroupOperation {
+    let numbers = Some(v1::Numbers { kind: Some(N::to_wire(numbers)) });
+    v1::GroupOperation { reduction: reduction.wire(), numbers, ..operation }
+}
+
+/// The agent answers in the type that it was given.
+fn combined<N: Number>(found: v1::OperationResult) -> Result<Vec<N>, Error> {
+    let numbers = found.numbers.and_then(|numbers| numbers.kind).and_then(N::from_wire);
+    numbers.ok_or_else(|| Error::Refused {
+        code: tonic::Code::Internal,
+        reason: String::new(),
+        message: "the agent has answered with numbers of another type".to_owned(),
+    })
+}
+
+fn parts(found: v1::OperationResult) -> Payloads {
+    found.parts.into_iter().map(|part| (part.pn, part.payload)).collect()
+}
