@@ -196,6 +196,12 @@ impl Group {
         self.runtime.block_on(self.group.receive())
     }
 
+    /// As [`crate::Group::combined_by_switches`].
+    #[must_use]
+    pub fn combined_by_switches(&self) -> u64 {
+        self.group.combined_by_switches()
+    }
+
     /// As [`crate::Group::among_survivors`].
     #[must_use]
     pub fn among_survivors(&self) -> Self {

@@ -1,5 +1,7 @@
 //! Collective operations: what all members of a group do together.
 
+use std::sync::atomic::Ordering;
+
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
@@ -196,7 +198,7 @@ impl Group {
     }
 
     async fn run(&self, wish: v1::GroupOperation) -> Result<v1::OperationResult, Error> {
-        self.part().await?;
+        let part = self.part().await?;
         let on_failure =
             if self.survivors { v1::FailurePolicy::Survivors } else { v1::FailurePolicy::Fail };
         let request = v1::RunOperationRequest {
@@ -206,7 +208,9 @@ impl Group {
         };
         let ended = self.session.calls().run_operation(request).await;
         let ended = ended.map_err(|status| Error::of_group(&self.name, &status))?;
-        Ok(ended.into_inner().result.unwrap_or_default())
+        let result = ended.into_inner().result.unwrap_or_default();
+        part.by_switches.fetch_add(u64::from(result.by_switches), Ordering::Relaxed);
+        Ok(result)
     }
 }
 

@@ -3,6 +3,8 @@
 //! One task reads what the agent sends, which is never more than the process has asked for; more is
 //! asked for as messages are received.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use fabricast_proto::v1;
 use fabricast_proto::v1::take_part_response::Event;
 use tokio::sync::{Mutex, mpsc, watch};
@@ -30,6 +32,7 @@ pub(crate) struct Part {
     seen: watch::Receiver<Seen>,
     inbox: Mutex<Inbox>,
     asks: mpsc::UnboundedSender<v1::TakePartRequest>,
+    pub(crate) by_switches: AtomicU64, // operations
     reader: tokio::task::AbortHandle,
 }
 
@@ -70,7 +73,7 @@ impl Part {
         };
         let reader = tokio::spawn(reading).abort_handle();
         let inbox = Mutex::new(Inbox { messages, received: 0 });
-        Ok(Self { seen, inbox, asks, reader })
+        Ok(Self { seen, inbox, asks, by_switches: AtomicU64::new(0), reader })
     }
 
     /// Waits until those who take part are as wanted.
@@ -188,6 +191,13 @@ impl Group {
     pub async fn receive(&self) -> Result<Message, Error> {
         let message = self.part().await?.receive().await;
         message.map_err(|status| Error::of_group(&self.name, &status))
+    }
+
+    /// How many operations of this process, since it takes part, switches of the fabric have combined. All others were
+    /// combined by the tree of the members, with the same result.
+    #[must_use]
+    pub fn combined_by_switches(&self) -> u64 {
+        self.part.get().map_or(0, |part| part.by_switches.load(Ordering::Relaxed))
     }
 
     pub(crate) async fn part(&self) -> Result<&Part, Error> {

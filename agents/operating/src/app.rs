@@ -8,6 +8,7 @@
 //!  fabric ◄──── attach stream ◄───────────────────────┘
 //!         ────► deliveries ──► listeners (bounded; a slow one loses packets)
 //!  other nodes ◄── OpenLink ──► Courier of each node ──► seats of processes (a slow one stops its sources)
+//!  switches ◄── ContributeValues ──┘ (trees of collectives, which the TIC is asked for)
 //! ```
 
 use std::net::SocketAddr;
@@ -135,7 +136,6 @@ impl App {
         let security = options.security;
         let tic = security.leader(&options.tic)?;
         let fabric = security.peer(&options.fabric)?;
-        let (tic_peer, fabric_peer) = (tic.clone(), fabric.clone());
         let server = BoundServer::bind(options.listen)?.secured(security.clone());
         let socket = options.socket.map(|socket| BoundSocket::bind(&socket.path, socket.mode));
         let socket = socket.transpose()?;
@@ -154,6 +154,7 @@ impl App {
             },
             group_config: GaConfig { detector, resend: options.report_interval * 3, retry },
             tic,
+            fabric: fabric.clone(),
             security,
             address,
             start_id: start_id(),
@@ -161,8 +162,7 @@ impl App {
         });
         let operating =
             OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() });
-        let collectives =
-            CollectiveAgent { host: host.clone(), tic: tic_peer, fabric: fabric_peer };
+        let collectives = CollectiveAgent { host: host.clone() };
         let group = GroupAgentServiceServer::new(GroupAgentServer::new(host.clone()));
         let mut services = Services::new("operating-agent")
             .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
@@ -218,6 +218,7 @@ impl App {
             () = ticking => Ok(()),
             () = host.clone().report_forever(report_interval) => Ok(()),
             () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
+            () = host.clone().offer_forever() => Ok(()),
         };
         host.0.stop.cancel();
         host.0.tasks.close();

@@ -11,7 +11,7 @@ use fabricast_proto::v1::aggregation_node::Kind;
 use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentService;
 use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
 use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
-use fabricast_rpc::{Leader, Peer, Reason, reason_of};
+use fabricast_rpc::{Reason, reason_of};
 use tonic::{Request, Response, Status};
 
 use crate::host::Host;
@@ -23,8 +23,6 @@ const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct CollectiveAgent {
     pub(crate) host: Host,
-    pub(crate) tic: Leader,
-    pub(crate) fabric: Peer,
 }
 
 impl CollectiveAgent {
@@ -44,7 +42,7 @@ impl CollectiveAgent {
     }
 
     async fn collective(&self, name: String) -> Result<v1::Collective, Status> {
-        let client = CollectiveServiceClient::new(self.tic.channel());
+        let client = CollectiveServiceClient::new(self.host.0.tic.channel());
         let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
         let answer = client.get_collective(v1::GetCollectiveRequest { name }).await;
         let answer = answer.map_err(|status| unreachable(status, "TIC"))?;
@@ -83,7 +81,7 @@ impl CollectiveAgentService for CollectiveAgent {
             values: request.values,
             timeout: request.timeout,
         };
-        let mut fabric = FabricAggregationServiceClient::new(self.fabric.channel());
+        let mut fabric = FabricAggregationServiceClient::new(self.host.0.fabric.channel());
         let answer = fabric.contribute_values(contribution).await;
         let answer = answer.map_err(|status| unreachable(status, "fabric"))?;
         let values = answer.into_inner().values;
@@ -93,13 +91,17 @@ impl CollectiveAgentService for CollectiveAgent {
 
 /// A process's place in its collective.
 #[derive(Debug)]
-struct Part {
-    process: v1::AggregationProcess,
-    processes: u32,
+pub(crate) struct Part {
+    pub(crate) process: v1::AggregationProcess,
+    pub(crate) processes: u32,
 }
 
 impl Part {
-    fn of(collective: &v1::Collective, node: &str, process: &str) -> Result<Self, Status> {
+    pub(crate) fn of(
+        collective: &v1::Collective,
+        node: &str,
+        process: &str,
+    ) -> Result<Self, Status> {
         let all = &collective.processes;
         let mut numbered = (0_u32..).zip(all);
         let found = numbered.find(|(_, one)| (&*one.node, &*one.process) == (node, process));
@@ -116,7 +118,7 @@ impl Part {
     }
 
     /// Whom the process sends to: itself if it combines, else who has it as a child.
-    fn target(&self, tree: &v1::AggregationTree) -> Result<v1::AggregationNode, Status> {
+    pub(crate) fn target(&self, tree: &v1::AggregationTree) -> Result<v1::AggregationNode, Status> {
         let own = v1::AggregationNode { kind: Some(Kind::Process(self.process.clone())) };
         let holders = || tree.entries.iter();
         if holders().any(|entry| entry.holder.as_ref() == Some(&own)) {

@@ -53,6 +53,9 @@ impl Host {
                     // What the fabric does not take comes over the tree.
                     let _ = self.send_packets(packets);
                 }
+                Effect::Message(MessageEffect::Contribute(part)) => {
+                    self.spawn(|host| host.contribute(*part));
+                }
                 Effect::Message(MessageEffect::Dial(node, peer, address)) => {
                     self.spawn(|host| host.dial(node, peer, address));
                 }

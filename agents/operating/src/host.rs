@@ -82,7 +82,6 @@ pub(crate) struct Shared {
     pub(crate) errands: Mutex<Errands>,
     pub(crate) listeners: Mutex<Vec<Listener>>,
     pub(crate) numbers: Mutex<Numbers>,
-    /// Attached processes.
     pub(crate) sessions: Sessions,
     /// Members of the groups that local processes watch.
     pub(crate) followed: Followed,
@@ -91,9 +90,9 @@ pub(crate) struct Shared {
     pub(crate) dropped: AtomicU64,
     /// Messages to the fabric.
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
-    /// Whether the stream to the fabric is up.
-    pub(crate) attached: AtomicBool,
+    pub(crate) attached: AtomicBool, // whether the stream to the fabric is up
     pub(crate) tic: Leader,
+    pub(crate) fabric: Peer,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     group_config: GaConfig,
@@ -101,7 +100,7 @@ pub(crate) struct Shared {
     pub(crate) pace: Pace,
 }
 
-/// A handle to the hosted nodes.
+/// The hosted nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Host(pub(crate) Arc<Shared>);
 
@@ -112,6 +111,7 @@ pub(crate) struct Parts {
     pub(crate) operating_config: OaConfig,
     pub(crate) group_config: GaConfig,
     pub(crate) tic: Leader,
+    pub(crate) fabric: Peer,
     pub(crate) security: Security,
     pub(crate) address: String,
     pub(crate) start_id: u64,
@@ -146,6 +146,7 @@ impl Host {
             dropped: AtomicU64::new(0),
             to_fabric: parts.to_fabric,
             tic: parts.tic,
+            fabric: parts.fabric,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             group_config: parts.group_config,
@@ -367,6 +368,7 @@ pub(crate) mod tests {
             },
             group_config: GaConfig { detector, resend: second, retry: second },
             tic: Leader::new(&["127.0.0.1:1".to_owned()]).unwrap(),
+            fabric: Peer::new("127.0.0.1:1").unwrap(),
             security: Security::plaintext(),
             address: "127.0.0.1:1".to_owned(),
             start_id: 1,

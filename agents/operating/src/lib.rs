@@ -28,4 +28,4 @@ mod tic_wire;
 
 pub use app::{App, LocalSocket, Options, RunError, StartError};
 pub use host::NodeSpec;
-pub use messages::{Messages, Seat, SeatEvent, SeatEvents};
+pub use messages::{Ended, Messages, Seat, SeatEvent, SeatEvents};

@@ -17,14 +17,18 @@ use fabricast_messages::{
 };
 use fabricast_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::DropGuard;
 
 use crate::host::{Effect, Host, State};
 
+mod combining;
 mod links;
 mod pump;
 mod seats;
 
-pub use seats::{Messages, Seat, SeatEvent, SeatEvents};
+pub(crate) use combining::Contribution;
+use combining::Way;
+pub use seats::{Ended, Messages, Seat, SeatEvent, SeatEvents};
 
 /// What the message layers of this process want done outside the lock.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) enum MessageEffect {
     Dial(NodeName, NodeName, Address),
     /// Send to the fabric.
     Packets(Vec<v1::EndpointPacket>),
+    /// Have switches combine.
+    Contribute(Box<Contribution>),
 }
 
 /// A node's message layer, and what its processes wait for.
@@ -71,8 +77,10 @@ struct Waiting {
     messages: mpsc::UnboundedSender<(Pn, Vec<u8>)>, // as many as the courier's inbox allows
     roster: watch::Sender<()>,                      // it has changed
     sends: BTreeMap<SendId, oneshot::Sender<Vec<Pn>>>,
-    operation: Option<oneshot::Sender<(Call, Arc<Outcome>)>>,
+    operation: Option<oneshot::Sender<(Call, Arc<Outcome>, bool)>>, // by the switches?
     room: Arc<Notify>,
+    way: Option<Way>,       // to the switches
+    run: Option<DropGuard>, // there; given up with this
 }
 
 impl Drop for Waiting {
@@ -155,16 +163,18 @@ impl Messaging {
                     seat.roster.send_replace(());
                 }
             }
-            Output::Ended { gn, pn, call, outcome } => {
+            Output::Ended { gn, pn, call, outcome, by_switches } => {
                 let seat = self.seats.get_mut(&(gn, pn));
                 if let Some(tell) = seat.and_then(|seat| seat.operation.take()) {
-                    let _ = tell.send((call, outcome));
+                    let _ = tell.send((call, outcome, by_switches));
                 }
             }
             // These concern others.
             Output::Connect { .. }
             | Output::Disconnect { .. }
             | Output::Frame { .. }
+            | Output::Combine { .. }
+            | Output::Withdraw { .. }
             | Output::Multicast { .. } => {}
         }
     }

@@ -1,7 +1,5 @@
 //! Collective operations of processes: between the API's words and those of `core/messages`.
 
-use std::collections::BTreeSet;
-
 use fabricast_groups::ids::Pn;
 use fabricast_messages::{Answer, OnFailure, Operation, Reduction, Values};
 use fabricast_proto::v1;
@@ -9,6 +7,8 @@ use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
 use fabricast_rpc::Reason;
 use tonic::Status;
+
+use crate::messages::Ended;
 
 /// Reads an operation with a member's contribution.
 ///
@@ -46,12 +46,13 @@ pub(crate) fn read(wire: Option<v1::GroupOperation>) -> Result<(Operation, OnFai
 }
 
 /// Says how an operation ended for a member.
-pub(crate) fn result(participants: &BTreeSet<Pn>, answer: Answer) -> v1::OperationResult {
+pub(crate) fn result(ended: Ended) -> v1::OperationResult {
     let mut result = v1::OperationResult {
-        participants: participants.iter().map(|pn| pn.0).collect(),
+        participants: ended.participants.iter().map(|pn| pn.0).collect(),
+        by_switches: ended.by_switches,
         ..Default::default()
     };
-    match answer {
+    match ended.answer {
         Answer::Nothing => {}
         Answer::Bytes(payload) => result.payload = Some(payload),
         Answer::Values(values) => result.numbers = Some(numbers(values)),

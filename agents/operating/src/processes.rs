@@ -303,8 +303,7 @@ impl ProcessService for ProcessServer {
         let named = request.get_ref();
         let seat = self.seat(&request, named.session, &named.group)?;
         let (operation, on_failure) = read(request.into_inner().operation)?;
-        let (participants, answer) = seat.operate(&operation, on_failure).await?;
-        let result = Some(result(&participants, answer));
+        let result = Some(result(seat.operate(&operation, on_failure).await?));
         Ok(Response::new(v1::RunOperationResponse { result }))
     }
 }

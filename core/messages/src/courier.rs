@@ -15,6 +15,7 @@ use crate::frame::{Frame, Life, Notice, Packet};
 use crate::operation::{OnFailure, Operation};
 use crate::outputs::{Limits, Mode, OpenError, Output, Place, SendError, SendId, StartError};
 use crate::station::Station;
+use crate::switches::{Offer, Wide};
 
 /// Members that are not here and that somebody has said hello to, at most.
 const AWAITED: usize = 256;
@@ -166,6 +167,29 @@ impl Courier {
         let begun = station.operate(now, operation, on_failure);
         self.drain(now, (gn, pn));
         begun
+    }
+
+    /// Takes over what switches offer to a member, or that they offer nothing.
+    pub fn offer(&mut self, gn: Gn, pn: Pn, offer: Option<Offer>) {
+        if let Some(station) = self.stations.get_mut(&(gn, pn)) {
+            station.offer(offer);
+        }
+    }
+
+    /// Takes how a run of the switches has ended for a member, by its sequence number.
+    ///
+    /// - `brings`: what the member gets; `None` if the run has failed.
+    pub fn combined(
+        &mut self,
+        now: Moment,
+        (gn, pn): (Gn, Pn),
+        sequence: u64,
+        brings: Option<Option<Wide>>,
+    ) {
+        if let Some(station) = self.stations.get_mut(&(gn, pn)) {
+            station.combined(now, sequence, brings);
+            self.drain(now, (gn, pn));
+        }
     }
 
     /// Notes that a member's process has taken messages that were delivered.

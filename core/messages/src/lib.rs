@@ -17,6 +17,7 @@ mod outputs;
 mod roster;
 mod station;
 mod stream;
+mod switches;
 mod values;
 
 pub use codec::DecodeError;
@@ -28,4 +29,5 @@ pub use operation::{
 pub use outputs::{
     Limits, Mode, OpenError, Output, Place, PlaceNeighbor, SendError, SendId, StartError,
 };
+pub use switches::{Offer, Run, Wide, Work};
 pub use values::{Reduction, ReductionError, Values};

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::frame::{Frame, Life, Packet};
 use crate::operation::{Call, Outcome};
+use crate::switches::Run;
 use crate::values::ReductionError;
 
 /// Bounds and times of a message layer.
@@ -155,6 +156,22 @@ pub enum Output {
         /// The member that knows.
         pn: Pn,
     },
+    /// Contribute to a run of the switches for a member; answer with [`crate::Courier::combined`].
+    Combine {
+        /// The group.
+        gn: Gn,
+        /// The member.
+        pn: Pn,
+        /// What to contribute.
+        run: Run,
+    },
+    /// Give the member's run up, for all who have contributed to it.
+    Withdraw {
+        /// The group.
+        gn: Gn,
+        /// The member.
+        pn: Pn,
+    },
     /// A member's operation has ended.
     Ended {
         /// The group.
@@ -165,6 +182,8 @@ pub enum Output {
         call: Call,
         /// How it ended.
         outcome: std::sync::Arc<Outcome>,
+        /// Whether the switches brought the member the outcome.
+        by_switches: bool,
     },
 }
 

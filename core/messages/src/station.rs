@@ -22,6 +22,7 @@ use crate::outputs::{Limits, Output, Place, PlaceNeighbor};
 use crate::roster::Roster;
 use crate::stream::{Loose, Stream};
 
+mod combining;
 mod edges;
 mod loose;
 mod operations;
@@ -228,6 +229,8 @@ impl Station {
         self.open = false;
         self.inbox = 0;
         self.drop_sends();
+        self.drop_the_run();
+        self.offer(None);
         self.operations.drop_call();
         let gone = vec![self.pn];
         self.spread(now, None, RosterChange { whole: false, gone, here: Vec::new() });

@@ -12299,6 +12299,9 @@ pub struct OperationResult {
     /// What came of gather (at its root) and all-gather, by rank.
     #[prost(message, repeated, tag = "4")]
     pub parts: ::prost::alloc::vec::Vec<RankPayload>,
+    /// Whether switches combined it for this member, and not the tree of the members.
+    #[prost(bool, tag = "5")]
+    pub by_switches: bool,
 }
 /// The collective operations of a group's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -61,6 +61,20 @@ impl Host {
                 look_at(open, node);
                 packets.map(|packets| Effect::Message(MessageEffect::Packets(packets)))
             }
+            Output::Combine { gn, pn, run } => {
+                let (messages, sequence) = (&mut state.nodes.get_mut(node)?.messages, run.sequence);
+                if let Some(part) = messages.contribution(node, (gn, pn), run) {
+                    let part = MessageEffect::Contribute(Box::new(part));
+                    return Some(Effect::Message(part));
+                }
+                messages.courier.combined(now, (gn, pn), sequence, None);
+                look_at(open, node);
+                None
+            }
+            Output::Withdraw { gn, pn } => {
+                state.nodes.get_mut(node)?.messages.withdraw((gn, pn));
+                None
+            }
             output => {
                 state.nodes.get_mut(node)?.messages.tell(output);
                 None

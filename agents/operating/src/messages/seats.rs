@@ -72,6 +72,17 @@ pub enum SeatEvent {
     Ended,
 }
 
+/// How an operation ended for a member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// Who contributed.
+    pub participants: BTreeSet<Pn>,
+    /// What the member gets.
+    pub answer: Answer,
+    /// Whether the switches combined it for the member, and not the members' tree.
+    pub by_switches: bool,
+}
+
 impl Host {
     /// As [`Messages::open_seat`].
     pub(crate) fn open_seat(
@@ -89,6 +100,8 @@ impl Host {
             sends: BTreeMap::new(),
             operation: None,
             room: Arc::clone(&room),
+            way: None,
+            run: None,
         };
         let opened = self.messages(node, |messaging, agent, now| {
             let held = agent.member(gn, pn);
@@ -194,7 +207,7 @@ impl Seat {
         &self,
         operation: &Operation,
         on_failure: OnFailure,
-    ) -> Result<(BTreeSet<Pn>, Answer), Status> {
+    ) -> Result<Ended, Status> {
         let key = (self.0.gn, self.0.pn);
         let (tell, told) = oneshot::channel();
         let begun = self.with(|messaging, now| {
@@ -205,9 +218,9 @@ impl Seat {
             Ok(())
         });
         begun.map_err(|error| self.not_begun(error))?;
-        let (call, outcome) = told.await.map_err(|_| self.ended())?;
+        let (call, outcome, by_switches) = told.await.map_err(|_| self.ended())?;
         let answer = outcome.answer(self.0.pn, &call).map_err(|error| failed(&error))?;
-        Ok((outcome.participants.clone(), answer))
+        Ok(Ended { participants: outcome.participants.clone(), answer, by_switches })
     }
 
     fn with<T, E: From<Gone>>(

@@ -102,6 +102,7 @@ impl Station {
         let told: Vec<Pn> = told.map(|(pn, _)| *pn).collect();
         told.into_iter().for_each(|pn| self.say(pn, Body::Roster(change.clone())));
         self.roster_told = 0;
+        self.leave_if_gone(now, &change.gone);
         self.beat(now);
     }
 

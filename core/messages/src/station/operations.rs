@@ -15,6 +15,7 @@ use std::time::Duration;
 use fabricast_groups::{Moment, Pn};
 
 use super::Station;
+use super::combining::Switches;
 use super::parts::is_deaf;
 use crate::frame::{Body, Notice, Packet, Report};
 use crate::operation::{Call, Gathered, Kind, OnFailure, Operation, OperationError, Outcome};
@@ -32,6 +33,7 @@ pub(super) struct Operations {
     reports: BTreeMap<Pn, Report>,
     lost: BTreeSet<Pn>,
     reported: bool,
+    pub(super) switches: Switches,
     ask_at: Moment,
     patience: Duration,
 }
@@ -44,7 +46,30 @@ struct Called {
     gathered: Gathered,
 }
 
+/// How a station has learnt an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Learnt {
+    /// It has decided itself.
+    Here,
+    /// From a neighbour.
+    From(Pn),
+    /// From the multicast connection.
+    Multicast,
+    /// From the switches, as all who take part do.
+    Switches,
+}
+
 impl Operations {
+    /// What the member has called, and its contribution.
+    pub(super) fn called(&self) -> Option<(&Call, &Gathered)> {
+        self.call.as_ref().map(|called| (&called.call, &called.gathered))
+    }
+
+    /// Whether neighbours have reported to an operation.
+    pub(super) fn has_reports(&self, number: u64) -> bool {
+        self.reports.values().any(|report| report.number >= number)
+    }
+
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -99,7 +124,9 @@ impl Station {
             expected: self.roster.pns(),
             gathered: operation.contribution(self.pn),
         });
-        self.try_report(now);
+        if !self.try_switches(operation, on_failure) {
+            self.try_report(now);
+        }
         Ok(())
     }
 
@@ -145,6 +172,9 @@ impl Station {
         if report.number <= self.operations.last() {
             return self.tell_the_end(from);
         }
+        if report.number == self.operations.last() + 1 {
+            self.leave_the_run(now); // there is one who does without
+        }
         self.operations.reports.insert(from, report);
         self.try_report(now);
     }
@@ -152,7 +182,7 @@ impl Station {
     /// Reports, or decides at the root, if everybody on this side has contributed.
     pub(super) fn try_report(&mut self, now: Moment) {
         let number = self.operations.last() + 1;
-        if self.operations.reported || !self.active {
+        if self.operations.reported || !self.active || self.operations.switches.is_running() {
             return;
         }
         let below = self.neighbors.iter().filter(|(pn, _)| self.parent != Some(**pn));
@@ -220,7 +250,7 @@ impl Station {
         if packet.encode().len() <= self.limits.packet {
             self.multicast(packet.notice);
         }
-        self.conclude(now, None, &outcome);
+        self.conclude(now, Learnt::Here, &outcome);
     }
 
     fn verdict(&self, report: &Report) -> Result<Gathered, OperationError> {
@@ -261,13 +291,18 @@ impl Station {
     ) {
         // Of an earlier round: whoever has it already says so again.
         if round >= self.operations.round && outcome.number > self.operations.last() {
-            self.conclude(now, from, outcome);
+            let learnt = match from {
+                Some(neighbor) => Learnt::From(neighbor),
+                None if self.parent.is_some() => Learnt::Multicast,
+                None => Learnt::Here,
+            };
+            self.conclude(now, learnt, outcome);
         }
     }
 
     /// Ends an operation here and passes its outcome on.
-    fn conclude(&mut self, now: Moment, from: Option<Pn>, outcome: &Arc<Outcome>) {
-        let by_multicast = from.is_none() && self.parent.is_some();
+    pub(super) fn conclude(&mut self, now: Moment, learnt: Learnt, outcome: &Arc<Outcome>) {
+        self.drop_the_run();
         let operations = &mut self.operations;
         operations.last = Some(outcome.clone());
         operations.reports.retain(|_, report| report.number > outcome.number);
@@ -278,12 +313,18 @@ impl Station {
             && let Some(called) = operations.call.take()
         {
             let (gn, pn, call) = (self.gn, self.pn, called.call);
-            self.out.push_back(Output::Ended { gn, pn, call, outcome: outcome.clone() });
+            let (outcome, by_switches) = (outcome.clone(), learnt == Learnt::Switches);
+            self.out.push_back(Output::Ended { gn, pn, call, outcome, by_switches });
         }
         let round = self.operations.round;
         let others = self.neighbors.iter().filter(|(pn, one)| {
-            let wanted = !by_multicast || is_deaf(one, now);
-            one.met && one.matters() && Some(**pn) != from && wanted
+            let wanted = match learnt {
+                Learnt::Here => true,
+                Learnt::From(from) => **pn != from,
+                Learnt::Multicast => is_deaf(one, now),
+                Learnt::Switches => !outcome.participants.contains(pn),
+            };
+            one.met && one.matters() && wanted
         });
         let others: Vec<Pn> = others.map(|(pn, _)| *pn).collect();
         for pn in others {
@@ -304,6 +345,8 @@ impl Station {
         if number <= self.operations.last() {
             self.distrust(now, from);
             self.tell_the_end(from);
+        } else {
+            self.asked_of_the_run(now, number);
         }
     }
 

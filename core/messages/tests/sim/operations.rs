@@ -6,7 +6,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Answer, Limits, OnFailure, Operation, OperationError, Reduction, Values};
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Switches, Weather, World};
 
 /// Lets every member call its part; answers what each gets.
 fn run(
@@ -82,6 +82,76 @@ fn all_reduce_and_reduce_compute_what_a_loop_computes() {
                 );
             }
         }
+    }
+}
+
+/// Members whose switches combine, and bring some nothing.
+fn with_switches(count: u32, broken: u64) -> World {
+    let mut world = World::new(u64::from(count) + broken, CALM, Limits::default());
+    world.switches = Some(Switches::new(broken));
+    world.form(count);
+    world
+}
+
+#[test]
+fn switches_combine_integers_and_nothing_is_reported() {
+    for count in [2, 5, 12] {
+        let mut world = with_switches(count, 0);
+        let source = Pn(count / 2);
+        let ends = [
+            run(&mut world, count, |_| Operation::Barrier),
+            run(&mut world, count, |pn| Operation::AllReduce {
+                reduction: Reduction::Sum,
+                values: Values::I32(vec![i32::MAX, i32::try_from(pn.0).unwrap()]),
+            }),
+            run(&mut world, count, |pn| Operation::Broadcast {
+                source,
+                payload: if pn == source { b"from one to all".to_vec() } else { Vec::new() },
+            }),
+        ];
+        let count_i32 = i32::try_from(count).unwrap();
+        let sums = vec![i32::MAX.wrapping_mul(count_i32), count_i32 * (count_i32 - 1) / 2];
+        let wants = [
+            Answer::Nothing,
+            Answer::Values(Values::I32(sums)),
+            Answer::Bytes(b"from one to all".to_vec()),
+        ];
+        for (got, want) in ends.iter().zip(wants) {
+            assert!(got.iter().all(|got| *got == Ok(want.clone())), "{got:?}");
+        }
+        assert_eq!((world.reports, world.switches.as_ref().unwrap().combined), (0, 3));
+        // What they cannot do goes over the tree.
+        for values in [Values::I64(vec![1; 9]), Values::F64(vec![1.0])] {
+            let part =
+                |_| Operation::AllReduce { reduction: Reduction::Max, values: values.clone() };
+            let got = run(&mut world, count, part);
+            assert!(got.iter().all(|got| *got == Ok(Answer::Values(values.clone()))));
+        }
+        let long = vec![7; 100];
+        let got = run(&mut world, count, |pn| Operation::Broadcast {
+            source,
+            payload: if pn == source { long.clone() } else { Vec::new() },
+        });
+        assert!(got.iter().all(|got| *got == Ok(Answer::Bytes(long.clone()))));
+        assert_eq!(world.switches.as_ref().unwrap().combined, 3);
+    }
+}
+
+#[test]
+fn what_the_switches_do_not_bring_comes_over_the_tree_and_is_the_same() {
+    for broken in [50, 500, 1000] {
+        let mut world = with_switches(9, broken);
+        for turn in 0..100 {
+            let got = run(&mut world, 9, |pn| Operation::AllReduce {
+                reduction: Reduction::Sum,
+                values: Values::U64(vec![turn << (4 * pn.0)]),
+            });
+            let want = Values::U64(vec![(0..9).map(|pn| turn << (4 * pn)).sum()]);
+            assert!(got.iter().all(|got| *got == Ok(Answer::Values(want.clone()))), "{turn}");
+        }
+        let combined = world.switches.as_ref().unwrap().combined;
+        let tried = if broken == 1000 { 5..=9 } else { 3..=100 };
+        assert!(tried.contains(&combined), "{combined} runs");
     }
 }
 

@@ -9,7 +9,7 @@ use fabricast_messages::{
     Answer, Limits, Mode, OnFailure, Operation, OperationError, Reduction, SendId, Values,
 };
 
-use crate::world::{Member, Weather, World};
+use crate::world::{Member, Switches, Weather, World};
 
 const WEATHER: Weather =
     Weather { multicast: true, lost: 100, repeated: 50, slowest: Duration::from_millis(2) };
@@ -190,10 +190,11 @@ fn judge_operations(world: &World, seed: u64) {
     }
 }
 
-fn operations_in_storms(on_failure: OnFailure) -> (usize, usize) {
+fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (usize, usize) {
     let (mut ended, mut failed) = (0, 0);
     for seed in 0..SEEDS {
         let mut world = World::new(seed, WEATHER, Limits::default());
+        world.switches = switches.clone();
         world.form(10);
         let mut storm = Storm::default();
         for _ in 0..150 {
@@ -208,6 +209,7 @@ fn operations_in_storms(on_failure: OnFailure) -> (usize, usize) {
         world.settle(Duration::from_secs(10));
         judge_operations(&world, seed);
         judge(&world, &storm, seed);
+        assert!(world.switches.as_ref().is_none_or(|switches| switches.combined > 5), "{seed}");
         let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
         for (_, outcome) in outcomes {
             ended += 1;
@@ -219,12 +221,23 @@ fn operations_in_storms(on_failure: OnFailure) -> (usize, usize) {
 
 #[test]
 fn operations_end_alike_for_all_who_live_and_name_who_failed() {
-    let (ended, failed) = operations_in_storms(OnFailure::Fail);
+    let (ended, failed) = operations_in_storms(OnFailure::Fail, None);
     assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
 }
 
 #[test]
 fn survivors_go_on_without_those_who_died() {
-    let (ended, failed) = operations_in_storms(OnFailure::Survivors);
+    let (ended, failed) = operations_in_storms(OnFailure::Survivors, None);
     assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
+}
+
+#[test]
+fn operations_end_alike_whether_the_switches_or_the_tree_combine_them() {
+    for broken in [0, 100, 500] {
+        let switches = Switches::new(broken);
+        let (ended, failed) = operations_in_storms(OnFailure::Fail, Some(switches.clone()));
+        assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
+        let (ended, failed) = operations_in_storms(OnFailure::Survivors, Some(switches));
+        assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
+    }
 }

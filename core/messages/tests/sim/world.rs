@@ -9,11 +9,14 @@ use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::tree::position;
 use fabricast_groups::{Gn, Moment, Pn, Revision};
 use fabricast_messages::{
-    Body, Call, Courier, Frame, Limits, Mode, OnFailure, Operation, Outcome, Output, Packet, Place,
-    PlaceNeighbor, SendError, SendId,
+    Body, Call, Courier, Frame, Limits, Mode, Offer, OnFailure, Operation, Outcome, Output, Packet,
+    Place, PlaceNeighbor, SendError, SendId, Wide,
 };
 
 mod events;
+mod switches;
+
+pub(crate) use switches::Switches;
 
 pub(crate) const GN: Gn = Gn(7);
 
@@ -38,6 +41,9 @@ enum Event {
     Packet(Pn, Revision, Vec<u8>),
     Tick(NodeName),
     Consume(Pn, Revision),
+    Offer(Pn, Revision, Offer),
+    Combined(Pn, Revision, u64, Option<Option<Wide>>),
+    GiveUp(u32, u64),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,6 +82,8 @@ pub(crate) struct World {
     pub(crate) multicast_open: bool,
     pub(crate) packets: u64,
     pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
+    pub(crate) reports: usize,
+    pub(crate) switches: Option<Switches>, // if they combine
     couriers: BTreeMap<NodeName, Courier>,
     links: BTreeMap<(NodeName, NodeName), Link>,
     events: BTreeMap<(Moment, u64), Event>,
@@ -96,6 +104,8 @@ impl World {
             multicast_open: weather.multicast,
             packets: 0,
             frames: BTreeMap::new(),
+            reports: 0,
+            switches: None,
             couriers: BTreeMap::new(),
             links: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -158,6 +168,7 @@ impl World {
         let node = member.node.clone();
         self.past.push((pn, member));
         self.couriers.remove(&node);
+        self.withdraw(pn);
         let cut: Vec<_> =
             self.links.keys().filter(|(a, b)| *a == node || *b == node).cloned().collect();
         for key in cut {
@@ -191,6 +202,7 @@ impl World {
             self.placed.insert(*pn, at);
             self.push(at, Event::Place(node, place));
         }
+        self.plant();
     }
 
     pub(crate) fn open(&mut self, pn: Pn) {
@@ -321,6 +333,8 @@ impl World {
             }
             Output::Room { pn, .. } => self.note(pn, |seen| seen.room = true),
             Output::Roster { .. } => {}
+            Output::Combine { pn, run, .. } => self.contribute(pn, run),
+            Output::Withdraw { pn, .. } => self.withdraw(pn),
             Output::Ended { pn, call, outcome, .. } => {
                 self.note(pn, |seen| seen.ended.push((call, outcome)));
             }
@@ -337,6 +351,7 @@ impl World {
         if matches!(frame.body, Body::Part(_)) {
             *self.frames.entry((frame.from, frame.to)).or_default() += 1;
         }
+        self.reports += usize::from(matches!(frame.body, Body::Report(_)));
         let soon = self.soon();
         let key = if node < peer { (node, peer) } else { (peer, node) };
         let Some(link) = self.links.get_mut(&(key.0.clone(), key.1.clone())) else { return };

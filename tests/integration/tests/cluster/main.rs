@@ -6,6 +6,7 @@ mod bad_input;
 mod batches;
 mod choices;
 mod collectives;
+mod combining;
 mod drift;
 mod driver;
 mod engines;

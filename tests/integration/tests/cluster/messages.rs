@@ -95,7 +95,7 @@ async fn add_up(processes: &[Process]) {
         tokio::spawn(async move {
             let values = Values::U64(vec![share(seat.pn())]);
             let all_reduce = Operation::AllReduce { reduction: Reduction::Sum, values };
-            seat.operate(&all_reduce, OnFailure::Fail).await.unwrap().1
+            seat.operate(&all_reduce, OnFailure::Fail).await.unwrap().answer
         })
     });
     let want: u64 = processes.iter().map(|process| share(process.seat.pn())).sum();

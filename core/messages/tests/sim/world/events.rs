@@ -94,6 +94,10 @@ impl World {
                 self.input(&node, |courier| courier.consumed(now, GN, pn, 1));
                 node
             }
+            Event::Offer(pn, life, _) | Event::Combined(pn, life, ..) => {
+                return self.hear(pn, life, event);
+            }
+            Event::GiveUp(tree, sequence) => return self.give_up(tree, sequence),
         };
         self.drain(&node);
     }

@@ -1,0 +1,272 @@
+//! What the switches of the fabric can do of an operation: bring integers together on their way.
+//!
+//! Switches have a tree over a fixed set of processes, numbered from 0. A run on it takes one contribution
+//! of each and gives all of them the same, or an error; never a wrong value.
+
+use std::collections::BTreeMap;
+
+use fabricast_groups::Pn;
+
+use crate::frame::Life;
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, Operation};
+use crate::values::{Reduction, Values};
+
+/// What switches offer to one member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Number of the tree; never that of another tree.
+    pub tree: u32,
+    /// The member's number among the processes of the tree.
+    pub process: usize,
+    /// How many processes the tree has.
+    pub processes: usize,
+    /// Whether barriers may run on it.
+    pub barrier: bool,
+    /// Whether broadcasts may.
+    pub broadcast: bool,
+    /// Whether all-reduces may.
+    pub all_reduce: bool,
+    /// Bytes of the longest message, at eight for each number.
+    pub bytes: usize,
+}
+
+/// What a run does; the same at all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nobody goes on before everybody has come.
+    Barrier,
+    /// One process's numbers to all.
+    Broadcast {
+        /// The process.
+        source: usize,
+    },
+    /// All processes' numbers, combined, to all.
+    AllReduce {
+        /// How.
+        reduction: Reduction,
+    },
+}
+
+/// Numbers as switches have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wide {
+    /// Signed.
+    Signed(Vec<i64>),
+    /// Unsigned.
+    Unsigned(Vec<u64>),
+}
+
+/// One member's part in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The tree.
+    pub tree: u32,
+    /// Number of the run, which no other run on the tree has: it tells apart who takes part, in which
+    /// life, and what they want.
+    pub sequence: u64,
+    /// What is done.
+    pub work: Work,
+    /// What the member contributes.
+    pub numbers: Option<Wide>,
+}
+
+impl Offer {
+    /// Whether operations of a kind may run on the tree.
+    pub(crate) fn does(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Barrier => self.barrier,
+            Kind::Broadcast => self.broadcast,
+            Kind::AllReduce => self.all_reduce,
+            Kind::Reduce | Kind::Gather | Kind::Scatter | Kind::AllGather | Kind::Scan => false,
+        }
+    }
+
+    /// A member's part in the operation with this number; `None` if the switches cannot do it, among others
+    /// because those who take part are not the processes of the tree.
+    pub(crate) fn run(
+        &self,
+        pn: Pn,
+        (number, lives): (u64, &BTreeMap<Pn, Life>),
+        operation: &Operation,
+        on_failure: OnFailure,
+    ) -> Option<Run> {
+        let rank = |pn: Pn| lives.keys().position(|one| *one == pn);
+        if lives.len() != self.processes || lives.len() < 2 || rank(pn) != Some(self.process) {
+            return None;
+        }
+        let (work, numbers, kind) = match operation {
+            Operation::Barrier => (Work::Barrier, None, 0),
+            Operation::Broadcast { source, payload } => {
+                let mine = (*source == pn).then(|| packed(payload));
+                (Work::Broadcast { source: rank(*source)? }, mine, 1)
+            }
+            Operation::AllReduce { reduction, values } => {
+                let (numbers, kind) = widened(values)?;
+                (Work::AllReduce { reduction: *reduction }, Some(numbers), kind)
+            }
+            Operation::Reduce { .. }
+            | Operation::Gather { .. }
+            | Operation::Scatter { .. }
+            | Operation::AllGather { .. }
+            | Operation::Scan { .. } => return None,
+        };
+        if numbers.as_ref().is_some_and(|numbers| numbers.bytes() > self.bytes) {
+            return None;
+        }
+        let wish = kind * 2 + u64::from(on_failure == OnFailure::Survivors);
+        let lives = lives.iter().flat_map(|(pn, life)| [u64::from(pn.0), life.0]);
+        let sequence = digest([number, wish].into_iter().chain(lives));
+        Some(Run { tree: self.tree, sequence, work, numbers })
+    }
+}
+
+impl Wide {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Signed(numbers) => 8 * numbers.len(),
+            Self::Unsigned(numbers) => 8 * numbers.len(),
+        }
+    }
+}
+
+/// What a run has brought a member, as its operation has it: `None` if it does not fit.
+///
+/// - `own`: the member's contribution.
+pub(crate) fn brought(call: &Call, own: &Gathered, numbers: Option<Wide>) -> Option<Gathered> {
+    match (call.kind, own, numbers) {
+        (Kind::Barrier, _, None) => Some(Gathered::Nothing),
+        (Kind::Broadcast, _, Some(Wide::Unsigned(words))) => {
+            let bytes = Item::Bytes(unpacked(&words)?.into());
+            Some(Gathered::Listed(vec![(call.peer, bytes)]))
+        }
+        (Kind::AllReduce, Gathered::Folded(values), Some(numbers)) => {
+            narrowed(numbers, values).map(Gathered::Folded)
+        }
+        _ => None,
+    }
+}
+
+/// Integers as wide as switches have them, and a number for their type.
+fn widened(values: &Values) -> Option<(Wide, u64)> {
+    Some(match values {
+        Values::I32(numbers) => (Wide::Signed(numbers.iter().copied().map(i64::from).collect()), 2),
+        Values::I64(numbers) => (Wide::Signed(numbers.clone()), 3),
+        Values::U32(numbers) => {
+            (Wide::Unsigned(numbers.iter().copied().map(u64::from).collect()), 4)
+        }
+        Values::U64(numbers) => (Wide::Unsigned(numbers.clone()), 5),
+        // Their sums depend on the order.
+        Values::F32(_) | Values::F64(_) => return None,
+    })
+}
+
+/// Integers of the type and count that a member contributed. What wraps in fewer bits wraps in more, so
+/// the lower half of a sum is the sum.
+#[expect(clippy::cast_possible_truncation, reason = "sums wrap around")]
+fn narrowed(numbers: Wide, own: &Values) -> Option<Values> {
+    let values = match (own, numbers) {
+        (Values::I32(_), Wide::Signed(numbers)) => {
+            Values::I32(numbers.into_iter().map(|number| number as i32).collect())
+        }
+        (Values::I64(_), Wide::Signed(numbers)) => Values::I64(numbers),
+        (Values::U32(_), Wide::Unsigned(numbers)) => {
+            Values::U32(numbers.into_iter().map(|number| number as u32).collect())
+        }
+        (Values::U64(_), Wide::Unsigned(numbers)) => Values::U64(numbers),
+        _ => return None,
+    };
+    (values.len() == own.len()).then_some(values)
+}
+
+/// Bytes in words: their count, then eight to a word.
+fn packed(bytes: &[u8]) -> Wide {
+    let word = |some: &[u8]| {
+        let mut word = [0; 8];
+        word[..some.len()].copy_from_slice(some);
+        u64::from_le_bytes(word)
+    };
+    let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    Wide::Unsigned([count].into_iter().chain(bytes.chunks(8).map(word)).collect())
+}
+
+fn unpacked(words: &[u64]) -> Option<Vec<u8>> {
+    let (count, words) = words.split_first()?;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let count = usize::try_from(*count).ok().filter(|count| *count <= bytes.len())?;
+    bytes.truncate(count);
+    Some(bytes)
+}
+
+/// FNV-1a: the same everywhere, and different for different words but by rare chance.
+fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
+    let bytes = words.into_iter().flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_groups::Revision;
+
+    use super::*;
+
+    fn offer() -> Offer {
+        Offer {
+            tree: 3,
+            process: 1,
+            processes: 2,
+            barrier: true,
+            broadcast: true,
+            all_reduce: true,
+            bytes: 24,
+        }
+    }
+
+    fn run(operation: &Operation, lives: &[(u32, u64)]) -> Option<Run> {
+        let lives = lives.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect();
+        offer().run(Pn(5), (9, &lives), operation, OnFailure::Fail)
+    }
+
+    const BOTH: [(u32, u64); 2] = [(2, 1), (5, 7)];
+
+    fn sum(values: Values) -> Operation {
+        Operation::AllReduce { reduction: Reduction::Sum, values }
+    }
+
+    #[test]
+    fn only_who_the_tree_is_for_and_what_fits_runs_on_it() {
+        let fits = run(&sum(Values::I32(vec![-1, 2, 3])), &BOTH).unwrap();
+        assert_eq!((fits.tree, fits.numbers), (3, Some(Wide::Signed(vec![-1, 2, 3]))));
+        for lives in [&BOTH[1..], &[(5, 7), (6, 1)], &[(1, 1), (2, 1), (5, 7)]] {
+            assert_eq!(run(&Operation::Barrier, lives), None, "{lives:?}");
+        }
+        assert_eq!(run(&sum(Values::I32(vec![0; 4])), &BOTH), None, "too long");
+        assert_eq!(run(&sum(Values::F64(vec![0.5])), &BOTH), None, "their order counts");
+        assert_eq!(run(&Operation::AllGather { payload: Vec::new() }, &BOTH), None);
+    }
+
+    #[test]
+    fn a_run_of_others_or_of_another_wish_has_another_number() {
+        let sequence = |operation: &Operation, lives: &[_]| run(operation, lives).unwrap().sequence;
+        let first = sequence(&Operation::Barrier, &BOTH);
+        assert_ne!(first, sequence(&Operation::Barrier, &[(2, 8), (5, 7)]), "another life");
+        let narrow = sequence(&sum(Values::I32(vec![1])), &BOTH);
+        assert_ne!(narrow, sequence(&sum(Values::I64(vec![1])), &BOTH), "another type");
+    }
+
+    #[test]
+    fn what_comes_back_has_the_type_and_length_that_was_sent() {
+        let call = sum(Values::I32(vec![0])).call(OnFailure::Fail);
+        let own = Gathered::Folded(Values::I32(vec![i32::MAX]));
+        let wraps = brought(&call, &own, Some(Wide::Signed(vec![i64::from(i32::MAX) + 1])));
+        assert_eq!(wraps, Some(Gathered::Folded(Values::I32(vec![i32::MIN]))));
+        assert_eq!(brought(&call, &own, Some(Wide::Unsigned(vec![1]))), None);
+        assert_eq!(brought(&call, &own, Some(Wide::Signed(vec![1, 2]))), None);
+        for text in [&b""[..], b"eight by", b"and some more"] {
+            let Wide::Unsigned(words) = packed(text) else { panic!("signed") };
+            assert_eq!(unpacked(&words).as_deref(), Some(text));
+        }
+        assert_eq!(unpacked(&[9, 0]), None, "a word is missing");
+    }
+}
