@@ -43,17 +43,15 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         Some(file) => crate::group_file::read_named(file, &topology.graph)?,
         None => grid::groups(&topology.graph, &fat_tree, options)?,
     };
-    let folder;
+    let folder = tempfile::tempdir().context("make a temporary folder")?;
+    let socket = folder.path().join("agent.sock");
     let store = match &args.store {
         // Groups of an earlier run would be taken for the demo's own.
         Some(file) if file.exists() => {
             return Err(Failure::input(format!("--store: '{}' exists already", file.display())));
         }
         Some(file) => file.clone(),
-        None => {
-            folder = tempfile::tempdir().context("make a temporary folder")?;
-            folder.path().join("records.redb")
-        }
+        None => folder.path().join("records.redb"),
     };
     let layout = Layout {
         topology: topology.clone(),
@@ -62,7 +60,7 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         store: StoreLocation::File(store),
         agent_hosts: AGENT_HOSTS,
         switch_agents: SWITCH_AGENTS,
-        socket: None,
+        socket: Some(socket.clone()),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -70,8 +68,13 @@ pub(crate) fn run(args: &DemoArgs, format: Format) -> Result<(), Failure> {
         .context("start the runtime")?;
     runtime.block_on(async {
         let cluster = Cluster::start(layout).await?;
-        let scene =
-            story::Scene { topology: &topology, fat_tree: &fat_tree, cluster: &cluster, groups };
+        let scene = story::Scene {
+            topology: &topology,
+            fat_tree: &fat_tree,
+            cluster: &cluster,
+            groups,
+            socket: &socket,
+        };
         let told = tokio::select! {
             told = story::tell(args, format, scene) => told,
             failed = cluster.failed() => Err(failed),

@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// Clients of all parts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Control {
     tic: Remote,
     router: Peer,
@@ -193,6 +193,47 @@ impl Control {
         Ok(tables)
     }
 
+    /// The port counters of all switches.
+    pub(crate) async fn counters(&self) -> Result<Vec<v1::SwitchCounters>, Failure> {
+        let mut counters = Vec::new();
+        for agent in &self.switch_agents {
+            let mut client = SwitchAgentServiceClient::new(agent.channel());
+            let mut stream =
+                client.read_counters(v1::ReadCountersRequest::default()).await?.into_inner();
+            while let Some(part) = stream.message().await? {
+                counters.extend(part.counters);
+            }
+        }
+        Ok(counters)
+    }
+
+    /// What the operating agents know of their nodes' memberships.
+    pub(crate) async fn memberships(&self) -> Result<Vec<v1::Membership>, Failure> {
+        let mut memberships = Vec::new();
+        for agent in &self.agents {
+            let mut client = OperatingAgentServiceClient::new(agent.channel());
+            let request = v1::ListMembershipsRequest { node: String::new() };
+            memberships.extend(client.list_memberships(request).await?.into_inner().memberships);
+        }
+        Ok(memberships)
+    }
+
+    /// Has a tree of switches for small operations of a group's members.
+    pub(crate) async fn create_collective(&self, group: &str) -> Result<(), Failure> {
+        let operations =
+            [v1::CollectiveOperation::Barrier, v1::CollectiveOperation::AllReduce].map(i32::from);
+        let request = v1::CreateCollectiveRequest {
+            name: group.to_owned(),
+            group: group.to_owned(),
+            operations: operations.to_vec(),
+            max_bytes: 64,
+            switch_tree_required: true,
+            ..Default::default()
+        };
+        self.tic.collectives().create_collective(request).await?;
+        Ok(())
+    }
+
     /// Waits until the node is out of every group.
     pub(crate) async fn wait_until_expelled(
         &self,
@@ -246,20 +287,16 @@ impl Control {
             }
         }
         let mut known = BTreeSet::new();
-        for agent in &self.agents {
-            let mut client = OperatingAgentServiceClient::new(agent.channel());
-            let request = v1::ListMembershipsRequest { node: String::new() };
-            for membership in client.list_memberships(request).await?.into_inner().memberships {
-                let key = (membership.gn, membership.pn);
-                let is_open = membership.multicast_open;
-                let route = membership.position.and_then(|position| position.route);
-                match wanted.get(&key) {
-                    Some(wanted) if *wanted == (routed_color(route.as_ref()), is_open) => {
-                        known.insert(key);
-                    }
-                    // An agent that follows a group nobody else knows has not caught up.
-                    _ => return Ok(false),
+        for membership in self.memberships().await? {
+            let key = (membership.gn, membership.pn);
+            let is_open = membership.multicast_open;
+            let route = membership.position.and_then(|position| position.route);
+            match wanted.get(&key) {
+                Some(wanted) if *wanted == (routed_color(route.as_ref()), is_open) => {
+                    known.insert(key);
                 }
+                // An agent that follows a group nobody else knows has not caught up.
+                _ => return Ok(false),
             }
         }
         Ok(known.len() == wanted.len())

@@ -1,6 +1,7 @@
 //! The story that the demo tells, step by step; after each step the same checks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
@@ -18,6 +19,8 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::group_file::NamedGroup;
 use crate::source::Topology;
+
+mod talk;
 
 /// Name of the processes in the demo.
 const PROCESS: &str = "p0";
@@ -44,11 +47,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) fat_tree: &'a FatTree,
     pub(crate) cluster: &'a Cluster,
     pub(crate) groups: Vec<NamedGroup>,
+    /// Where processes attach.
+    pub(crate) socket: &'a Path,
 }
 
 /// Tells the story.
 pub(crate) async fn tell(args: &DemoArgs, format: Format, scene: Scene<'_>) -> Result<(), Failure> {
-    let Scene { topology, fat_tree, cluster, groups } = scene;
+    let Scene { topology, fat_tree, cluster, groups, socket } = scene;
     let mut report = Report::new(topology.title.clone(), format);
     report.step("the fabric is read, every part of the control plane starts")?;
     report.fact(crate::commands::topology::summary_text(topology, fat_tree))?;
@@ -77,6 +82,7 @@ pub(crate) async fn tell(args: &DemoArgs, format: Format, scene: Scene<'_>) -> R
         .filter(|request| request.node == victim.node)
         .collect();
     story.heal(&victim, link, mine, before).await?;
+    story.talk(socket).await?;
     story.leave().await?;
     story.report.finish()
 }
