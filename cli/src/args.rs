@@ -2,6 +2,7 @@
 
 mod certs;
 mod collectives;
+mod demo;
 mod jobs;
 mod offline;
 mod planning;
@@ -21,6 +22,7 @@ pub use collectives::{
     HolderArgs, ModelArgs, QuotaArgs, ReductionArg, ReserveArgs, RunCollectiveArgs, TreeArgs,
     TreeChoice, WorkArgs,
 };
+pub use demo::{DemoArgs, RunningClusterArgs};
 pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
 pub use offline::{EvalArgs, PlanArgs, RouteCommand, TopologyCommand, VerifyArgs};
 pub use planning::{
@@ -138,34 +140,6 @@ pub enum Command {
     /// Make an authority and the certificates of a cluster that has nobody else to make them.
     #[command(subcommand)]
     Certs(CertsCommand),
-}
-
-/// Options of `demo`.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// File as `ibnetdiscover` prints it, a topology spec in TOML, or a preset: `cluster` (real,
-    /// 96 hosts; taken if left out) or `paper` (the paper's kind of fat tree, 2 048 endpoints).
-    #[arg(long, value_name = "FILE|PRESET")]
-    pub topology: Option<String>,
-    /// Groups in JSON lines; left out, rows and columns of a 2-D grid and one global group.
-    #[arg(long, value_name = "FILE")]
-    pub groups: Option<PathBuf>,
-    /// Entries of a multicast table (C).
-    #[arg(long, default_value_t = 32, value_parser = colors())]
-    pub colors: u16,
-    /// What computes the trees.
-    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
-    pub engine: EngineKind,
-    /// Give every group two trees that share nothing above the leaf switches, so that packets arrive
-    /// whichever link or switch there dies (`c-mr4lms-fixed`).
-    #[arg(long)]
-    pub fault_tolerant: bool,
-    /// File for the records; left out, a new one in a temporary folder.
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
-    /// Members of every group that send in each check.
-    #[arg(long, default_value_t = 3, value_parser = senders)]
-    pub senders: usize,
 }
 
 /// Options of `up`.

@@ -18,6 +18,12 @@ pub(crate) fn nodes_of(graph: &Graph) -> BTreeMap<String, Vec<String>> {
     nodes
 }
 
+/// The node of each endpoint.
+pub(crate) fn owners(graph: &Graph) -> BTreeMap<String, String> {
+    let nodes = nodes_of(graph).into_iter();
+    nodes.flat_map(|(node, owned)| owned.into_iter().map(move |one| (one, node.clone()))).collect()
+}
+
 /// The node's part of an endpoint's name.
 fn node_name(endpoint: &str) -> &str {
     let adapter = match endpoint.rsplit_once("/P") {

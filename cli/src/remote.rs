@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
@@ -50,6 +51,17 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     runtime.block_on(work)
 }
 
+/// How to connect to others with the certificates in a folder, or in plain text without one.
+///
+/// # Errors
+///
+/// Certificates that cannot be used.
+pub(crate) fn security(folder: Option<&Path>) -> Result<Security, Failure> {
+    let Some(folder) = folder else { return Ok(Security::plaintext()) };
+    Security::mutual(CertificateFiles::in_folder(folder))
+        .map_err(|error| Failure::input(format!("--certificates: {error}")))
+}
+
 impl Remote {
     /// Prepares calls to the server that the arguments name.
     ///
@@ -57,24 +69,24 @@ impl Remote {
     ///
     /// An address that cannot be parsed, or certificates that cannot be used.
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
-        let security = match &server.certificates {
-            None => Security::plaintext(),
-            Some(folder) => Security::mutual(CertificateFiles::in_folder(folder))
-                .map_err(|error| Failure::input(format!("--certificates: {error}")))?,
-        };
-        Self::secured(&server.server, security)
+        Self::secured(&server.server, security(server.certificates.as_deref())?)
     }
 
-    /// Prepares calls in plain text to the server at `host:port`, or to several with commas in between.
+    /// Prepares calls to other servers, as the same caller.
     ///
     /// # Errors
     ///
     /// An address that cannot be parsed.
-    pub(crate) fn at(servers: &str) -> Result<Self, Failure> {
-        Self::secured(servers, Security::plaintext())
+    pub(crate) fn elsewhere(&self, servers: &str) -> Result<Self, Failure> {
+        Self::secured(servers, self.security.clone())
     }
 
-    fn secured(servers: &str, security: Security) -> Result<Self, Failure> {
+    /// Prepares calls to the server at `host:port`, or to several with commas in between.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed.
+    pub(crate) fn secured(servers: &str, security: Security) -> Result<Self, Failure> {
         let addresses: Vec<String> = servers.split(',').map(|one| one.trim().to_owned()).collect();
         if let Some(address) = addresses.iter().find(|address| !is_address(address)) {
             let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));

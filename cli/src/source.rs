@@ -53,7 +53,8 @@ impl Topology {
         Ok(Self::of(&path.display().to_string(), graph_in(path)?))
     }
 
-    fn of(title: &str, graph: Graph) -> Self {
+    /// A topology that came from elsewhere.
+    pub(crate) fn of(title: &str, graph: Graph) -> Self {
         let text = ibnetdiscover::write(&graph).into();
         Self { title: title.to_owned(), graph: Arc::new(graph), text }
     }

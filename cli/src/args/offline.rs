@@ -166,6 +166,9 @@ pub struct VerifyArgs {
     /// Switch agents that share the fabric between them; left out, the server is the only one.
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "live")]
     pub switch_agents: Vec<String>,
+    /// Route services, if the server is none.
+    #[arg(long, value_name = "HOST:PORT,...", requires = "live")]
+    pub router: Option<String>,
     /// The server.
     #[command(flatten)]
     pub server: ServerArgs,

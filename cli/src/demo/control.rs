@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
-use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Peer, request_id};
+use fabricast_rpc::{Peer, Security, request_id};
 use tokio::task::JoinSet;
 
-use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::remote::Remote;
+use crate::source::Topology;
 
 /// Joins and leaves under way at once.
 const CALLS_AT_ONCE: usize = 64;
@@ -23,39 +22,63 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Whatever has not come about after this time counts as failed.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
+/// Where the parts of a cluster answer, each `host:port`, and how to connect to them.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// TICs, with commas in between.
+    pub(crate) tic: String,
+    /// Route services, likewise.
+    pub(crate) router: String,
+    pub(crate) fabric: String,
+    pub(crate) switch_agents: Vec<String>,
+    pub(crate) operating_agents: Vec<String>,
+    pub(crate) security: Security,
+}
+
 /// Clients of all parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     tic: Remote,
-    router: Peer,
+    router: Remote,
     fabric: Peer,
-    switch_agents: Vec<Peer>,
+    pub(crate) switch_agents: Vec<Peer>,
     /// Operating agents.
     pub(crate) agents: Vec<Peer>,
     /// Operating agent of each node.
-    homes: BTreeMap<String, Peer>,
+    pub(crate) homes: BTreeMap<String, Peer>,
+    /// Node of each endpoint.
+    pub(crate) owners: BTreeMap<String, String>,
 }
 
 impl Control {
-    pub(crate) async fn connect(cluster: &Cluster) -> Result<Self, Failure> {
-        let peer = |address: &std::net::SocketAddr| Peer::new(&address.to_string());
-        let agents: Vec<Peer> = cluster.operating.iter().map(peer).collect::<Result<_, _>>()?;
-        let mut homes = BTreeMap::new();
+    pub(crate) async fn connect(parts: &Parts) -> Result<Self, Failure> {
+        let peer = |address: &String| parts.security.peer(address);
+        let agents: Vec<Peer> =
+            parts.operating_agents.iter().map(peer).collect::<Result<_, _>>()?;
+        let (mut homes, mut owners) = (BTreeMap::new(), BTreeMap::new());
         for agent in &agents {
             let mut client = OperatingAgentServiceClient::new(agent.channel());
             let hosted = client.list_hosted_nodes(v1::ListHostedNodesRequest {}).await?;
             for node in hosted.into_inner().nodes {
+                let endpoints = node.endpoints.into_iter();
+                owners.extend(endpoints.map(|endpoint| (endpoint, node.name.clone())));
                 homes.insert(node.name, agent.clone());
             }
         }
         Ok(Self {
-            tic: Remote::at(&cluster.tic.to_string())?,
-            router: peer(&cluster.router)?,
-            fabric: peer(&cluster.fabric)?,
-            switch_agents: cluster.switch_agents.iter().map(peer).collect::<Result<_, _>>()?,
+            tic: Remote::secured(&parts.tic, parts.security.clone())?,
+            router: Remote::secured(&parts.router, parts.security.clone())?,
+            fabric: peer(&parts.fabric)?,
+            switch_agents: parts.switch_agents.iter().map(peer).collect::<Result<_, _>>()?,
             agents,
             homes,
+            owners,
         })
+    }
+
+    /// The topology that the TIC serves.
+    pub(crate) async fn topology(&self) -> Result<Topology, Failure> {
+        Ok(Topology::of("the running cluster", self.tic.graph().await?))
     }
 
     /// Waits until the TIC has admitted so many nodes.
@@ -169,14 +192,13 @@ impl Control {
     }
 
     pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, Failure> {
-        let mut client = RouteServiceClient::new(self.router.channel());
-        Ok(client.get_route_status(v1::GetRouteStatusRequest {}).await?.into_inner())
+        self.router.route_status().await
     }
 
     pub(crate) async fn explain(&self, group: &str) -> Result<v1::RouteExplanation, Failure> {
         let request = v1::ExplainRouteRequest { group: group.to_owned() };
-        let mut client = RouteServiceClient::new(self.router.channel());
-        Ok(client.explain_route(request).await?.into_inner().explanation.unwrap_or_default())
+        let answer = self.router.router().explain_route(request).await?;
+        Ok(answer.into_inner().explanation.unwrap_or_default())
     }
 
     /// The tables of all switches, read back from the hardware.

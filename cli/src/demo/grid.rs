@@ -1,5 +1,7 @@
 //! The demo's groups: the endpoints as a 2-D process grid, with its rows, columns and all of them.
 
+use std::collections::BTreeMap;
+
 use fabricast_routing::{
     EngineKind, EngineOptions, Grid, LayerPlan, global_group, grid_groups, mgid_space,
 };
@@ -11,7 +13,9 @@ use crate::group_file::NamedGroup;
 /// Fewer endpoints make no grid.
 const LEAST: u32 = 4;
 
-/// Makes one group per row, one per column and a global one, over all connected endpoints.
+/// Makes one group per row, one per column and a global one, over all connected endpoints that a node has.
+///
+/// - `owners`: the node of each endpoint.
 ///
 /// # Errors
 ///
@@ -20,13 +24,17 @@ pub(crate) fn groups(
     graph: &Graph,
     fat_tree: &FatTree,
     options: EngineOptions,
+    owners: &BTreeMap<String, String>,
 ) -> Result<Vec<NamedGroup>, Failure> {
-    let connected: Vec<EndpointId> =
-        graph.endpoints().filter(|endpoint| graph.attachment(*endpoint).is_some()).collect();
+    let connected: Vec<EndpointId> = graph
+        .endpoints()
+        .filter(|endpoint| graph.attachment(*endpoint).is_some())
+        .filter(|endpoint| owners.contains_key(graph.endpoint_name(*endpoint)))
+        .collect();
     let count = u32::try_from(connected.len())?;
     if count < LEAST {
         return Err(Failure::input(format!(
-            "the demo needs {LEAST} connected endpoints, the topology has {count}"
+            "the demo needs {LEAST} connected endpoints of nodes, there are {count}"
         )));
     }
     let space = mgid_space(EngineKind::CMr4lmsFixed, Some(fat_tree), options)?;

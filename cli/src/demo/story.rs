@@ -15,7 +15,6 @@ use super::report::Report;
 use super::text::{figures_text, groups_text, per_second, round_text, share_of};
 use super::traffic::{THOROUGH, Traffic, Waiting};
 use crate::args::{DemoArgs, Format};
-use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::group_file::NamedGroup;
 use crate::source::Topology;
@@ -26,6 +25,9 @@ mod talk;
 const PROCESS: &str = "p0";
 /// After the cut, packets are sent again and again until all arrive.
 const HASTY: Waiting = Waiting { patience: Duration::from_millis(2), quiet: Duration::ZERO };
+/// The same where packets and calls take their time between processes.
+const HASTY_ELSEWHERE: Waiting =
+    Waiting { patience: Duration::from_millis(100), quiet: Duration::ZERO };
 /// Delivery must be back after the cut within this time.
 const CUT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -39,40 +41,47 @@ struct Story<'a> {
     colors: u16,
     engine: EngineKind,
     trees: u8, // of each group
+    hasty: Waiting,
 }
 
 /// What the story is about.
 pub(crate) struct Scene<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) fat_tree: &'a FatTree,
-    pub(crate) cluster: &'a Cluster,
+    pub(crate) control: Control,
     pub(crate) groups: Vec<NamedGroup>,
-    /// Where processes attach.
-    pub(crate) socket: &'a Path,
+    /// Where processes attach, if they can from here.
+    pub(crate) socket: Option<&'a Path>,
 }
 
 /// Tells the story.
 pub(crate) async fn tell(args: &DemoArgs, format: Format, scene: Scene<'_>) -> Result<(), Failure> {
-    let Scene { topology, fat_tree, cluster, groups, socket } = scene;
+    let Scene { topology, fat_tree, control, groups, socket } = scene;
     let mut report = Report::new(topology.title.clone(), format);
-    report.step("the fabric is read, every part of the control plane starts")?;
+    let guest = args.running.tic.is_some();
+    report.step(if guest {
+        "the cluster is up, and its TIC says what the fabric is"
+    } else {
+        "the fabric is read, every part of the control plane starts"
+    })?;
     report.fact(crate::commands::topology::summary_text(topology, fat_tree))?;
-    let owners = cluster.owners();
+    let owners = control.owners.clone();
     let requests = crate::group_file::joins(&groups, &owners, PROCESS)?;
-    let control = Control::connect(cluster).await?;
-    let admitted = control.wait_until_admitted(cluster.node_count()).await?;
+    let admitted = control.wait_until_admitted(control.homes.len()).await?;
     let what = format!(
         "{} nodes registered with the TIC by {} operating agents; {} switch agents",
-        cluster.node_count(),
-        cluster.operating.len(),
-        cluster.switch_agents.len()
+        control.homes.len(),
+        control.agents.len(),
+        control.switch_agents.len()
     );
     report.check(what, admitted.is_some(), Vec::new())?;
-    let traffic = Traffic::listen(&control.agents).await?;
+    let traffic = Traffic::listen(&control.agents, control.homes.clone()).await?;
     let (senders, colors) = (args.senders, args.colors);
     let trees = if args.fault_tolerant { 2 } else { 1 };
     let engine = args.engine;
-    let mut story = Story { report, control, traffic, topology, senders, colors, engine, trees };
+    let hasty = if guest { HASTY_ELSEWHERE } else { HASTY };
+    let mut story =
+        Story { report, control, traffic, topology, senders, colors, engine, trees, hasty };
     story.form(requests).await?;
     let before = story.control.tables().await?;
     let victim = story.kill_a_node().await?;
@@ -82,8 +91,13 @@ pub(crate) async fn tell(args: &DemoArgs, format: Format, scene: Scene<'_>) -> R
         .filter(|request| request.node == victim.node)
         .collect();
     story.heal(&victim, link, mine, before).await?;
-    story.talk(socket).await?;
+    if let Some(socket) = socket {
+        story.talk(socket).await?;
+    }
     story.leave().await?;
+    if guest {
+        story.depart().await?;
+    }
     story.report.finish()
 }
 
@@ -164,7 +178,7 @@ impl Story<'_> {
         let hit: Vec<v1::Group> =
             groups.into_iter().filter(|group| used_by.contains(&group.name)).collect();
         // Where nothing may be lost, nobody is hurried: a late packet is not a lost one.
-        let waiting = if self.trees > 1 { THOROUGH } else { HASTY };
+        let waiting = if self.trees > 1 { THOROUGH } else { self.hasty };
         let cut = Instant::now();
         self.control.fail(element.clone()).await?;
         let mut tries = 0;
@@ -240,6 +254,26 @@ impl Story<'_> {
         self.report.check("the group is gone".to_owned(), gone, Vec::new())?;
         self.stray_packet(group).await?;
         self.all_checks().await
+    }
+
+    /// Everybody leaves, so that the cluster is as it was found.
+    async fn depart(&mut self) -> Result<(), Failure> {
+        self.report.step("all members of all groups leave")?;
+        for group in self.control.groups().await? {
+            self.control.leave_all(&group).await?;
+        }
+        self.routed("nothing is left to do").await?;
+        let left: Vec<String> =
+            self.control.groups().await?.into_iter().map(|group| group.name).collect();
+        self.report.check("no group is left".to_owned(), left.is_empty(), left)?;
+        let tables = self.control.tables().await?;
+        let filled: Vec<String> = tables
+            .into_iter()
+            .filter(|table| !table.entries.is_empty())
+            .map(|table| format!("{}: {} entries", table.switch_name, table.entries.len()))
+            .collect();
+        let what = "no switch holds an entry".to_owned();
+        self.report.check(what, filled.is_empty(), filled)
     }
 
     /// A packet with the address of a group that is gone must reach none of its members.

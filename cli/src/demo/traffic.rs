@@ -82,7 +82,7 @@ struct Ledger {
 /// The listening processes of all operating agents.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    agents: BTreeMap<String, Peer>,
+    homes: BTreeMap<String, Peer>,
     ledger: Arc<Mutex<Ledger>>,
     arrived: Arc<Notify>,
     next_packet: u64,
@@ -92,8 +92,11 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Opens a receiving stream to every operating agent.
     ///
-    /// - `agents`: a peer for the address of each node.
-    pub(crate) async fn listen(agents: &[Peer]) -> Result<Self, Status> {
+    /// - `homes`: the agent of each node.
+    pub(crate) async fn listen(
+        agents: &[Peer],
+        homes: BTreeMap<String, Peer>,
+    ) -> Result<Self, Status> {
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let arrived = Arc::new(Notify::new());
         let mut listening = JoinSet::new();
@@ -109,9 +112,8 @@ impl Traffic {
                 }
             });
         }
-        let agents = agents.iter().map(|peer| (peer.address().to_owned(), peer.clone())).collect();
         // Packet 0 is kept for probes that are not counted.
-        Ok(Self { agents, ledger, arrived, next_packet: 1, _listening: listening })
+        Ok(Self { homes, ledger, arrived, next_packet: 1, _listening: listening })
     }
 
     /// Sends from up to `senders` members of every group, spread over the ranks, and counts.
@@ -127,7 +129,7 @@ impl Traffic {
         self.next_packet += u64::try_from(plan.len()).expect("a count fits 64 bits");
         let mut round = Round {
             packets: plan.len(),
-            expected: plan.iter().map(|(sent, _)| sent.expected.len()).sum(),
+            expected: plan.iter().map(|sent| sent.expected.len()).sum(),
             ..Round::default()
         };
         *self.ledger() = Ledger { first, ..Ledger::default() };
@@ -139,12 +141,12 @@ impl Traffic {
         round
     }
 
-    async fn send_all(&self, first: u64, plan: &[(Sent, String)], round: &mut Round) {
+    async fn send_all(&self, first: u64, plan: &[Sent], round: &mut Round) {
         let mut tasks = JoinSet::new();
         let mut answers = Vec::new();
-        for (number, (sent, address)) in (first..).zip(plan) {
-            let Some(peer) = self.agents.get(address) else {
-                round.complain(format!("no operating agent at {address}"));
+        for (number, sent) in (first..).zip(plan) {
+            let Some(peer) = self.homes.get(&sent.sender.0) else {
+                round.complain(format!("no operating agent for {}", sent.sender.0));
                 continue;
             };
             let mut client = OperatingAgentServiceClient::new(peer.channel());
@@ -176,9 +178,9 @@ impl Traffic {
         }
     }
 
-    fn settle(&self, first: u64, plan: Vec<(Sent, String)>, round: &mut Round) {
+    fn settle(&self, first: u64, plan: Vec<Sent>, round: &mut Round) {
         let mut ledger = self.ledger();
-        for (number, (sent, _)) in (first..).zip(plan) {
+        for (number, sent) in (first..).zip(plan) {
             let mut copies = ledger.copies.remove(&number).unwrap_or_default();
             let group = &sent.group;
             for receiver in sent.expected {
@@ -202,8 +204,8 @@ impl Traffic {
     }
 }
 
-/// Who sends and who must receive; the address is that of the sender's agent.
-fn plan(groups: &[v1::Group], senders: usize) -> Vec<(Sent, String)> {
+/// Who sends and who must receive.
+fn plan(groups: &[v1::Group], senders: usize) -> Vec<Sent> {
     let mut plan = Vec::new();
     for group in groups {
         let count = group.members.len();
@@ -218,7 +220,7 @@ fn plan(groups: &[v1::Group], senders: usize) -> Vec<(Sent, String)> {
                 sender: receiver(sender),
                 expected: others.map(|(_, member)| receiver(member)).collect(),
             };
-            plan.push((sent, sender.address.clone()));
+            plan.push(sent);
         }
     }
     plan
@@ -253,10 +255,10 @@ mod tests {
     #[test]
     fn senders_are_spread_over_the_ranks_and_do_not_hear_themselves() {
         let plan = plan(&[group(10)], 3);
-        let senders: Vec<&str> = plan.iter().map(|(sent, _)| sent.sender.0.as_str()).collect();
+        let senders: Vec<&str> = plan.iter().map(|sent| sent.sender.0.as_str()).collect();
         assert_eq!(senders, ["n0", "n3", "n6"]);
-        assert!(plan.iter().all(|(sent, _)| sent.expected.len() == 9));
-        assert!(plan.iter().all(|(sent, _)| !sent.expected.contains(&sent.sender)));
+        assert!(plan.iter().all(|sent| sent.expected.len() == 9));
+        assert!(plan.iter().all(|sent| !sent.expected.contains(&sent.sender)));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 mod batches;
 #[path = "running/drift.rs"]
 mod drift;
+#[path = "running/guest.rs"]
+mod guest;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -40,9 +40,13 @@ struct Moment {
 /// [`Failure::No`] if a rule is broken; what does not answer.
 pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
+    let router = match &args.router {
+        Some(router) => remote.elsewhere(router)?,
+        None => remote.clone(),
+    };
     let graph = remote.graph().await?;
     let started = Instant::now();
-    let moment = settled(&remote, &args.switch_agents).await?;
+    let moment = settled((&remote, &router), &args.switch_agents).await?;
     if !moment.settled {
         output::say("fabricast: the route service is at work; what differs may be on its way");
     }
@@ -82,13 +86,16 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     say(&verdict, format)
 }
 
-async fn settled(remote: &Remote, agents: &[String]) -> Result<Moment, Failure> {
+async fn settled(
+    (remote, router): (&Remote, &Remote),
+    agents: &[String],
+) -> Result<Moment, Failure> {
     let mut attempt = 1;
     loop {
-        let status = remote.route_status().await?;
+        let status = router.route_status().await?;
         let mut moment = directory(remote).await?;
         tables(remote, agents, &mut moment).await?;
-        let (after, again) = (directory(remote).await?, remote.route_status().await?);
+        let (after, again) = (directory(remote).await?, router.route_status().await?);
         moment.trees = if again.fault_tolerant { 2 } else { 1 };
         moment.settled = status.settled
             && again.settled

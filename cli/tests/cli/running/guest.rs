@@ -1,0 +1,35 @@
+//! The demo on a cluster that runs already.
+
+use super::Up;
+
+/// The demo's arguments for a cluster whose parts are all at one address.
+fn on(address: &str) -> [&str; 11] {
+    [
+        "demo",
+        "--tic",
+        address,
+        "--router",
+        address,
+        "--fabric",
+        address,
+        "--switch-agents",
+        address,
+        "--operating-agents",
+        address,
+    ]
+}
+
+#[test]
+fn the_demo_leaves_a_running_cluster_as_it_was_and_disturbs_nobody() {
+    let up = Up::start();
+    let told = up.bench.json(&on(&up.address));
+    let steps = told["steps"].as_array().expect("steps");
+    assert_eq!(steps.last().expect("a step")["title"], "all members of all groups leave");
+    assert_eq!(up.json(&["group", "list"])["groups"].as_array().map(Vec::len), Some(0));
+
+    up.ok(&["group", "join", "mine", "--node", "node001"]);
+    up.bench.run(&on(&up.address)).refused(2, "the cluster has groups already");
+    up.bench.run(&on(&up.address)[..3]).refused(2, "--operating-agents");
+    let twofold = [&on(&up.address)[..], &["--topology", "cluster"]].concat();
+    up.bench.run(&twofold).refused(2, "cannot be used with");
+}
