@@ -184,6 +184,9 @@ pub struct ServeArgs {
     /// Check the settings and exit.
     #[arg(long)]
     pub check_config: bool,
+    /// Address at which GET /metrics is answered, as Prometheus asks; left out, none.
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
 }
 
 /// `fabric`: run it, or break and mend a running one.
@@ -196,6 +199,9 @@ pub struct FabricArgs {
     /// Check the settings and exit.
     #[arg(long, requires = "config")]
     pub check_config: bool,
+    /// Address at which GET /metrics is answered, as Prometheus asks; left out, none.
+    #[arg(long, requires = "config", value_name = "IP:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
     /// What to do to a running fabric.
     #[command(subcommand)]
     pub command: Option<FabricCommand>,

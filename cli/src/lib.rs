@@ -39,7 +39,9 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Router(args) => commands::serve::router(args),
         Command::Fabric(args) => match (args.config, args.command) {
             (_, Some(command)) => commands::fabric::run(command, format),
-            (Some(config), None) => commands::serve::fabric(config, args.check_config),
+            (Some(config), None) => {
+                commands::serve::fabric(config, args.check_config, args.metrics)
+            }
             (None, None) => Err(Failure::input("fabric: give --config or a verb")),
         },
         Command::OperatingAgent(args) => commands::serve::operating_agent(args),

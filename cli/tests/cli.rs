@@ -14,6 +14,8 @@ mod fault_tolerance;
 mod files;
 #[path = "cli/jobs.rs"]
 mod jobs;
+#[path = "cli/metrics.rs"]
+mod metrics;
 #[path = "cli/offline.rs"]
 mod offline;
 #[path = "cli/parts.rs"]

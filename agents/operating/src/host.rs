@@ -16,6 +16,7 @@ use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, OaOutput, Phase};
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Pace, Peer, PeerError, Security};
+use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -264,11 +265,13 @@ impl Host {
             match output {
                 OaOutput::Up(incarnation) => {
                     info!(member = %node, epoch = incarnation.0, "node up");
+                    AGENT_ADMISSIONS.add(1);
                     hosted.agents =
                         Some(GaHost::new(node.clone(), incarnation, self.0.group_config));
                 }
                 OaOutput::Down(incarnation) => {
                     info!(member = %node, epoch = incarnation.0, "node down");
+                    AGENT_DOWNS.add(1);
                     hosted.agents = None;
                     is_down = true;
                 }

@@ -12,6 +12,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Backoff, Leader};
+use fabricast_telemetry::metrics::SWITCH_FAILED_ELEMENTS;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 
@@ -65,6 +66,7 @@ async fn follow_once(
         failed.send_if_modified(|known| {
             let changed = known.as_ref() != Some(&ours);
             if changed {
+                SWITCH_FAILED_ELEMENTS.set(ours.len() as u64);
                 tracing::info!(failed = ours.len(), "failed elements changed");
                 *known = Some(ours);
             }

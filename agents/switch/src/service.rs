@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_server::SwitchAgentService;
 use fabricast_rpc::Reason;
+use fabricast_telemetry::metrics::SWITCH_ENTRIES;
 use tokio_stream::StreamExt;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
@@ -83,6 +84,7 @@ impl SwitchAgentService for SwitchAgent {
             self.inventory.note_term(term);
             written = self.inventory.driver().write_tables(fence, accepted).await?;
         }
+        SWITCH_ENTRIES.add(u64::from(written.entries));
         refusals.append(&mut written.refusals);
         tracing::debug!(
             term,

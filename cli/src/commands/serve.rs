@@ -1,6 +1,7 @@
 //! The long-running commands: everything at once (`up`), or one part with its settings.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use fabricast_operating::{LocalSocket, NodeSpec};
 use fabricast_routing::{EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, CertificateFiles, Security};
 use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
+use fabricast_telemetry::metrics::MetricsServer;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +74,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     })
 }
 
-fn listed(addresses: &[std::net::SocketAddr]) -> String {
+fn listed(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
@@ -117,7 +119,7 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     };
     runtime()?.block_on(async {
         let app = fabricast_tic::App::bind(options).await.context("start the TIC")?;
-        serve("tic", app.address(), |stop| app.run(stop)).await
+        serve(("tic", app.address()), args.metrics, |stop| app.run(stop)).await
     })
 }
 
@@ -154,7 +156,7 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     };
     runtime()?.block_on(async {
         let app = fabricast_router::App::bind(options).context("start the route service")?;
-        Box::pin(serve("router", app.address(), |stop| app.run(stop))).await
+        Box::pin(serve(("router", app.address()), args.metrics, |stop| app.run(stop))).await
     })
 }
 
@@ -163,7 +165,11 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
 /// # Errors
 ///
 /// As [`tic`].
-pub(crate) fn fabric(config: PathBuf, check_config: bool) -> Result<(), Failure> {
+pub(crate) fn fabric(
+    config: PathBuf,
+    check_config: bool,
+    metrics: Option<SocketAddr>,
+) -> Result<(), Failure> {
     let config = settings::<FabricConfig>(config)?;
     let topology = topology("fabric", &config.topology)?;
     if check_config {
@@ -186,7 +192,7 @@ pub(crate) fn fabric(config: PathBuf, check_config: bool) -> Result<(), Failure>
     };
     runtime()?.block_on(async {
         let app = fabricast_fabric::App::bind(options).context("start the emulated fabric")?;
-        serve("fabric", app.address(), |stop| app.run(stop)).await
+        serve(("fabric", app.address()), metrics, |stop| app.run(stop)).await
     })
 }
 
@@ -215,7 +221,7 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     };
     runtime()?.block_on(async {
         let app = fabricast_operating::App::bind(options).context("start the operating agent")?;
-        serve("operating-agent", app.address(), |stop| app.run(stop)).await
+        serve(("operating-agent", app.address()), args.metrics, |stop| app.run(stop)).await
     })
 }
 
@@ -242,7 +248,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
             report_interval: config.report_interval,
         };
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
-        serve("switch-agent", app.address(), |stop| app.run(stop)).await
+        serve(("switch-agent", app.address()), args.metrics, |stop| app.run(stop)).await
     })
 }
 
@@ -319,14 +325,22 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 
 /// Runs one part until it is interrupted or ends by itself.
 async fn serve<E, F>(
-    role: &'static str,
-    address: std::net::SocketAddr,
+    (role, address): (&'static str, SocketAddr),
+    metrics: Option<SocketAddr>,
     run: impl FnOnce(CancellationToken) -> F,
 ) -> Result<(), Failure>
 where
     E: std::error::Error + Send + Sync + 'static,
     F: Future<Output = Result<(), E>>,
 {
+    let _metrics = match metrics {
+        Some(asked) => {
+            let server = MetricsServer::start(asked, role).await.context("--metrics")?;
+            info!(peer = %server.address(), "metrics are served");
+            Some(server)
+        }
+        None => None,
+    };
     info!(peer = %address, "{role} serves");
     let stop = CancellationToken::new();
     let running = run(stop.clone());

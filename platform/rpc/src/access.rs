@@ -210,16 +210,26 @@ pub fn access_table() -> impl Iterator<Item = Access> {
     })
 }
 
-/// Who may make the call that a path names, such as `/fabricast.v1.TicService/JoinGroup`. Health and reflection,
-/// which are not ours, are for everybody who may connect.
-fn roles_of(path: &str) -> &'static [Role] {
-    let Some(path) = path.strip_prefix("/fabricast.v1.") else { return ALL };
-    let found = access_table().find(|access| {
+/// How the paths of our calls begin.
+const PACKAGE: &str = "/fabricast.v1.";
+
+/// The line of the table for the call that a path names, such as `/fabricast.v1.TicService/JoinGroup`.
+pub(crate) fn access_of(path: &str) -> Option<Access> {
+    let path = path.strip_prefix(PACKAGE)?;
+    access_table().find(|access| {
         path.strip_prefix(access.service).and_then(|rest| rest.strip_prefix('/'))
             == Some(access.call)
-    });
+    })
+}
+
+/// Who may make the call that a path names. Health and reflection, which are not ours, are for everybody who
+/// may connect.
+fn roles_of(path: &str) -> &'static [Role] {
+    if !path.starts_with(PACKAGE) {
+        return ALL;
+    }
     // What is not in the table is nobody's.
-    found.map_or(&[], |access| access.roles)
+    access_of(path).map_or(&[], |access| access.roles)
 }
 
 /// Puts [`Enforcement`] around a server.

@@ -283,7 +283,11 @@ impl Leader {
     fn take_hint(&self, status: &Status) {
         let address = fact_of(status, "leader").filter(|address| !address.is_empty());
         let term = fact_of(status, "term").and_then(|term| term.parse().ok());
-        if let (Some(address), Some(term)) = (address, term) {
+        // Names that parts have for each other need not be good for callers from outside, who know all addresses.
+        // They ask all, and go to the one that says itself that it leads.
+        let ours =
+            |address: &String| self.0.addresses.len() == 1 || self.0.addresses.contains(address);
+        if let (Some(address), Some(term)) = (address.filter(ours), term) {
             self.believe(term, &address, false);
         }
     }

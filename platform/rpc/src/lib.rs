@@ -13,6 +13,7 @@ mod client;
 mod connection;
 mod identity;
 mod leader;
+mod observe;
 mod pace;
 mod refusals;
 mod security;

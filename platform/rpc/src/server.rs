@@ -23,6 +23,7 @@ use crate::access::EnforceLayer;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
 use crate::connection;
+use crate::observe::ObserveLayer;
 use crate::security::Security;
 
 /// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
@@ -244,6 +245,7 @@ where
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .max_concurrent_streams(Some(1024))
+        .layer(ObserveLayer)
         .layer(EnforceLayer)
         .layer(limits)
         .add_routes(routes);

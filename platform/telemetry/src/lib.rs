@@ -5,6 +5,8 @@
 //! Invariants
 //! - LOG-1: one process has one subscriber; a second [`init`] is refused and changes nothing.
 
+pub mod metrics;
+
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fabricast_emulator::{Component, Deliveries, Emulator, Outcome, Packet};
 use fabricast_proto::v1;
+use fabricast_telemetry::metrics::FABRIC_PACKETS;
 use fabricast_topology::{EndpointId, Graph};
 use tokio::sync::watch;
 
@@ -125,6 +126,7 @@ impl Core {
 
     /// Sends a packet and queues its copies for the processes attached where they arrived.
     pub(crate) fn send(&mut self, from: EndpointId, packet: Packet) -> (Outcome, &[EndpointId]) {
+        FABRIC_PACKETS.add(1);
         let outcome = self.emulator.inject(from, &packet, &mut self.deliveries);
         let packet = Arc::new(packet);
         for endpoint in self.deliveries.as_slice() {

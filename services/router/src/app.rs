@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregation;
 use crate::control::Question;
+use crate::gauges;
 use crate::grpc::Grpc;
 use crate::planner::PlanError;
 use crate::service::RouteServer;
@@ -112,6 +113,7 @@ pub struct App {
     agents: Vec<Peer>,
     questions: mpsc::Receiver<Question>,
     held: Held,
+    status: RouteServer,
 }
 
 impl App {
@@ -131,9 +133,10 @@ impl App {
         let server = BoundServer::bind(options.listen)?.secured(security.clone());
         let (asking, questions) = mpsc::channel(QUEUE);
         let held = Held::default();
-        let (known, server_of) = (held.clone(), held.clone());
+        let status = RouteServer { questions: asking, held: held.clone() };
+        let known = held.clone();
         let mut services = Services::new("router")
-            .with(RouteServiceServer::new(RouteServer { questions: asking, held: server_of }))
+            .with(RouteServiceServer::new(status.clone()))
             .with_leadership(Arc::new(move || known.leadership()));
         for tic in &options.tic {
             services = services.with_peer("tic", tic.clone());
@@ -141,7 +144,7 @@ impl App {
         for agent in &options.switch_agents {
             services = services.with_peer("switch-agent", agent.clone());
         }
-        Ok(Self { server, services, options, tic, agents, questions, held })
+        Ok(Self { server, services, options, tic, agents, questions, held, status })
     }
 
     /// The address that clients use.
@@ -162,7 +165,7 @@ impl App {
     ///
     /// [`RunError`] when it must not or cannot go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, options, tic, agents, mut questions, held } = self;
+        let Self { server, services, options, tic, agents, mut questions, held, status } = self;
         let outside = Grpc::new(tic.clone(), agents.clone());
         let own = || server.address().to_string();
         let address = options.advertise.unwrap_or_else(own);
@@ -194,6 +197,7 @@ impl App {
                 ended
             }
             ended = &mut serving => ended.map_err(RunError::from),
+            never = gauges::keep(status) => match never {},
         };
         standby.release().await;
         ended

@@ -12,6 +12,7 @@ mod choices;
 mod control;
 mod counters;
 mod gathering;
+mod gauges;
 mod grpc;
 mod image;
 mod mirror;

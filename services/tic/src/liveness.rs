@@ -15,6 +15,7 @@ use fabricast_groups::command::Command;
 use fabricast_groups::ids::Moment;
 use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
 use fabricast_rpc::{BEAT, Backoff, Pace};
+use fabricast_telemetry::metrics::TIC_EXPELLED;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -238,7 +239,10 @@ async fn expel(orders: Orders, life: Life, cause: Cause) -> Outcome {
     loop {
         let command = Command::NodeFailed { node: node.clone(), incarnation };
         match orders.place(Work::Decide(command)).await {
-            Ok(_) => break,
+            Ok(_) => {
+                TIC_EXPELLED.add(1);
+                break;
+            }
             Err(status) if matches!(status.code(), Code::ResourceExhausted | Code::Internal) => {
                 tracing::warn!(member = %node, error = status.message(), "node not expelled yet");
             }

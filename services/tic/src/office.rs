@@ -23,6 +23,7 @@ use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_rpc::Reason;
+use fabricast_telemetry::metrics::{TIC_LEADS, TIC_TERM};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tonic::Status;
@@ -69,6 +70,8 @@ impl Seat {
     /// Takes the services of a new term into use.
     pub(crate) fn take(&self, office: Office, address: &str) {
         let term = office.tenure.term();
+        TIC_LEADS.set(1);
+        TIC_TERM.set(term);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.incumbent = Incumbent { address: address.to_owned(), term };
         state.office = Some(office);
@@ -76,11 +79,14 @@ impl Seat {
 
     /// Puts them out of use; nobody is known to lead then.
     pub(crate) fn leave(&self) {
+        TIC_LEADS.set(0);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::default();
     }
 
     /// Notes who leads.
     pub(crate) fn follow(&self, incumbent: Incumbent) {
+        TIC_LEADS.set(0);
+        TIC_TERM.set(incumbent.term);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.incumbent != incumbent {
             let Incumbent { address, term } = &incumbent;

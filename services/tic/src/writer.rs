@@ -20,6 +20,7 @@ use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::record::Change;
 use fabricast_rpc::Reason;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
+use fabricast_telemetry::metrics::{TIC_CHANGES, TIC_STORE_FAILURES, TIC_TRANSACTIONS};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -245,6 +246,7 @@ impl Writer {
         let is_logged = match self.write(&puts).await {
             Ok(is_logged) => is_logged,
             Err(unwritten) => {
+                TIC_STORE_FAILURES.add(1);
                 let status = unwritten.status();
                 for (reply, _undone) in answers {
                     let _ = reply.send(Err(status.clone()));
@@ -253,6 +255,7 @@ impl Writer {
             }
         };
         if !changes.is_empty() {
+            TIC_CHANGES.add(changes.len() as u64);
             let concerned = self.records.publish(&changes);
             self.hints.leave(concerned.hints);
             if concerned.hosts {
@@ -291,6 +294,7 @@ impl Writer {
                 self.terms.committed();
                 self.choices.committed();
                 self.collectives.committed();
+                TIC_TRANSACTIONS.add(1);
                 Ok(written == Written::Logged)
             }
             Written::Conflict { key } if key == LEADER => Err(Unwritten::Deposed),

@@ -1,0 +1,61 @@
+//! Metrics of a part, over HTTP.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{Bench, data};
+
+/// How long a state may take to come about; a test that waits longer fails.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// What the address answers, if it does.
+fn get(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn a_part_counts_its_calls_and_says_so() {
+    let bench = Bench::new();
+    let (address, metrics) = (free_address(), free_address());
+    let net = data("cluster-edr-96.ibnetdiscover");
+    bench.write(
+        "f.toml",
+        format!("[tic]\nlisten = '{address}'\ntopology = '{net}'\nstore = 'memory'\n"),
+    );
+    let mut command = bench.command(&["tic", "--config", "f.toml", "--metrics", &metrics]);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
+    let wanted = [
+        "\nfabricast_tic_leads 1\n",
+        "fabricast_build_info{service=\"tic\",",
+        "{service=\"TicService\",call=\"ListGroups\",code=\"OK\"} ",
+        "{service=\"TicService\",call=\"GetGroup\",code=\"NOT_FOUND\"} ",
+    ];
+    let started = Instant::now();
+    let found = loop {
+        bench.run(&["group", "list", "--server", &address]);
+        bench.run(&["group", "show", "none", "--server", &address]);
+        let answer = get(&metrics).unwrap_or_default();
+        if wanted.iter().all(|line| answer.contains(line)) {
+            break Ok(());
+        }
+        if started.elapsed() > LIMIT {
+            break Err(answer);
+        }
+    };
+    // One that has ended already is as good.
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(found, Ok(()));
+}

@@ -1,0 +1,252 @@
+//! Counts every call that a server answers, and writes down what people have changed.
+//!
+//! The audit is lines of the log with the target `fabricast_audit`: who called what, with which request, and how it
+//! ended. People are those whose certificate says `admin` or `tenant`; what parts of the cluster do by themselves is
+//! not written down, as the records and the log of each part tell of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use fabricast_telemetry::metrics::{CALLS, Outcome};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use tonic::Code;
+use tonic::body::Body;
+use tower::{Layer, Service};
+use tracing::info;
+
+use crate::access::{Access, access_of};
+use crate::identity::{Caller, Role};
+use crate::status::Reason;
+
+/// What marks the lines of the audit.
+const TARGET: &str = "fabricast_audit";
+/// How the names of calls begin that change nothing.
+const READING: [&str; 9] =
+    ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive"];
+/// Bytes of a request; servers take no longer messages either.
+const LONGEST_REQUEST: usize = 4 * 1024 * 1024 + FRAME_HEADER;
+/// A flag and a length stand before a message.
+const FRAME_HEADER: usize = 5;
+/// Of a longer request only the beginning is written down.
+const LONGEST_TEXT: usize = 1_000;
+
+static DESCRIPTORS: LazyLock<Option<DescriptorPool>> =
+    LazyLock::new(|| DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET).ok());
+
+/// Puts [`Observation`] around a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObserveLayer;
+
+impl<S> Layer<S> for ObserveLayer {
+    type Service = Observation<S>;
+
+    fn layer(&self, inner: S) -> Observation<S> {
+        Observation { inner }
+    }
+}
+
+/// Counts calls, and writes down changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Observation<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Observation<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Some(access) = access_of(request.uri().path()) else {
+            return Box::pin(self.inner.call(request));
+        };
+        let started = Instant::now();
+        let who = person(&request).filter(|_| changes(access.call));
+        let Some(who) = who else {
+            let answering = self.inner.call(request);
+            return Box::pin(async move {
+                let answer = answering.await;
+                count(access, started, answer.as_ref().ok());
+                answer
+            });
+        };
+        // The one that was asked whether it is ready must be the one that is called.
+        let fresh = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        Box::pin(async move {
+            let (request, what) = match read(access, request).await {
+                Ok(read) => read,
+                Err(refusal) => return Ok(refusal),
+            };
+            let answer = inner.call(request).await;
+            let code = count(access, started, answer.as_ref().ok());
+            info!(target: TARGET, caller = who, call = access.call, code, request = what, "changed");
+            answer
+        })
+    }
+}
+
+/// Who calls, if that is a person, or a program that acts as one.
+fn person(request: &Request<Body>) -> Option<String> {
+    let caller = request.extensions().get::<Caller>()?;
+    let is_person =
+        matches!(caller, Caller::Known(_)) && caller.has_role(&[Role::Administrator, Role::Tenant]);
+    is_person.then(|| caller.to_string())
+}
+
+fn changes(call: &str) -> bool {
+    !READING.iter().any(|word| call.starts_with(word)) && !call.starts_with("Watch")
+}
+
+/// Reads a request to say what it asks for; a stream is left alone, for its end may never come.
+async fn read(
+    access: Access,
+    request: Request<Body>,
+) -> Result<(Request<Body>, String), Response<Body>> {
+    let pool = DESCRIPTORS.as_ref();
+    let service =
+        pool.and_then(|pool| pool.get_service_by_name(&format!("fabricast.v1.{}", access.service)));
+    let method =
+        service.and_then(|service| service.methods().find(|one| one.name() == access.call));
+    let Some(method) = method.filter(|method| !method.is_client_streaming()) else {
+        return Ok((request, "a stream".to_owned()));
+    };
+    let (head, body) = request.into_parts();
+    let bytes = match Limited::new(body, LONGEST_REQUEST).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let why = "the request is longer than 4 MiB";
+            return Err(Reason::LimitReached.status(why, &[]).into_http());
+        }
+        // Whoever sent half a request is gone, and the service will find the other half missing.
+        Err(_) => Default::default(),
+    };
+    let message = bytes.get(FRAME_HEADER..).unwrap_or_default();
+    let text = DynamicMessage::decode(method.input(), message)
+        .ok()
+        .and_then(|message| serde_json::to_string(&message).ok())
+        .unwrap_or_else(|| "unreadable".to_owned());
+    let text = match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    };
+    Ok((Request::from_parts(head, Body::new(Full::new(bytes))), text))
+}
+
+/// Counts a call and answers how it ended. An answer that streams counts as begun.
+fn count(access: Access, started: Instant, answer: Option<&Response<Body>>) -> &'static str {
+    let status = answer.and_then(|answer| answer.headers().get("grpc-status"));
+    let code = match (answer, status) {
+        (None, _) => Code::Internal,
+        (Some(_), None) => Code::Ok,
+        (Some(_), Some(status)) => Code::from_bytes(status.as_bytes()),
+    };
+    let code = name(code);
+    CALLS.answered(access.service, access.call, Outcome { code, elapsed: started.elapsed() });
+    code
+}
+
+/// A code as the specification of gRPC writes it.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_proto::v1;
+    use prost::Message;
+
+    use super::*;
+
+    fn framed(message: &impl Message) -> Request<Body> {
+        let bytes = message.encode_to_vec();
+        let mut frame = vec![0];
+        frame.extend(u32::try_from(bytes.len()).unwrap().to_be_bytes());
+        frame.extend(bytes);
+        let request = Request::builder().uri("/fabricast.v1.TicService/DeleteGroup");
+        request.body(Body::new(Full::from(frame))).unwrap()
+    }
+
+    fn delete(group: &str) -> Request<Body> {
+        framed(&v1::DeleteGroupRequest { request_id: "r".to_owned(), group: group.to_owned() })
+    }
+
+    #[tokio::test]
+    async fn a_request_is_told_and_still_reaches_the_service() {
+        let access = access_of("/fabricast.v1.TicService/DeleteGroup").unwrap();
+        let (request, what) = read(access, delete("rows/0")).await.unwrap();
+        assert_eq!(what, r#"{"requestId":"r","group":"rows/0"}"#);
+        let passed = request.into_body().collect().await.unwrap().to_bytes();
+        let sent = delete("rows/0").into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(passed, sent);
+        let (_, long) = read(access, delete(&"x".repeat(5_000))).await.unwrap();
+        assert_eq!(long.len(), LONGEST_TEXT + "...".len());
+        let endless = read(access, delete(&"x".repeat(LONGEST_REQUEST))).await.unwrap_err();
+        assert_eq!(
+            name(Code::from_bytes(endless.headers()["grpc-status"].as_bytes())),
+            "RESOURCE_EXHAUSTED"
+        );
+    }
+
+    #[test]
+    fn what_only_reads_is_no_change() {
+        let changing: Vec<&str> = crate::access_table()
+            .filter(|access| access.roles.contains(&Role::Administrator))
+            .map(|access| access.call)
+            .filter(|call| changes(call))
+            .collect();
+        for call in
+            ["DeleteGroup", "FormGroups", "ReadmitNode", "FailElement", "SetCollectiveQuota"]
+        {
+            assert!(changing.contains(&call), "{call} of {changing:?}");
+        }
+        for call in ["GetGroup", "ListNodes", "ReadTables", "WatchDirectory", "ProbeNode"] {
+            assert!(!changes(call), "{call}");
+        }
+    }
+
+    #[test]
+    fn only_people_are_audited() {
+        let known = |identity: &str| {
+            let mut request = delete("g");
+            request.extensions_mut().insert(Caller::Known(vec![identity.parse().unwrap()]));
+            person(&request)
+        };
+        assert_eq!(known("admin/ann").as_deref(), Some("admin/ann"));
+        assert_eq!(known("tenant/acme").as_deref(), Some("tenant/acme"));
+        assert_eq!(known("operating-agent/node001"), None);
+        assert_eq!(person(&delete("g")), None);
+    }
+}
