@@ -1,4 +1,4 @@
-//! The Python that one test needs: a client that knows a server by reflection only.
+//! The Python that tests need: clients that know a server by reflection only, and the schemas of Kubernetes.
 //!
 //! It lives below `target`, so that nothing is installed into the system and `cargo clean` takes it
 //! away.
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Where the environment is, seen from the root of the repository.
-const FOLDER: &str = "target/python";
-/// What the client imports.
-const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
+pub(crate) const FOLDER: &str = "target/python";
+/// What they import.
+const PACKAGES: [&str; 4] = ["grpcio", "grpcio-reflection", "protobuf", "kubernetes-validate"];
 
 /// Makes the environment, unless it is there already.
 ///
@@ -19,7 +19,9 @@ const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
 pub(crate) fn set_up(root: &Path) -> Result<(), String> {
     let folder = root.join(FOLDER);
     let python = folder.join("bin/python");
-    let check = Command::new(&python).args(["-c", "import grpc, grpc_reflection"]).output();
+    let check = Command::new(&python)
+        .args(["-c", "import grpc, grpc_reflection, kubernetes_validate"])
+        .output();
     if check.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
