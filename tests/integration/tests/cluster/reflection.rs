@@ -118,24 +118,37 @@ pub(crate) fn python() -> Result<PathBuf, String> {
     })
 }
 
-#[tokio::test]
-async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
+/// Runs a script with the address of all services; what it printed, or nothing where Python is left out.
+async fn told(script: &str, more: &[&str]) -> Option<String> {
     if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
         left_out("FABRICAST_NO_PYTHON=1: the reflection-only client in Python was not run");
-        return;
+        return None;
     }
     let python = python().unwrap_or_else(|how| panic!("{how}"));
     let (cluster, address) = up().await;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/reflection/client.py");
-    let client = tokio::task::spawn_blocking(move || {
-        Command::new(python).args([script, &address]).output().unwrap()
-    });
-    let output = client.await.unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let mut command = Command::new(python);
+    command.arg(format!("{root}{script}")).arg(address);
+    command.args(more.iter().map(|file| format!("{root}{file}")));
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let (said, wrong) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{wrong}");
-    assert!(said.contains("entries on"), "{said}");
     soon(cluster.stop()).await;
+    Some(said.into_owned())
+}
+
+#[tokio::test]
+async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
+    let Some(said) = told("tests/integration/reflection/client.py", &[]).await else { return };
+    assert!(said.contains("entries on"), "{said}");
+}
+
+#[tokio::test]
+async fn every_command_of_the_page_on_administration_works_as_it_says() {
+    let script = "tests/integration/reflection/administration.py";
+    let Some(said) = told(script, &["docs/administration.md"]).await else { return };
+    assert!(said.ends_with("commands\n"), "{said}");
 }
 
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must know what was left out")]
