@@ -5,6 +5,8 @@
 #![expect(clippy::print_stdout, reason = "a chore's findings are its output")]
 
 mod bench;
+mod e2e;
+mod kubernetes;
 mod mutants;
 mod proto;
 mod python;
@@ -25,6 +27,10 @@ usage: cargo xtask <verb>
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
   mutants           plant bugs in the protocol and demand that the simulation finds each
+  e2e               build the images, start the cluster of deploy/compose without records, break it container
+                    by container under load, and end it; left out aloud where no docker engine is
+  kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
+                    where kubectl is missing
   python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions, lower the length ratchet
@@ -50,6 +56,8 @@ fn main() -> Result<ExitCode> {
         }
         ["sim", options @ ..] => steps::simulate(&root, options)?,
         ["mutants"] => mutants::run(&root)?,
+        ["e2e"] => e2e::run(&root)?,
+        ["kubernetes"] => kubernetes::run(&root)?,
         ["python"] => match python::set_up(&root) {
             Ok(()) => true,
             Err(why) => {

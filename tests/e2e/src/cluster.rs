@@ -1,0 +1,184 @@
+//! The cluster: what can be done to its containers, and what it says of itself.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Security};
+use tonic::transport::Channel;
+
+use crate::docker::{containers, folder, networks, ok, run};
+use crate::load::{delete, persist, route};
+
+/// A bound for whatever must come about.
+pub(crate) const SOON: Duration = Duration::from_secs(120);
+const TICS: [&str; 3] = ["127.0.0.1:7411", "127.0.0.1:7412", "127.0.0.1:7413"];
+const ROUTERS: [&str; 2] = ["127.0.0.1:7421", "127.0.0.1:7422"];
+const SWITCH_AGENTS: &str = "127.0.0.1:7451,127.0.0.1:7452,127.0.0.1:7453";
+/// A part that says nothing for this long does not lead.
+const ANSWER: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The running cluster, as an administrator sees it.
+#[derive(Debug)]
+pub struct Cluster {
+    security: Security,
+    containers: BTreeMap<String, String>,
+    networks: BTreeMap<String, String>,
+}
+
+impl Cluster {
+    /// Starts it with no records; one that runs already is ended.
+    pub async fn start() -> Self {
+        Self::end().await;
+        ok("./start", &[]).await;
+        let files = CertificateFiles::in_folder(&folder().join("run/certificates/admin"));
+        let security = Security::mutual(files).expect("`start` makes certificates");
+        Self { security, containers: containers().await, networks: networks().await }
+    }
+
+    /// Ends it and forgets its records.
+    pub async fn end() {
+        ok("./compose", &["down", "--volumes", "--timeout", "1"]).await;
+    }
+
+    /// Ends a container as a crash would: no signal can be caught.
+    pub async fn kill(&self, service: &str) {
+        ok("docker", &["kill", self.container(service)]).await;
+    }
+
+    /// Starts it again.
+    pub async fn restart(&self, service: &str) {
+        ok("docker", &["restart", "--time", "0", self.container(service)]).await;
+    }
+
+    /// Asks it to end, and starts it anew: as an upgrade does.
+    pub async fn roll(&mut self, service: &str) {
+        let arguments = ["up", "--detach", "--no-deps", "--force-recreate", service];
+        ok("./compose", &arguments).await;
+        self.containers = containers().await;
+    }
+
+    /// Freezes it: its connections stay and nothing comes back.
+    pub async fn pause(&self, service: &str) {
+        ok("docker", &["pause", self.container(service)]).await;
+    }
+
+    /// Lets it go on.
+    pub async fn unpause(&self, service: &str) {
+        ok("docker", &["unpause", self.container(service)]).await;
+    }
+
+    /// Takes it off a network.
+    pub async fn cut(&self, service: &str, network: &str) {
+        let (network, container) = (&self.networks[network], self.container(service));
+        ok("docker", &["network", "disconnect", network, container]).await;
+    }
+
+    /// Puts it back.
+    pub async fn mend(&self, service: &str, network: &str) {
+        let (network, container) = (&self.networks[network], self.container(service));
+        ok("docker", &["network", "connect", "--alias", service, network, container]).await;
+    }
+
+    fn container(&self, service: &str) -> &str {
+        let id = self.containers.get(service);
+        id.unwrap_or_else(|| panic!("there is no container of '{service}'"))
+    }
+
+    /// Calls of the TICs.
+    #[must_use]
+    pub fn tic(&self) -> TicServiceClient<LeaderChannel> {
+        let addresses = TICS.map(str::to_owned);
+        let leader: Leader = self.security.leader(&addresses).expect("addresses");
+        TicServiceClient::new(leader.channel())
+    }
+
+    /// Calls of the operating agent of a node, by its number.
+    #[must_use]
+    pub fn agent(&self, node: usize) -> OperatingAgentServiceClient<Channel> {
+        let peer = self.security.peer(&format!("127.0.0.1:{}", 7440 + node));
+        OperatingAgentServiceClient::new(peer.expect("an address").channel())
+    }
+
+    /// The service of the TIC that leads.
+    pub async fn leading_tic(&self) -> String {
+        format!("tic-{}", self.leading(&TICS).await)
+    }
+
+    /// The service of the route service that is at work.
+    pub async fn leading_router(&self) -> String {
+        format!("router-{}", self.leading(&ROUTERS).await)
+    }
+
+    async fn leading(&self, addresses: &[&str]) -> usize {
+        let started = Instant::now();
+        loop {
+            for (number, address) in addresses.iter().enumerate() {
+                if self.leads(address).await {
+                    return number;
+                }
+            }
+            assert!(started.elapsed() < SOON, "none of {addresses:?} leads");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn leads(&self, address: &str) -> bool {
+        let channel = self.security.peer(address).expect("an address").channel();
+        let mut client = AdministrationServiceClient::new(channel);
+        let asking = client.get_server_info(v1::GetServerInfoRequest {});
+        let Ok(Ok(answer)) = tokio::time::timeout(ANSWER, asking).await else { return false };
+        answer.into_inner().leadership.is_some_and(|known| known.leads)
+    }
+
+    /// Waits until a node is in a state.
+    pub async fn node_is(&self, node: &str, state: v1::NodeState) {
+        let started = Instant::now();
+        loop {
+            let nodes = persist(|| {
+                let mut client = self.tic();
+                async move { client.list_nodes(v1::ListNodesRequest::default()).await }
+            });
+            let nodes = nodes.await.nodes;
+            if nodes.iter().any(|one| one.name == node && one.state() == state) {
+                return;
+            }
+            assert!(started.elapsed() < SOON, "{node} does not become {state:?}: {nodes:?}");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until packets, walked through the tables that the switches really hold, reach exactly the
+    /// members of every group, and no entry is stale.
+    pub async fn delivers(&self) {
+        let (tics, routers) = (TICS.join(","), ROUTERS.join(","));
+        let mut arguments = vec!["route", "verify", "--live", "--all-senders", "--server", &tics];
+        arguments.extend(["--router", &routers, "--switch-agents", SWITCH_AGENTS]);
+        arguments.extend(["--certificates", "run/certificates/admin"]);
+        let started = Instant::now();
+        loop {
+            let output = run("run/fabricast", &arguments).await;
+            let said = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() && !said.contains("at work") {
+                return;
+            }
+            assert!(started.elapsed() < SOON, "packets do not arrive: {output:?}");
+        }
+    }
+
+    /// Forms a group and waits until the switches have it; how long that took. Then it is deleted again.
+    pub async fn routes(&self, group: &str) -> Duration {
+        let elapsed = route(self, group).await;
+        delete(&self.tic(), group).await;
+        elapsed
+    }
+
+    /// Tells the demo's story on it; it must have no groups.
+    pub async fn demo(&self) -> String {
+        ok("./demo", &[]).await
+    }
+}

@@ -1,0 +1,47 @@
+//! Runs the programs that containers are handled with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Output;
+
+use tokio::process::Command;
+
+/// The name that `deploy/compose` gives its containers and networks.
+const PROJECT: &str = "label=com.docker.compose.project=fabricast";
+
+/// Folder of the cluster.
+pub(crate) fn folder() -> PathBuf {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("deploy/compose").canonicalize().expect("the repository has the folder")
+}
+
+/// Runs a program in the folder of the cluster; what it printed, and whether it ended well.
+pub(crate) async fn run(program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder()).kill_on_drop(true);
+    command.output().await.unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+/// The same, where it must end well; what it printed.
+pub(crate) async fn ok(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments).await;
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The containers of the cluster by service.
+pub(crate) async fn containers() -> BTreeMap<String, String> {
+    let format = "{{.Label \"com.docker.compose.service\"}} {{.ID}}";
+    pairs(&ok("docker", &["ps", "--all", "--filter", PROJECT, "--format", format]).await)
+}
+
+/// The networks of the cluster by the name they have in docker-compose.yml.
+pub(crate) async fn networks() -> BTreeMap<String, String> {
+    let format = "{{.Label \"com.docker.compose.network\"}} {{.ID}}";
+    pairs(&ok("docker", &["network", "ls", "--filter", PROJECT, "--format", format]).await)
+}
+
+fn pairs(lines: &str) -> BTreeMap<String, String> {
+    let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+    pairs.map(|(name, id)| (name.to_owned(), id.to_owned())).collect()
+}

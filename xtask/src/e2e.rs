@@ -1,0 +1,53 @@
+//! `cargo xtask e2e`: the tests that break a cluster in containers.
+//!
+//! They need a docker engine, which not every machine has; where there is none they are left out, aloud.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+/// Builds the images and runs the tests. `false` if one failed.
+///
+/// # Errors
+///
+/// A command that cannot be started.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    if let Some(missing) = missing() {
+        println!("== left out: the tests in containers ({missing})");
+        return Ok(true);
+    }
+    let cargo = "test --workspace --test containers -- --ignored --nocapture";
+    let commands = [
+        ("deploy/image/build", "--profile dev"),
+        ("deploy/image/build-etcd", ""),
+        ("cargo", cargo),
+    ];
+    for (program, arguments) in commands {
+        println!("== {program} {arguments}");
+        let found = if program == "cargo" { program.into() } else { root.join(program) };
+        let status = Command::new(found)
+            .args(arguments.split_whitespace())
+            .current_dir(root)
+            .status()
+            .with_context(|| format!("start {program}"))?;
+        if !status.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What the tests need and this machine does not have.
+fn missing() -> Option<&'static str> {
+    let works = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !works("docker", &["info"]) {
+        return Some("no docker engine answers");
+    }
+    let compose = works("docker", &["compose", "version"]) || works("docker-compose", &["version"]);
+    (!compose).then_some("neither `docker compose` nor docker-compose is installed")
+}
