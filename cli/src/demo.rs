@@ -117,13 +117,8 @@ async fn elsewhere(args: &DemoArgs, parts: &Parts, format: Format) -> Result<(),
     let fat_tree = topology.fat_tree()?;
     let options = engine_options(args.engine, args.colors, args.fault_tolerant, Some(&fat_tree))?;
     let groups = groups(args, &topology, options, &control.owners)?;
-    let scene = story::Scene {
-        topology: &topology,
-        fat_tree: &fat_tree,
-        control,
-        groups,
-        socket: None,
-    };
+    let scene =
+        story::Scene { topology: &topology, fat_tree: &fat_tree, control, groups, socket: None };
     story::tell(args, format, scene).await
 }
 

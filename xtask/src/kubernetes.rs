@@ -59,5 +59,5 @@ fn tools(root: &Path) -> Result<(), String> {
     if !version.is_ok_and(|status| status.success()) {
         return Err("kubectl is not installed".to_owned());
     }
-    python::set_up(root)
+    python::add(root, "kubernetes-validate", "kubernetes_validate")
 }

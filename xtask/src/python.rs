@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 /// Where the environment is, seen from the root of the repository.
 pub(crate) const FOLDER: &str = "target/python";
 /// What they import.
-const PACKAGES: [&str; 4] = ["grpcio", "grpcio-reflection", "protobuf", "kubernetes-validate"];
+const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
 
 /// Makes the environment, unless it is there already.
 ///
@@ -19,14 +19,29 @@ const PACKAGES: [&str; 4] = ["grpcio", "grpcio-reflection", "protobuf", "kuberne
 pub(crate) fn set_up(root: &Path) -> Result<(), String> {
     let folder = root.join(FOLDER);
     let python = folder.join("bin/python");
-    let check = Command::new(&python)
-        .args(["-c", "import grpc, grpc_reflection, kubernetes_validate"])
-        .output();
+    let check = Command::new(&python).args(["-c", "import grpc, grpc_reflection"]).output();
     if check.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))
+}
+
+/// Makes the environment and adds a package to it, unless it is there already.
+///
+/// - `module`: what the package is imported as.
+///
+/// # Errors
+///
+/// As [`set_up`].
+pub(crate) fn add(root: &Path, package: &str, module: &str) -> Result<(), String> {
+    set_up(root)?;
+    let python = root.join(FOLDER).join("bin/python");
+    let check = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if check.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -84,7 +84,7 @@ impl SwitchAgentService for SwitchAgent {
             self.inventory.note_term(term);
             written = self.inventory.driver().write_tables(fence, accepted).await?;
         }
-        SWITCH_ENTRIES.add(u64::from(written.entries));
+        SWITCH_ENTRIES.add(written.entries);
         refusals.append(&mut written.refusals);
         tracing::debug!(
             term,
