@@ -223,8 +223,8 @@ async fn speak(group: Group, first: u32) -> Result<Vec<String>, Error> {
 /// Everybody adds its rank to a number; answers whether everybody has the right sum.
 async fn sums_are_right(groups: &[Group], number: u32) -> Result<bool, Failure> {
     let mut adding = JoinSet::new();
-    for group in groups.iter().cloned() {
-        let mine = [number + group.rank()];
+    for group in groups {
+        let (group, mine) = (group.clone(), [number + group.rank()]);
         adding.spawn(async move { group.all_reduce(Reduction::Sum, &mine).await });
     }
     let want: u32 = groups.iter().map(|group| number + group.rank()).sum();
