@@ -10,7 +10,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Security};
 use tonic::transport::Channel;
 
-use crate::docker::{containers, folder, networks, ok, run};
+use crate::docker::{containers, folder, networks, ok, order, run};
 use crate::load::{delete, persist, route};
 
 /// A bound for whatever must come about.
@@ -52,7 +52,7 @@ impl Cluster {
 
     /// Starts it again.
     pub async fn restart(&self, service: &str) {
-        ok("docker", &["restart", "--time", "0", self.container(service)]).await;
+        order(&["restart", "--time", "0", self.container(service)]).await;
     }
 
     /// Asks it to end, and starts it anew: as an upgrade does.
@@ -64,12 +64,12 @@ impl Cluster {
 
     /// Freezes it: its connections stay and nothing comes back.
     pub async fn pause(&self, service: &str) {
-        ok("docker", &["pause", self.container(service)]).await;
+        order(&["pause", self.container(service)]).await;
     }
 
     /// Lets it go on.
     pub async fn unpause(&self, service: &str) {
-        ok("docker", &["unpause", self.container(service)]).await;
+        order(&["unpause", self.container(service)]).await;
     }
 
     /// Takes it off a network.

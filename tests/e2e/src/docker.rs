@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::Duration;
 
 use tokio::process::Command;
 
 /// The name that `deploy/compose` gives its containers and networks.
 const PROJECT: &str = "label=com.docker.compose.project=fabricast";
+
+/// How often an order is given before it counts as refused.
+const ATTEMPTS: u32 = 5;
 
 /// Folder of the cluster.
 pub(crate) fn folder() -> PathBuf {
@@ -27,6 +31,17 @@ pub(crate) async fn ok(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments).await;
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The same for an order to docker: on a machine with much to do it may be refused at first.
+pub(crate) async fn order(arguments: &[&str]) {
+    for _ in 1..ATTEMPTS {
+        if run("docker", arguments).await.status.success() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    ok("docker", arguments).await;
 }
 
 /// The containers of the cluster by service.
