@@ -111,9 +111,14 @@ impl World {
         self.after("node-6 was frozen until it was expelled", started.elapsed()).await;
 
         let started = Instant::now();
-        self.cluster.cut("node-5", "management").await;
+        // Off one of them only, it would still be heard by the agents of its groups.
+        for network in ["management", "fabric"] {
+            self.cluster.cut("node-5", network).await;
+        }
         self.cluster.node_is("node-5", NodeState::Failed).await;
-        self.cluster.mend("node-5", "management").await;
+        for network in ["fabric", "management"] {
+            self.cluster.mend("node-5", network).await;
+        }
         self.cluster.node_is("node-5", NodeState::Up).await;
         self.after("node-5 was cut off until it was expelled", started.elapsed()).await;
     }
