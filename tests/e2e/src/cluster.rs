@@ -14,7 +14,7 @@ use crate::docker::{containers, folder, networks, ok, order, run};
 use crate::load::{delete, persist, route};
 
 /// A bound for whatever must come about.
-pub(crate) const SOON: Duration = Duration::from_secs(120);
+pub(crate) const SOON: Duration = Duration::from_secs(240);
 const TICS: [&str; 3] = ["127.0.0.1:7411", "127.0.0.1:7412", "127.0.0.1:7413"];
 const ROUTERS: [&str; 2] = ["127.0.0.1:7421", "127.0.0.1:7422"];
 const SWITCH_AGENTS: &str = "127.0.0.1:7451,127.0.0.1:7452,127.0.0.1:7453";
@@ -33,7 +33,10 @@ pub struct Cluster {
 impl Cluster {
     /// Starts it with no records; one that runs already is ended.
     pub async fn start() -> Self {
-        Self::end().await;
+        // Before its first start the settings that docker-compose.yml names are not there.
+        if folder().join("run/secret.env").exists() {
+            Self::end().await;
+        }
         ok("./start", &[]).await;
         let files = CertificateFiles::in_folder(&folder().join("run/certificates/admin"));
         let security = Security::mutual(files).expect("`start` makes certificates");
