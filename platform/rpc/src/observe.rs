@@ -26,8 +26,8 @@ use crate::status::Reason;
 /// What marks the lines of the audit.
 const TARGET: &str = "fabricast_audit";
 /// How the names of calls begin that change nothing.
-const READING: [&str; 9] =
-    ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive"];
+const READING: [&str; 10] =
+    ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive", "Watch"];
 /// Bytes of a request; servers take no longer messages either.
 const LONGEST_REQUEST: usize = 4 * 1024 * 1024 + FRAME_HEADER;
 /// A flag and a length stand before a message.
@@ -109,7 +109,9 @@ fn person(request: &Request<Body>) -> Option<String> {
 }
 
 fn changes(call: &str) -> bool {
-    !READING.iter().any(|word| call.starts_with(word)) && !call.starts_with("Watch")
+    let begins =
+        |word| call.strip_prefix(word).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    !READING.into_iter().any(begins)
 }
 
 /// Reads a request to say what it asks for; a stream is left alone, for its end may never come.
