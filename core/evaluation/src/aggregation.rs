@@ -1,14 +1,16 @@
 //! The experiments on aggregation trees: what trees cost, and the entries they take (figures 4 to 6, 12,
 //! 13, 15, 16, 18 to 20, tables 2 to 4).
 //!
-//! Times come from the cost model with the published constants, and from following every packet of a
-//! tree through the test fabric; nothing is measured, so that the same comes out everywhere.
+//! Times come from the cost model with the published constants, from following every packet of a
+//! tree through the test fabric, and from the packet-level simulator; nothing is measured, so that the same
+//! comes out everywhere.
 
 mod claims;
 mod congestion;
 mod creations;
 mod entries;
 mod figures;
+mod simulated;
 mod timing;
 
 use fabricast_collectives::{CostParameters, Limits};
@@ -40,15 +42,17 @@ const MOST: u32 = 512;
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let counts = [4, 8, 16, 32, 64, 128, 256, MOST];
-    run.step(0, 3, "times of trees");
+    run.step(0, 4, "times of trees");
     let idle =
         timing::Idle::new(&counts).map_err(ExperimentError::at("trees on the test fabric"))?;
-    run.step(1, 3, "a pruned fat tree with noise");
+    run.step(1, 4, "a pruned fat tree with noise");
     let noisy = congestion::Noisy::new(&counts)
         .map_err(ExperimentError::at("trees on the pruned test fabric"))?;
-    run.step(2, 3, "entries of the patterns");
+    run.step(2, 4, "trees on the packet-level simulator");
+    let simulated = simulated::Simulated::new(run, &counts)?;
+    run.step(3, 4, "entries of the patterns");
     let outcomes = entries::measure(run)?;
-    let found = Found { idle, noisy, outcomes };
+    let found = Found { idle, noisy, simulated, outcomes };
     Ok(figures::report(run, &found))
 }
 
@@ -56,6 +60,7 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
 struct Found {
     idle: timing::Idle,
     noisy: congestion::Noisy,
+    simulated: simulated::Simulated,
     outcomes: Vec<entries::Outcome>,
 }
 
@@ -67,22 +72,22 @@ mod tests {
     use crate::report::Verdict;
 
     /// All but the patterns, which take a fabric of 40 960 endpoints.
-    fn report() -> Report {
-        let counts = [64, 128, 256, MOST];
-        let found = Found {
-            idle: timing::Idle::new(&counts).unwrap(),
-            noisy: congestion::Noisy::new(&counts).unwrap(),
-            outcomes: Vec::new(),
-        };
+    fn report(counts: &[u32]) -> Report {
         let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
         let run =
             Run { quick: true, seed: 1, rounds: None, clock: &clock, progress: &mut progress };
+        let found = Found {
+            idle: timing::Idle::new(counts).unwrap(),
+            noisy: congestion::Noisy::new(counts).unwrap(),
+            simulated: simulated::Simulated::new(&run, counts).unwrap(),
+            outcomes: Vec::new(),
+        };
         figures::report(&run, &found)
     }
 
     #[test]
     fn what_the_text_says_of_widths_and_packets_comes_out() {
-        let report = report();
+        let report = report(&[64, MOST]);
         let agrees = |what: &str| {
             let mut found = report.claims.iter().filter(|claim| claim.what.contains(what));
             found.all(|claim| claim.verdict == Verdict::Agrees)
@@ -96,6 +101,6 @@ mod tests {
 
     #[test]
     fn the_same_files_come_out_again() {
-        assert_eq!(report().files("x"), report().files("x"));
+        assert_eq!(report(&[64]).files("x"), report(&[64]).files("x"));
     }
 }

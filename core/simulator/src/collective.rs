@@ -10,16 +10,17 @@
 //! Invariants
 //! - COLL-1: an adapter gathers one packet of each child for every operation, and no more.
 
+mod adapter;
 mod groups;
 mod seats;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
 use fabricast_topology::EndpointId;
 
 use crate::chance::Chance;
 use crate::simulator::{Delivery, Offer, Packet, Route, Workload};
+use adapter::{Adapter, Message, Task};
 pub use groups::{CollectiveError, ProcessPlan, grid_processes};
 use seats::{Seat, Seats};
 
@@ -99,47 +100,6 @@ struct Process {
     chance: Chance,
 }
 
-/// What an adapter has to do, and what it has to send.
-#[derive(Clone, Debug, Default)]
-struct Adapter {
-    due_ps: u64,                                  // of the first task, or earlier
-    tasks: BinaryHeap<Reverse<(u64, u64, Task)>>, // by moment, then in the order they were added
-    added: u64,
-    sends: VecDeque<Packet>,
-    matching_until_ps: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Task {
-    /// A process begins its next operation.
-    Begin { process: u32 },
-    /// A gathered packet has been matched.
-    Matched { seat: u32, operation: u32 },
-    /// A result has been matched.
-    Result { seat: u32, operation: u32 },
-}
-
-/// What the tag of a packet says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Message {
-    is_result: bool,
-    group: u32,
-    operation: u32,
-}
-
-impl Message {
-    fn pack(self) -> u64 {
-        debug_assert!(self.group < 1 << 31, "groups are numbered in 31 bits");
-        u64::from(self.is_result) << 63 | u64::from(self.group) << 32 | u64::from(self.operation)
-    }
-
-    fn unpack(tag: u64) -> Self {
-        let low = |word: u64| u32::try_from(word & 0xFFFF_FFFF).expect("32 bits");
-        let group = low(tag >> 32) & 0x7FFF_FFFF;
-        Self { is_result: tag >> 63 == 1, group, operation: low(tag) }
-    }
-}
-
 impl Collective {
     /// Makes a run. `trees` are those of every group; a group of one adapter needs none.
     ///
@@ -180,6 +140,21 @@ impl Collective {
             rounds: Vec::new(),
             counters: CollectiveCounters::default(),
         })
+    }
+
+    /// Gathers a group along a tree of one's own instead of the k-nomial one: `parents` are those of its
+    /// adapters, in the order in which its processes name them.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError::NotATree`] if the ways up do not all end at the first adapter.
+    pub fn gathering(
+        mut self,
+        group: u32,
+        parents: &[Option<u32>],
+    ) -> Result<Self, CollectiveError> {
+        self.seats.replant(group, parents)?;
+        Ok(self)
     }
 
     /// Lists the rounds that the first process has ended.
@@ -381,13 +356,5 @@ impl Workload for Collective {
                 false => Task::Matched { seat, operation },
             },
         );
-    }
-}
-
-impl Adapter {
-    fn add(&mut self, at_ps: u64, task: Task) {
-        self.due_ps = self.due_ps.min(at_ps);
-        self.tasks.push(Reverse((at_ps, self.added, task)));
-        self.added += 1;
     }
 }

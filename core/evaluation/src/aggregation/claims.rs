@@ -13,6 +13,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims.extend(times(found));
     claims.extend(packets(found));
     claims.extend(noise(found));
+    claims.extend(simulated(found));
     claims.extend(entries(found));
     claims
 }
@@ -161,6 +162,53 @@ fn noise(found: &Found) -> Vec<Claim> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What the packet-level simulator says of the same.
+fn simulated(found: &Found) -> Vec<Claim> {
+    let number = |than: Kind, processes: u32, published: f64, why: &str| {
+        let ours = 100.0 * found.simulated.lower(than, processes)?;
+        let what = format!(
+            "hierarchical lower than {} with noise, {processes} processes, simulated",
+            than.name()
+        );
+        let texts = (format!("{published} %"), format!("{ours:.0} %"));
+        let verdict = agrees_if((published - ours).abs() <= 10.0);
+        Some(because(why, claim(&what, "§6.1.2, table 4", (&texts.0, texts.1), verdict)))
+    };
+    let apart = found.idle.of(Kind::Ary).filter_map(|tree| {
+        let simulated = found.simulated.time(Kind::Ary, tree.processes)?.idle_us;
+        let followed = modelled_us(TreeKind::Adapter, (tree.processes, WIDTH), 8);
+        // Of one leaf switch the model takes ways of four links, which are two.
+        (tree.processes > 32).then_some((simulated - followed).abs())
+    });
+    let apart = apart.fold(0.0, f64::max);
+    let model = because(
+        "published is the model against measured times; ours is the model against the simulator",
+        claim(
+            "model and simulator, broadcast of 8 bytes, over 32 processes, at most apart",
+            "§2.3, figure 4",
+            ("0.5 us", format!("{apart:.2} us")),
+            if apart <= 0.5 { Verdict::Agrees } else { Verdict::Worse },
+        ),
+    );
+    let noisy = [
+        number(
+            Kind::Nomial,
+            64,
+            32.0,
+            "the length of the noise's packets is fitted to this number",
+        ),
+        number(Kind::Nomial, MOST, 24.0, "the pattern of the published noise is not known"),
+        number(
+            Kind::Ary,
+            MOST,
+            89.0,
+            "packets of 64 bytes at 10 GB/s pass one link quickly between those of the noise; published is the \
+             most over all numbers of processes and both other trees",
+        ),
+    ];
+    std::iter::once(model).chain(noisy.into_iter().flatten()).collect()
 }
 
 fn entries(found: &Found) -> Vec<Claim> {

@@ -44,6 +44,12 @@ pub enum CollectiveError {
         /// The group.
         group: u32,
     },
+    /// What was given as a group's gathering tree is none.
+    #[error("group {group}: the parents given are no tree of its adapters with the first as root")]
+    NotATree {
+        /// The group.
+        group: u32,
+    },
     /// The gathering tree is too narrow.
     #[error("fan_in is {fan_in}, must be 2 or more")]
     FanIn {

@@ -131,6 +131,32 @@ impl Seats {
         }
     }
 
+    /// Gathers a group along another tree: the parent of each of its adapters, in the order in which its
+    /// processes name them.
+    pub(super) fn replant(
+        &mut self,
+        group: u32,
+        parents: &[Option<u32>],
+    ) -> Result<(), CollectiveError> {
+        let bounds = self.first.get(group as usize..=group as usize + 1);
+        let no_tree = CollectiveError::NotATree { group };
+        let [first, end] = *bounds.ok_or_else(|| no_tree.clone())? else { return Err(no_tree) };
+        let seats = &mut self.seats[first as usize..end as usize];
+        if parents.len() != seats.len() || !all_end_at_the_first(parents) {
+            return Err(no_tree);
+        }
+        for seat in seats.iter_mut() {
+            seat.children = 0;
+        }
+        for (slot, parent) in parents.iter().enumerate() {
+            seats[slot].parent = parent.map(|parent| first + parent);
+            if let Some(parent) = parent {
+                seats[*parent as usize].children += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Finds an endpoint's seat in a group.
     pub(super) fn find(&self, group: u32, endpoint: EndpointId) -> Option<u32> {
         let at = group as usize;
@@ -174,6 +200,18 @@ fn parent_slot(slot: u32, k: u32) -> Option<u32> {
     Some(slot - rest % k * weight)
 }
 
+/// Tells whether the way up from every slot ends at slot 0.
+fn all_end_at_the_first(parents: &[Option<u32>]) -> bool {
+    let ends = |slot: usize| {
+        let up = |at: &usize| parents.get(*at).copied().flatten().map(|parent| parent as usize);
+        let way = std::iter::successors(Some(slot), up).take(parents.len() + 1);
+        // A way that is longer than there are slots goes in a circle.
+        let (length, last) = way.fold((0, slot), |(length, _), at| (length + 1, at));
+        length <= parents.len() && last == 0
+    };
+    (0..parents.len()).all(ends)
+}
+
 fn dense(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 seats")
 }
@@ -187,5 +225,19 @@ mod tests {
         let binomial: Vec<_> = (0..8).map(|slot| parent_slot(slot, 2)).collect();
         assert_eq!(binomial, [None, Some(0), Some(0), Some(2), Some(0), Some(4), Some(4), Some(6)]);
         assert_eq!((parent_slot(9, 4), parent_slot(31, 32)), (Some(8), Some(0)));
+    }
+
+    #[test]
+    fn circles_strangers_and_second_roots_are_no_tree() {
+        assert!(all_end_at_the_first(&[None, Some(2), Some(0)]));
+        for parents in [
+            [None, Some(2), Some(1)],
+            [None, Some(7), Some(0)],
+            [None, None, Some(0)],
+            [Some(1), None, Some(1)],
+            [Some(1), Some(0), Some(0)],
+        ] {
+            assert!(!all_end_at_the_first(&parents), "{parents:?}");
+        }
     }
 }
