@@ -8,6 +8,7 @@
 //! so that export and import give an equal graph.
 
 mod builder;
+mod merged;
 mod names;
 mod without;
 
