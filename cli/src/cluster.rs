@@ -16,7 +16,7 @@ use fabricast_groups::watch::WatchConfig;
 use fabricast_operating::{LocalSocket, NodeSpec};
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, Peer, Security, Services};
-use fabricast_tic::StoreLocation;
+use fabricast_tic::{StoreLocation, TopologySource};
 use fabricast_topology::{FatTree, Graph, TableKind};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -236,8 +236,7 @@ async fn tic_app(
     let mut options = fabricast_tic::Options::new(
         any_port(),
         store,
-        Arc::clone(&topology.text),
-        Arc::clone(&topology.graph),
+        TopologySource::File(Arc::clone(&topology.text), Arc::clone(&topology.graph)),
     );
     options.colors = engine_options.colors;
     options.fault_tolerant = engine_options.fault_tolerant;
@@ -262,6 +261,7 @@ fn switch_app(
         driver: Arc::new(driver),
         switches: switches.into_iter().collect(),
         report_interval: Duration::from_secs(1),
+        discovery_interval: None,
     };
     Ok(fabricast_switch::App::bind(options).context("start a switch agent")?)
 }

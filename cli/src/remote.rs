@@ -16,6 +16,7 @@ use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceCl
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Peer, PeerError, Security};
 use fabricast_topology::{Graph, ibnetdiscover};
 use tonic::transport::Channel;
@@ -101,6 +102,12 @@ impl Remote {
     #[must_use]
     pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {
         TicServiceClient::new(self.leader.channel())
+    }
+
+    /// Calls that change the topology, which the topology information center answers.
+    #[must_use]
+    pub(crate) fn topologies(&self) -> TopologyServiceClient<LeaderChannel> {
+        TopologyServiceClient::new(self.leader.channel())
     }
 
     /// Calls for many groups at once, which the topology information center answers.
@@ -306,14 +313,23 @@ impl Remote {
     ///
     /// That of the failed call, or that what came is no topology.
     pub(crate) async fn graph(&self) -> Result<Graph, Failure> {
+        let text = self.topology().await?;
+        Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
+    }
+
+    /// The same as text.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call, or that what came is no text.
+    pub(crate) async fn topology(&self) -> Result<String, Failure> {
         let answer = self.tic().download_topology(v1::DownloadTopologyRequest {}).await;
         let mut stream = answer.map_err(|status| self.failed(status))?.into_inner();
         let mut bytes = Vec::new();
         while let Some(part) = stream.message().await.map_err(|status| self.failed(status))? {
             bytes.extend(part.chunk);
         }
-        let text = String::from_utf8(bytes).context("topology of the TIC")?;
-        Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
+        Ok(String::from_utf8(bytes).context("topology of the TIC")?)
     }
 }
 

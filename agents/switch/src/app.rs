@@ -7,6 +7,8 @@
 //!                                  follow task ┴◄──────────────────────┘
 //!                                       │ watch channel: newest list only
 //!                                  report task ──gRPC──► TIC (on change, and every interval)
+//!
+//!  discovery task: hardware ──► what there is ──gRPC──► TIC ──► what ought to be there ──► Driver
 //! ```
 
 use std::collections::BTreeSet;
@@ -26,6 +28,7 @@ use crate::driver::Driver;
 use crate::failures;
 use crate::inventory::Inventory;
 use crate::service::{MESSAGE_LIMIT, SwitchAgent};
+use crate::topology;
 
 /// How to run one agent.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ pub struct Options {
     pub switches: BTreeSet<String>,
     /// Time between two reports of failed elements when nothing changes; 1 s is usual.
     pub report_interval: Duration,
+    /// Time between two looks at the fabric, if the TIC is to be told what it looks like.
+    pub discovery_interval: Option<Duration>,
 }
 
 /// Why an agent cannot start.
@@ -53,7 +58,7 @@ pub enum StartError {
     #[error("the switch agent needs a name")]
     NameEmpty,
     /// The report interval is zero.
-    #[error("the report interval must be longer than 0")]
+    #[error("the report and discovery intervals must be longer than 0")]
     ReportIntervalZero,
     /// The address of a TIC is wrong, or there is none.
     #[error("the address of the tic is wrong")]
@@ -79,6 +84,7 @@ pub struct App {
     name: String,
     tic: Leader,
     report_interval: Duration,
+    discovery_interval: Option<Duration>,
 }
 
 impl App {
@@ -88,17 +94,18 @@ impl App {
     ///
     /// [`StartError`] names the option that is wrong or the address that is taken.
     pub fn bind(options: Options) -> Result<Self, StartError> {
-        let Options { listen, security, name, tic, driver, switches, report_interval } = options;
+        let Options { listen, security, name, tic, driver, switches, .. } = options;
+        let Options { report_interval, discovery_interval, .. } = options;
         if name.is_empty() {
             return Err(StartError::NameEmpty);
         }
-        if report_interval.is_zero() {
+        if report_interval.is_zero() || discovery_interval.is_some_and(|looks| looks.is_zero()) {
             return Err(StartError::ReportIntervalZero);
         }
         let tic = security.leader(&tic).map_err(StartError::Tic)?;
         let server = BoundServer::bind(listen).map_err(StartError::Bind)?.secured(security);
         let inventory = Arc::new(Inventory::new(driver, switches));
-        Ok(Self { server, inventory, name, tic, report_interval })
+        Ok(Self { server, inventory, name, tic, report_interval, discovery_interval })
     }
 
     /// Gives the address that clients use.
@@ -131,7 +138,19 @@ impl App {
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
         let services = self.services();
         let (failed, newest) = watch::channel(None);
-        let follow = failures::follow(self.inventory, failed);
+        let (ready, mut known) = watch::channel(self.discovery_interval.is_none());
+        let driver = Arc::clone(self.inventory.driver());
+        let tic = self.tic.clone();
+        let discover = async {
+            if let Some(interval) = self.discovery_interval {
+                topology::report(driver, tic, interval, ready).await;
+            }
+        };
+        let follow = async {
+            // What is missing of a fabric can be told when it is known what that is.
+            drop(known.wait_for(|known| *known).await);
+            failures::follow(self.inventory, failed).await;
+        };
         let report = failures::report(self.name, self.tic, self.report_interval, newest);
         let ended = stop.child_token();
         let serving = async {
@@ -142,7 +161,7 @@ impl App {
         let tasks = async {
             tokio::select! {
                 () = ended.cancelled() => {}
-                ((), ()) = async { tokio::join!(follow, report) } => {}
+                ((), (), ()) = async { tokio::join!(follow, report, discover) } => {}
             }
         };
         let (served, ()) = tokio::join!(serving, tasks);

@@ -5,9 +5,11 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
+use fabricast_topology::Graph;
 use thiserror::Error;
 use tokio_stream::Stream;
 use tonic::{Code, Status};
@@ -98,6 +100,18 @@ pub trait Driver: Debug + Send + Sync + 'static {
         Err(DriverError::NoAggregation)
     }
 
+    /// Looks at the whole fabric and gives what there is, as `ibnetdiscover` would find it.
+    ///
+    /// # Errors
+    ///
+    /// [`DriverError::Unavailable`], [`DriverError::NoDiscovery`].
+    async fn discover(&self) -> Result<Arc<Graph>, DriverError> {
+        Err(DriverError::NoDiscovery)
+    }
+
+    /// Takes a fabric for the one that ought to be there: what is missing of it has failed.
+    fn expect(&self, _fabric: Arc<Graph>) {}
+
     /// Gives all failed parts now, and again after each change.
     ///
     /// # Errors
@@ -148,6 +162,9 @@ pub enum DriverError {
     /// Its switches have no aggregation engines that can be programmed.
     #[error("the hardware has no aggregation engines")]
     NoAggregation,
+    /// It cannot be asked what it looks like.
+    #[error("the hardware cannot be discovered")]
+    NoDiscovery,
     /// A switch has seen a newer writer; nothing was written.
     #[error("a switch has seen a newer writer than term {term}, generation {generation}")]
     StaleFence {
@@ -174,6 +191,7 @@ impl From<DriverError> for Status {
             }
             DriverError::NoCounters => Reason::NoCounters.status(text, &[]),
             DriverError::NoAggregation => Reason::NoAggregation.status(text, &[]),
+            DriverError::NoDiscovery => Reason::NoTopology.status(text, &[]),
             DriverError::StaleFence { .. } => Reason::StaleFence.status(text, &[]),
         }
     }

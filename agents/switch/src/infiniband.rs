@@ -16,7 +16,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fabricast_infiniband::{Attribute, Method, Node, PortInfo, Smp};
@@ -87,6 +87,8 @@ pub struct InfinibandDriver {
     wire: Wire,
     fabric: Arc<Mutex<Option<Arc<Fabric>>>>,
     fences: Arc<Mutex<BTreeMap<String, v1::Fence>>>,
+    /// The fabric as it ought to be, if anybody has said so.
+    expected: Arc<RwLock<Option<Arc<Graph>>>>,
 }
 
 impl fmt::Debug for InfinibandDriver {
@@ -111,25 +113,16 @@ impl InfinibandDriver {
     }
 
     fn over(wire: Wire, options: InfinibandOptions) -> Self {
-        Self { options: Arc::new(options), wire, fabric: Arc::default(), fences: Arc::default() }
-    }
-
-    /// Discovers the subnet and returns its topology, as `ibnetdiscover` would find it.
-    ///
-    /// # Errors
-    ///
-    /// [`DriverError::Unavailable`].
-    pub async fn discover(&self) -> Result<Arc<Graph>, DriverError> {
-        Ok(Arc::clone(self.look().await?.graph()))
+        let expected = Arc::new(RwLock::new(options.expected.clone()));
+        let (fabric, fences) = (Arc::default(), Arc::default());
+        Self { options: Arc::new(options), wire, fabric, fences, expected }
     }
 
     /// Looks at the subnet anew.
     async fn look(&self) -> Result<Arc<Fabric>, DriverError> {
         let mut known = self.fabric.lock().await;
-        let expected = match &*known {
-            Some(before) => Some(Arc::clone(before.expected())),
-            None => self.options.expected.clone(),
-        };
+        let said = self.expected.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let expected = said.or_else(|| Some(Arc::clone(known.as_ref()?.expected())));
         let fabric = Fabric::discover(&self.wire, self.options.key, expected).await;
         let fabric = Arc::new(fabric.map_err(|why| self.unavailable(&why))?);
         *known = Some(Arc::clone(&fabric));
@@ -307,6 +300,14 @@ impl Driver for InfinibandDriver {
             }
         });
         Ok(Box::pin(tokio_stream::wrappers::ReceiverStream::new(told)))
+    }
+
+    async fn discover(&self) -> Result<Arc<Graph>, DriverError> {
+        Ok(Arc::clone(self.look().await?.graph()))
+    }
+
+    fn expect(&self, fabric: Arc<Graph>) {
+        *self.expected.write().unwrap_or_else(PoisonError::into_inner) = Some(fabric);
     }
 
     async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {

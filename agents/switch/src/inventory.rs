@@ -40,8 +40,8 @@ impl Inventory {
         }
     }
 
-    pub(crate) fn driver(&self) -> &dyn Driver {
-        &*self.driver
+    pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
     }
 
     /// Tells whether the agent has some switches of the fabric and not all.

@@ -17,6 +17,7 @@ mod failures;
 mod infiniband;
 mod inventory;
 mod service;
+mod topology;
 
 pub use app::{App, Options, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};

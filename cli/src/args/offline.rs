@@ -48,6 +48,24 @@ pub enum TopologyCommand {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Print the topology that a running control plane works with.
+    Download {
+        /// Output file; left out, standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Give a control plane whose topology is discovered another one, so that it forgets what is gone for good.
+    Replace {
+        /// The file, spec or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+        /// The server.
+        #[command(flatten)]
+        server: ServerArgs,
+    },
     /// List switches and endpoints.
     Show {
         /// The file, spec or preset.

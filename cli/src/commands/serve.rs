@@ -17,6 +17,7 @@ use fabricast_routing::{EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, CertificateFiles, Security};
 use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
 use fabricast_telemetry::metrics::MetricsServer;
+use fabricast_tic::TopologySource;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -85,7 +86,13 @@ fn listed(addresses: &[SocketAddr]) -> String {
 /// Bad settings, or what keeps it from running.
 pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     let config = settings::<TicConfig>(args.config)?;
-    let topology = topology("tic", &config.topology)?;
+    let topology = match &config.topology {
+        Some(file) => {
+            let topology = topology("tic", file)?;
+            TopologySource::File(topology.text, topology.graph)
+        }
+        None => TopologySource::Discovered,
+    };
     let parameters = collective::parameters(config.aggregation_parameters.as_deref());
     let parameters = parameters.map_err(|failure| {
         Failure::BadConfig(anyhow!("tic.aggregation_parameters: {}", failure.message()))
@@ -95,8 +102,7 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     }
     let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-tic", "info")?;
-    let mut options =
-        fabricast_tic::Options::new(config.listen, config.store, topology.text, topology.graph);
+    let mut options = fabricast_tic::Options::new(config.listen, config.store, topology);
     options.security = security;
     options.advertise = config.advertise.map(|address| address.as_str().to_owned());
     options.leader_lease = config.leader_lease;
@@ -237,6 +243,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
     let security = security(config.certificates.as_deref())?;
     let _telemetry = telemetry("fabricast-switch-agent", "info")?;
     runtime()?.block_on(async {
+        let discovery_interval = config.hardware.discovery_interval();
         let driver = driver(config.hardware, &security)?;
         let options = fabricast_switch::Options {
             listen: config.listen,
@@ -246,6 +253,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
             driver,
             switches: config.switches.unwrap_or_else(BTreeSet::new),
             report_interval: config.report_interval,
+            discovery_interval,
         };
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
         serve(("switch-agent", app.address()), args.metrics, |stop| app.run(stop)).await

@@ -3,17 +3,22 @@
 use std::path::Path;
 
 use anyhow::Context;
+use fabricast_proto::v1;
 use fabricast_routing::jobs::slurm::{self, SlurmTopology};
-use fabricast_switch::{InfinibandDriver, InfinibandOptions};
+use fabricast_switch::{Driver, InfinibandDriver, InfinibandOptions};
 use fabricast_topology::spec::PRESETS;
 use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, ibnetdiscover};
 use serde::Serialize;
 
-use crate::args::{Format, TopologyCommand};
+use crate::args::{Format, ServerArgs, TopologyCommand};
 use crate::commands::job::Ground;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
+use crate::remote::{Remote, block_on};
 use crate::source::{CLUSTER, Topology, read_text};
+
+/// Most bytes of a topology in one message.
+const CHUNK: usize = 1 << 20;
 
 /// Runs one verb.
 ///
@@ -34,6 +39,17 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
         TopologyCommand::Export { file } if format == Format::Slurm => export_slurm(&file),
         TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
         TopologyCommand::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
+        TopologyCommand::Download { out, server } => {
+            let text = block_on(async { Remote::new(&server)?.topology().await })?;
+            match out {
+                Some(out) => output::files(&[(&out, &text)]),
+                None => output::raw(&text),
+            }
+        }
+        TopologyCommand::Replace { file, server } => {
+            let topology = Topology::read(&file)?;
+            block_on(replace(&topology.text, &server, format))
+        }
         TopologyCommand::Show { file } => {
             let listing = Listing::of(&Topology::read(&file)?.graph);
             output::print(format, &listing, Listing::text)
@@ -44,6 +60,22 @@ pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failur
             Ok(())
         }
     }
+}
+
+/// Gives the TIC another topology.
+async fn replace(text: &str, server: &ServerArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    let pieces = text.as_bytes().chunks(CHUNK);
+    let pieces: Vec<_> =
+        pieces.map(|piece| v1::ReplaceTopologyRequest { chunk: piece.to_vec() }).collect();
+    let answer = remote.topologies().replace_topology(tokio_stream::iter(pieces)).await;
+    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    output::message(format, &answer, |answer| {
+        let v1::TopologySummary { switch_count, endpoint_count, .. } =
+            answer.topology.clone().unwrap_or_default();
+        let word = if answer.changed { "replaced" } else { "unchanged" };
+        format!("{word}: {switch_count} switches, {endpoint_count} endpoints")
+    })
 }
 
 /// Asks the switches themselves.

@@ -35,6 +35,8 @@ pub struct InfinibandConfig {
     pub colors: Option<u16>,
     /// The fabric as it ought to be; `None` for what is found first.
     pub topology: Option<PathBuf>,
+    /// Whether the TIC is told what is found.
+    pub report_topology: bool,
     /// Time between two looks at the fabric.
     pub sweep: Duration,
     /// How long a switch has to answer.
@@ -68,6 +70,9 @@ pub struct RawInfinibandConfig {
     /// File with the fabric as it ought to be, as the TIC's own; what is missing of it counts as
     /// failed. Left out: what is found at the start, so a part that is dead then is not missed.
     pub topology: Option<PathBuf>,
+    /// Whether the TIC is told what is found, for a TIC with `topology = "discovered"`; what it knows then is the
+    /// fabric as it ought to be. Default false.
+    pub report_topology: bool,
     /// Time between two looks at the whole fabric for parts that failed or came back. Default 2s: a
     /// look costs about 40 packets a switch.
     #[serde(with = "humantime_serde")]
@@ -89,6 +94,7 @@ impl Default for RawInfinibandConfig {
             first_entry: 1,
             colors: None,
             topology: None,
+            report_topology: false,
             sweep: Duration::from_secs(2),
             timeout: Duration::from_millis(200),
             retries: 3,
@@ -107,6 +113,10 @@ impl RawInfinibandConfig {
             problems
                 .add("infiniband.colors", "must be at least 1; leave it out to use all entries");
         }
+        if self.report_topology && self.topology.is_some() {
+            let why = "the TIC says what ought to be there; leave out one of topology and report_topology";
+            problems.add("infiniband.report_topology", why);
+        }
         let key = self.management_key.as_deref().map(|text| check_key(problems, text));
         Some(InfinibandConfig {
             adapter: self.adapter,
@@ -115,6 +125,7 @@ impl RawInfinibandConfig {
             first_entry: self.first_entry,
             colors: self.colors,
             topology: self.topology,
+            report_topology: self.report_topology,
             sweep: self.sweep,
             timeout: self.timeout,
             retries: self.retries,

@@ -47,6 +47,17 @@ pub enum Hardware {
     Infiniband(InfinibandConfig),
 }
 
+impl Hardware {
+    /// Time between two looks at the fabric, if the TIC is to be told what is found.
+    #[must_use]
+    pub fn discovery_interval(&self) -> Option<Duration> {
+        match self {
+            Self::Emulated { .. } => None,
+            Self::Infiniband(config) => config.report_topology.then_some(config.sweep),
+        }
+    }
+}
+
 /// Section `[switch_agent]` as written.
 #[derive(Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! Settings of the TIC.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fabricast_groups::flaps::FlapDamping;
@@ -34,8 +34,8 @@ pub struct TicConfig {
     pub leader_lease: Duration,
     /// A route service that has not been heard of for this time is replaced, where another one waits.
     pub route_lease: Duration,
-    /// Topology file; the route service downloads it from the TIC.
-    pub topology: PathBuf,
+    /// Topology file, which the route service downloads from the TIC; `None` if switch agents discover it.
+    pub topology: Option<PathBuf>,
     /// Table entries that groups may use, at least 1; MGIDs are chosen by it.
     pub colors: u16,
     /// Whether the route service gives every group two trees; MGIDs are chosen by it, too.
@@ -81,7 +81,8 @@ pub struct RawTicConfig {
     /// says that it is there three times as often. Default 2s: switches go on forwarding meanwhile.
     #[serde(with = "humantime_serde")]
     pub route_lease: Duration,
-    /// Topology file, as `ibnetdiscover` prints it. No default: there is no usual network.
+    /// Topology file, as `ibnetdiscover` prints it; or `discovered`, if switch agents report what they find
+    /// (`report_topology`). No default: there is no usual network.
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
@@ -189,7 +190,7 @@ impl Role for TicConfig {
             store: store?,
             leader_lease: raw.leader_lease,
             route_lease: raw.route_lease,
-            topology: topology?,
+            topology: topology.map(|path| (path != Path::new("discovered")).then_some(path))?,
             colors: raw.colors,
             fault_tolerant: raw.fault_tolerant,
             tables: raw.tables,

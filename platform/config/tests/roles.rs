@@ -82,7 +82,7 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     assert_eq!(router.tic[0].as_str(), tic.listen.to_string());
     assert_eq!(router.switch_agents[0].as_str(), switch_agent.listen.to_string());
     assert_eq!(switch_agent.tic[0].as_str(), tic.listen.to_string());
-    assert_eq!(tic.topology, fabric.topology);
+    assert_eq!(tic.topology, Some(fabric.topology));
     assert_eq!((tic.colors, tic.tables), (fabric.colors, fabric.tables));
     let Hardware::Emulated { fabric: emulated, management_key } = switch_agent.hardware else {
         panic!("the default needs nothing")

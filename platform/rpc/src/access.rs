@@ -70,6 +70,7 @@ const TABLE: &[Calls] = &[
             ("ReportRoutes", ROUTERS),
         ],
     ),
+    ("TopologyService", &[("ReportTopology", SWITCHES), ("ReplaceTopology", ADMIN)]),
     (
         "GroupBatchService",
         &[

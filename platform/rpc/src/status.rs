@@ -146,6 +146,14 @@ reasons! {
     ChoiceInvalid => InvalidArgument / "CHOICE_INVALID",
     /// The caller has another topology than the part it calls.
     TopologyDiffers => FailedPrecondition / "TOPOLOGY_DIFFERS",
+    /// What is said to be a topology is none.
+    TopologyInvalid => InvalidArgument / "TOPOLOGY_INVALID",
+    /// The topology comes from a file.
+    TopologyFixed => FailedPrecondition / "TOPOLOGY_FIXED",
+    /// No topology has been discovered yet.
+    NoTopology => Unavailable / "NO_TOPOLOGY",
+    /// A node has an endpoint that would be gone.
+    EndpointInUse => FailedPrecondition / "ENDPOINT_IN_USE",
     /// The payload is longer than allowed.
     PayloadTooLong => InvalidArgument / "PAYLOAD_TOO_LONG",
     /// A table entry names a port or color that does not exist.

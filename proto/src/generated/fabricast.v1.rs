@@ -5734,6 +5734,9 @@ pub struct WatchDirectoryResponse {
     /// The changes, in order.
     #[prost(message, repeated, tag = "4")]
     pub changes: ::prost::alloc::vec::Vec<DirectoryChange>,
+    /// In messages of the snapshot. SHA-256 of the topology that the records are of, as DownloadTopology gives it.
+    #[prost(bytes = "vec", tag = "5")]
+    pub topology_sha256: ::prost::alloc::vec::Vec<u8>,
 }
 /// One change of the records.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6327,7 +6330,7 @@ pub mod tic_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Streams the topology as ibnetdiscover prints it.
-        /// Errors: none of its own.
+        /// Errors: UNAVAILABLE / NO_TOPOLOGY (none has been discovered yet).
         pub async fn download_topology(
             &mut self,
             request: impl tonic::IntoRequest<super::DownloadTopologyRequest>,
@@ -6611,7 +6614,7 @@ pub mod tic_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the topology as ibnetdiscover prints it.
-        /// Errors: none of its own.
+        /// Errors: UNAVAILABLE / NO_TOPOLOGY (none has been discovered yet).
         async fn download_topology(
             &self,
             request: tonic::Request<super::DownloadTopologyRequest>,
@@ -15735,6 +15738,467 @@ pub mod switch_agent_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "fabricast.v1.SwitchAgentService";
     impl<T> tonic::server::NamedService for SwitchAgentServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Request of ReportTopology: one message of several.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportTopologyRequest {
+    /// The next piece of the text as ibnetdiscover prints it, cut at any byte; UTF-8 as a whole, at most 256 MiB.
+    #[prost(bytes = "vec", tag = "1")]
+    pub chunk: ::prost::alloc::vec::Vec<u8>,
+}
+/// Response of ReportTopology.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportTopologyResponse {
+    /// The topology from now on.
+    #[prost(message, optional, tag = "1")]
+    pub topology: ::core::option::Option<TopologySummary>,
+    /// Whether it is another one than before.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
+}
+/// Request of ReplaceTopology: one message of several.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplaceTopologyRequest {
+    /// As in ReportTopologyRequest.
+    #[prost(bytes = "vec", tag = "1")]
+    pub chunk: ::prost::alloc::vec::Vec<u8>,
+}
+/// Response of ReplaceTopology.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplaceTopologyResponse {
+    /// The topology from now on.
+    #[prost(message, optional, tag = "1")]
+    pub topology: ::core::option::Option<TopologySummary>,
+    /// Whether it is another one than before.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
+}
+/// A topology in short.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TopologySummary {
+    /// SHA-256 of the text that DownloadTopology gives.
+    #[prost(bytes = "vec", tag = "1")]
+    pub sha256: ::prost::alloc::vec::Vec<u8>,
+    /// Number of switches.
+    #[prost(uint32, tag = "2")]
+    pub switch_count: u32,
+    /// Number of endpoints.
+    #[prost(uint32, tag = "3")]
+    pub endpoint_count: u32,
+}
+/// Generated client implementations.
+pub mod topology_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService reads it.
+    /// A change ends all watches and whatever waits for the TIC, as a restart would: callers are refused with UNAVAILABLE / SHUTTING_DOWN or
+    /// UNAVAILABLE / NOT_LEADER and call again. Groups, members and nodes stay.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug, Clone)]
+    pub struct TopologyServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl TopologyServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> TopologyServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TopologyServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            TopologyServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
+        /// stays, since it may have failed. Durable once answered. Safe to repeat.
+        /// Errors: INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
+        pub async fn report_topology(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::ReportTopologyRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportTopologyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TopologyService/ReportTopology",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.TopologyService", "ReportTopology"),
+                );
+            self.inner.client_streaming(req, path, codec).await
+        }
+        /// Puts another topology in place of the known one, so that what is gone for good can be forgotten. Durable once answered. Safe to
+        /// repeat.
+        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node would be missing.
+        pub async fn replace_topology(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::ReplaceTopologyRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::ReplaceTopologyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TopologyService/ReplaceTopology",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.TopologyService", "ReplaceTopology"),
+                );
+            self.inner.client_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod topology_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with TopologyServiceServer.
+    #[async_trait]
+    pub trait TopologyService: std::marker::Send + std::marker::Sync + 'static {
+        /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
+        /// stays, since it may have failed. Durable once answered. Safe to repeat.
+        /// Errors: INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
+        async fn report_topology(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ReportTopologyRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportTopologyResponse>,
+            tonic::Status,
+        >;
+        /// Puts another topology in place of the known one, so that what is gone for good can be forgotten. Durable once answered. Safe to
+        /// repeat.
+        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node would be missing.
+        async fn replace_topology(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ReplaceTopologyRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReplaceTopologyResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService reads it.
+    /// A change ends all watches and whatever waits for the TIC, as a restart would: callers are refused with UNAVAILABLE / SHUTTING_DOWN or
+    /// UNAVAILABLE / NOT_LEADER and call again. Groups, members and nodes stay.
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
+    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    #[derive(Debug)]
+    pub struct TopologyServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> TopologyServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for TopologyServiceServer<T>
+    where
+        T: TopologyService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fabricast.v1.TopologyService/ReportTopology" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportTopologySvc<T: TopologyService>(pub Arc<T>);
+                    impl<
+                        T: TopologyService,
+                    > tonic::server::ClientStreamingService<super::ReportTopologyRequest>
+                    for ReportTopologySvc<T> {
+                        type Response = super::ReportTopologyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ReportTopologyRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TopologyService>::report_topology(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportTopologySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TopologyService/ReplaceTopology" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReplaceTopologySvc<T: TopologyService>(pub Arc<T>);
+                    impl<
+                        T: TopologyService,
+                    > tonic::server::ClientStreamingService<
+                        super::ReplaceTopologyRequest,
+                    > for ReplaceTopologySvc<T> {
+                        type Response = super::ReplaceTopologyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ReplaceTopologyRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TopologyService>::replace_topology(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReplaceTopologySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for TopologyServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fabricast.v1.TopologyService";
+    impl<T> tonic::server::NamedService for TopologyServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

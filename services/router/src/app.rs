@@ -89,7 +89,7 @@ pub enum RunError {
     /// The listener failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The TIC serves another topology than at the start; start anew.
+    /// The TIC serves another topology than at the start: begin anew with that.
     #[error("the TIC has another topology by now")]
     OtherTopology,
     /// The TIC serves a topology that cannot be read.
@@ -179,12 +179,19 @@ impl App {
         };
         // Everything that is known while a term lasts lies in it: too much for a stack.
         let routing = Box::pin(async {
-            let map = watch::topology(&tic).await?;
-            let collectives = |term| {
-                let peers = (tic.clone(), agents.clone());
-                Aggregation::new(peers, Arc::clone(&map.graph), term, policy.read_back).run()
-            };
-            route(&standby, (&map, &policy), &mut questions, collectives).await
+            loop {
+                let map = watch::topology(&tic).await?;
+                let collectives = |term| {
+                    let peers = (tic.clone(), agents.clone());
+                    Aggregation::new(peers, Arc::clone(&map.graph), term, policy.read_back).run()
+                };
+                match route(&standby, (&map, &policy), &mut questions, collectives).await {
+                    Err(RunError::OtherTopology) => {
+                        tracing::info!(peer = tic.address(), "topology changed");
+                    }
+                    ended => return ended,
+                }
+            }
         });
         // Only this part ends when routing does; the caller's token is for all parts.
         let stop = stop.child_token();

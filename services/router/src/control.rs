@@ -71,6 +71,7 @@ impl From<RunError> for Ended {
 pub(crate) struct Control<O> {
     outside: O,
     policy: Policy,
+    topology_sha256: Vec<u8>,
     term: u64,
     generation: u64,
     mirror: Mirror,
@@ -112,6 +113,7 @@ impl<O: Outside> Control<O> {
         Ok(Self {
             outside,
             policy,
+            topology_sha256: sha256.clone(),
             term,
             generation: 0,
             mirror: Mirror::default(),
@@ -192,6 +194,9 @@ impl<O: Outside> Control<O> {
     /// One turn: plan what changed, make durable what was chosen, write the difference, report.
     async fn turn(&mut self) -> Result<(), Ended> {
         self.retry_at = None;
+        if self.mirror.is_of_other_topology(&self.topology_sha256) {
+            return Err(RunError::OtherTopology.into());
+        }
         if !self.has_snapshot {
             return Ok(());
         }

@@ -30,6 +30,8 @@ pub(crate) struct Mirror {
     pub(crate) revision: u64,
     pub(crate) groups: BTreeMap<u64, MirrorGroup>,
     pub(crate) failed: Vec<v1::Element>,
+    /// Digest of the topology that they are of; empty if the TIC does not say.
+    topology_sha256: Vec<u8>,
     dirty: BTreeSet<u64>,
     failed_changed: bool,
     /// Groups may have ended whose MGIDs the TIC still holds back.
@@ -50,6 +52,9 @@ impl Mirror {
     ///
     /// Snapshot messages go into a fresh mirror; what is missing in the snapshot is gone.
     pub(crate) fn apply(&mut self, message: v1::WatchDirectoryResponse) {
+        if !message.topology_sha256.is_empty() {
+            self.topology_sha256 = message.topology_sha256;
+        }
         for change in message.changes.into_iter().filter_map(|change| change.kind) {
             self.apply_change(change);
         }
@@ -112,6 +117,12 @@ impl Mirror {
         self.revision = snapshot.revision;
         self.groups = snapshot.groups;
         self.failed = snapshot.failed;
+        self.topology_sha256 = snapshot.topology_sha256;
+    }
+
+    /// Tells whether the records are of another topology than that with this digest.
+    pub(crate) fn is_of_other_topology(&self, sha256: &[u8]) -> bool {
+        !self.topology_sha256.is_empty() && self.topology_sha256 != sha256
     }
 
     /// Hands over what changed and forgets it.

@@ -14,7 +14,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Leader, LeaderChannel};
 use fabricast_testing::Etcd;
-use fabricast_tic::{App, Options, StoreLocation};
+use fabricast_tic::{App, Options, StoreLocation, TopologySource};
 use fabricast_topology::spec::TopologySpec;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -65,7 +65,8 @@ impl Drop for Tic {
 async fn start(store: StoreLocation, lease: Option<Duration>) -> Tic {
     let graph = TopologySpec::parse(FABRIC).expect("a spec").generate().expect("a fabric");
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let mut options = Options::new(listen, store, "none\n".into(), Arc::new(graph));
+    let mut options =
+        Options::new(listen, store, TopologySource::File("none\n".into(), Arc::new(graph)));
     options.watch.detector.report_timeout = Duration::from_secs(3_600);
     options.leader_lease = lease.unwrap_or(options.leader_lease);
     let app = App::bind(options).await.expect("the TIC starts");

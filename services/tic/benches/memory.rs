@@ -10,7 +10,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::Peer;
-use fabricast_tic::{App, Options, StoreLocation};
+use fabricast_tic::{App, Options, StoreLocation, TopologySource};
 use fabricast_topology::spec::TopologySpec;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,8 @@ fn main() {
         let graph = TopologySpec::parse(FABRIC).expect("a spec").generate().expect("a fabric");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let store = StoreLocation::File(folder.path().join("tic.redb"));
-        let mut options = Options::new(listen, store, "none\n".into(), Arc::new(graph));
+        let mut options =
+            Options::new(listen, store, TopologySource::File("none\n".into(), Arc::new(graph)));
         options.watch.detector.report_timeout = std::time::Duration::from_secs(3_600);
         let app = App::bind(options).await.expect("the TIC starts");
         let peer = Peer::new(&app.address().to_string()).expect("an address");

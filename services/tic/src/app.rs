@@ -36,7 +36,7 @@ use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::{EngineOptions, LayoutError};
 use fabricast_rpc::{BindError, BoundServer, Security, ServeError, Services};
 use fabricast_store::{OpenError, Store, StoreError, StoreLocation};
-use fabricast_topology::{Graph, TableKind};
+use fabricast_topology::TableKind;
 use thiserror::Error;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,7 @@ use crate::peers::Peers;
 use crate::ruling::{Blueprint, Ruling};
 use crate::service::Tic;
 use crate::storage::{RecordsError, Storage, store_options};
+use crate::topology::TopologySource;
 
 /// Settings of a TIC, checked.
 #[derive(Clone, Debug)]
@@ -57,10 +58,8 @@ pub struct Options {
     pub security: Security,
     /// Where the records are kept.
     pub store: StoreLocation,
-    /// The topology as `ibnetdiscover` prints it, for those who download it.
-    pub topology: Arc<str>,
-    /// The same, parsed.
-    pub graph: Arc<Graph>,
+    /// Where the topology comes from.
+    pub topology: TopologySource,
     /// Entries of a multicast table (C).
     pub colors: u16,
     /// Whether the route service gives every group two trees.
@@ -94,19 +93,13 @@ pub struct Options {
 impl Options {
     /// Settings with the usual bounds and times.
     #[must_use]
-    pub fn new(
-        listen: SocketAddr,
-        store: StoreLocation,
-        topology: Arc<str>,
-        graph: Arc<Graph>,
-    ) -> Self {
+    pub fn new(listen: SocketAddr, store: StoreLocation, topology: TopologySource) -> Self {
         let probing = Probing { timeout: Duration::from_millis(500), attempts: 2 };
         Self {
             listen,
             security: Security::plaintext(),
             store,
             topology,
-            graph,
             colors: 32,
             fault_tolerant: false,
             tables: TableKind::PerPort,
@@ -230,7 +223,8 @@ impl App {
         let (office, term) = blueprint.open(&tenure, loaded)?;
         blueprint.seat.take(office, "");
         let services = services(&blueprint.seat, None);
-        Ok(Self { server, services, ruling: Ruling::Alone(Box::new(term)) })
+        let ruling = Ruling::Alone(Box::new(blueprint), Box::new(term));
+        Ok(Self { server, services, ruling })
     }
 
     fn among_others(
@@ -243,7 +237,12 @@ impl App {
         let candidate =
             Candidate { store: Arc::clone(&store), address, lease: options.leader_lease };
         let blueprint = blueprint(store, options);
-        let services = services(&blueprint.seat, Some(blueprint.copy()?));
+        // Without a topology of its own it cannot tell what the copied records are of.
+        let copy = match blueprint.options.topology {
+            TopologySource::File(..) => Some(blueprint.copy()?),
+            TopologySource::Discovered => None,
+        };
+        let services = services(&blueprint.seat, copy);
         let seat = Arc::clone(&blueprint.seat);
         let services = services.with_leadership(Arc::new(move || seat.leadership()));
         Ok(Self { server, services, ruling: Ruling::Among(Box::new(blueprint), candidate) })
@@ -299,6 +298,7 @@ fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {
     Services::new("tic")
         .with(Gate::new(seat, |office| office.tic.clone(), copy))
         .with(Gate::new(seat, |office| office.jobs.clone(), None))
+        .with(Gate::new(seat, |office| office.topologies.clone(), None))
         .with(Gate::new(seat, |office| office.choices.clone(), None))
         .with(Gate::new(seat, |office| office.collectives.clone(), None))
         .with(Gate::new(seat, |office| office.batches.clone(), None))

@@ -15,7 +15,7 @@ use std::time::Duration;
 use fabricast_store::{Expected, LeaseId, Store, StoreError, Txn, TxnOutcome};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::writer::chain;
+use crate::unwritten::chain;
 
 /// The key that the leader has.
 pub(crate) const LEADER: &[u8] = b"election/tic";

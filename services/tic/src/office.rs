@@ -22,6 +22,7 @@ use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
+use fabricast_proto::v1::topology_service_server::TopologyServiceServer;
 use fabricast_rpc::Reason;
 use fabricast_telemetry::metrics::{TIC_LEADS, TIC_TERM};
 use tokio::sync::Mutex;
@@ -39,6 +40,7 @@ use crate::job_service::Jobs;
 use crate::records::Records;
 use crate::service::Tic;
 use crate::storage::Storage;
+use crate::topology_service::Topologies;
 
 /// A copy of the records is read anew after this time, when somebody asks.
 const COPY_AGE: Duration = Duration::from_secs(1);
@@ -51,6 +53,7 @@ pub(crate) struct Office {
     pub(crate) jobs: JobServiceServer<Jobs>,
     pub(crate) choices: RouteChoiceServiceServer<RouteChoices>,
     pub(crate) collectives: CollectiveServiceServer<Collectives>,
+    pub(crate) topologies: TopologyServiceServer<Topologies>,
     pub(crate) batches: GroupBatchServiceServer<GroupBatches>,
 }
 

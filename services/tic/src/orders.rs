@@ -5,6 +5,7 @@ use std::time::Duration;
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::ids::Revision;
 use fabricast_groups::names::{JobName, RequestId};
+use fabricast_proto::v1;
 use fabricast_routing::Choice;
 use fabricast_rpc::Reason;
 use tokio::sync::{mpsc, oneshot};
@@ -15,6 +16,7 @@ use crate::choices::report::ChoiceReport;
 use crate::collectives::wish::{CollectiveDone, CollectiveWork};
 use crate::jobs::{JobView, Wish};
 use crate::terms::Router;
+use crate::topology::TopologyChange;
 
 /// Term of a route service, and the number of its report.
 pub(crate) type Fence = (u64, u64);
@@ -59,6 +61,8 @@ pub(crate) enum Work {
     RecordChoices(Box<ChoiceReport>),
     /// Show what was chosen.
     ViewChoices,
+    /// Work with another topology from now on.
+    ChangeTopology(TopologyChange),
     /// Give, take or show trees of collectives.
     Collectives(Box<CollectiveWork>),
 }
@@ -105,6 +109,13 @@ pub(crate) enum Done {
     },
     /// What was chosen.
     Choices(Texts),
+    /// The topology, and whether it is another one than before.
+    Topology {
+        /// In short.
+        summary: v1::TopologySummary,
+        /// Whether it changed.
+        changed: bool,
+    },
     /// What came of a question about collectives.
     Collectives(Box<CollectiveDone>),
 }
@@ -163,7 +174,7 @@ impl Placed {
     }
 }
 
-fn stopping() -> Status {
+pub(crate) fn stopping() -> Status {
     Reason::ShuttingDown.status("the TIC is stopping", &[])
 }
 

@@ -20,6 +20,7 @@ use crate::collectives::published::Publisher;
 use crate::elements::{ElementKey, FailedElements};
 use crate::hints::Hint;
 use crate::liveness::CutOff;
+use crate::topology::Site;
 use crate::watchers::{WatchStream, Watchers};
 use crate::wire;
 use crate::writer::wall_clock;
@@ -28,6 +29,7 @@ use crate::writer::wall_clock;
 #[derive(Debug)]
 pub(crate) struct Records {
     graph: Arc<Graph>,
+    topology_sha256: Vec<u8>,
     state: RwLock<State>,
     /// The collectives, which have readers of their own.
     pub(crate) collectives: Arc<Publisher>,
@@ -51,13 +53,18 @@ pub(crate) struct Concerned {
 
 impl Records {
     pub(crate) fn new(
-        graph: Arc<Graph>,
+        site: &Site,
         directory: Directory,
         failed: FailedElements,
         watchers: Watchers,
     ) -> Self {
         let state = State { directory, failed, watchers };
-        Self { graph, state: RwLock::new(state), collectives: Arc::default() }
+        Self {
+            graph: Arc::clone(&site.graph),
+            topology_sha256: site.sha256.to_vec(),
+            state: RwLock::new(state),
+            collectives: Arc::default(),
+        }
     }
 
     /// Reads the directory.
@@ -99,7 +106,7 @@ impl Records {
     pub(crate) fn watch(&self) -> Result<WatchStream, Status> {
         let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let State { directory, failed, watchers } = &mut *guard;
-        watchers.open(directory.revision().0, || {
+        watchers.open(directory.revision().0, &self.topology_sha256, || {
             let mut changes = everything(directory);
             changes.push(wrap(Kind::FailedElements(failed.to_wire(&self.graph))));
             changes

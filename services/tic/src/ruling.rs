@@ -10,10 +10,10 @@ use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
 use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
+use fabricast_proto::v1::topology_service_server::TopologyServiceServer;
 use fabricast_routing::LayoutError;
 use fabricast_rpc::Reason;
 use fabricast_store::Store;
-use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -37,9 +37,11 @@ use crate::peers::Peers;
 use crate::records::Records;
 use crate::service::Tic;
 use crate::storage::{Loaded, Storage};
-use crate::unwritten::Ended;
+use crate::topology::Site;
+use crate::topology_service::Topologies;
+use crate::unwritten::{Ended, chain};
 use crate::watchers::Watchers;
-use crate::writer::{Writer, chain};
+use crate::writer::Writer;
 
 /// Longest message of a batch, in bytes: a group of a million members goes into one.
 const BATCH_MESSAGE: usize = 64 << 20;
@@ -77,19 +79,20 @@ impl Blueprint {
         mut loaded: Loaded,
     ) -> Result<(Office, Term), LayoutError> {
         let options = &self.options;
-        let graph = Arc::clone(&options.graph);
+        let site = Site::new(&options.topology, loaded.topology.take());
+        let graph = Arc::clone(&site.graph);
         let mgids =
             MgidChoice::new(Arc::clone(&graph), options.engine_options(), &loaded.directory)?;
         let revision = loaded.directory.revision().0;
         let groups = loaded.directory.groups_from(Gn(0)).count();
         tracing::info!(revision, groups, "records read");
-        let records = self.records(loaded.directory.clone(), loaded.failed.clone());
+        let records = self.records(&site, loaded.directory.clone(), loaded.failed.clone());
         let (hints, inbox) = (Arc::<Hints>::default(), Arc::<Inbox>::default());
         let (orders, queue) = Orders::open(options.order_queue);
-        let digest = Sha256::digest(options.topology.as_bytes());
-        let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256: (*digest).into() };
+        let topology_sha256 = site.sha256[..].into();
+        let yardstick = Yardstick { graph: Arc::clone(&graph), topology_sha256 };
         let parts = (orders.clone(), Arc::clone(&records), Arc::clone(&inbox));
-        let tic = self.tic(parts, &mgids, None);
+        let tic = self.tic(parts, (&site, &mgids), None);
         let batches = GroupBatchServiceServer::new(GroupBatches::new(tic.clone()));
         let office = Office {
             tenure: tenure.clone(),
@@ -99,6 +102,8 @@ impl Blueprint {
                 orders: orders.clone(),
                 records: Arc::clone(&records),
             }),
+            topologies: TopologyServiceServer::new(Topologies { orders: orders.clone() })
+                .max_decoding_message_size(BATCH_MESSAGE),
             choices: RouteChoiceServiceServer::new(RouteChoices {
                 orders: orders.clone(),
                 yardstick,
@@ -112,7 +117,7 @@ impl Blueprint {
         let desk = CollectiveDesk::new(
             Arc::clone(&graph),
             options.collectives.clone(),
-            digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            site.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
             std::mem::take(&mut loaded.collectives),
             Arc::clone(&records.collectives),
         );
@@ -123,6 +128,7 @@ impl Blueprint {
             Arc::clone(&records),
             to_others,
             (mgids, JobDesk::new(graph), desk),
+            (site, options.engine_options()),
         );
         let (peers, config) = (Arc::clone(&self.peers), options.watch);
         let watching = (Arc::clone(&records), orders);
@@ -134,10 +140,11 @@ impl Blueprint {
 
     /// What answers while another TIC leads.
     pub(crate) fn copy(&self) -> Result<TicServiceServer<Tic>, LayoutError> {
-        let graph = Arc::clone(&self.options.graph);
+        let site = Site::new(&self.options.topology, None);
         let empty = Directory::new(self.options.limits.clone());
+        let graph = Arc::clone(&site.graph);
         let mgids = MgidChoice::new(graph, self.options.engine_options(), &empty)?;
-        let records = self.records(empty, Vec::new());
+        let records = self.records(&site, empty, Vec::new());
         let copy = RecordsCopy {
             seat: Arc::clone(&self.seat),
             storage: self.storage.clone(),
@@ -146,29 +153,34 @@ impl Blueprint {
         };
         // Nobody reads what is put into this queue: calls that would do so do not get here.
         let (orders, _) = Orders::open(1);
-        let tic = self.tic((orders, records, Arc::default()), &mgids, Some(Arc::new(copy)));
+        let tic = (orders, records, Arc::default());
+        let tic = self.tic(tic, (&site, &mgids), Some(Arc::new(copy)));
         Ok(TicServiceServer::new(tic))
     }
 
-    fn records(&self, directory: Directory, failed: Vec<(String, String)>) -> Arc<Records> {
-        let graph = Arc::clone(&self.options.graph);
+    fn records(
+        &self,
+        site: &Site,
+        directory: Directory,
+        failed: Vec<(String, String)>,
+    ) -> Arc<Records> {
         let watchers = Watchers::new(self.options.watch_queue, self.options.watches);
-        let failed = FailedElements::load(&graph, failed);
-        Arc::new(Records::new(graph, directory, failed, watchers))
+        let failed = FailedElements::load(&site.graph, failed);
+        Arc::new(Records::new(site, directory, failed, watchers))
     }
 
     fn tic(
         &self,
         (orders, records, liveness): (Orders, Arc<Records>, Arc<Inbox>),
-        mgids: &MgidChoice,
+        (site, mgids): (&Site, &MgidChoice),
         copy: Option<Arc<RecordsCopy>>,
     ) -> Tic {
         Tic {
             orders,
             records,
             liveness,
-            graph: Arc::clone(&self.options.graph),
-            topology: Arc::clone(&self.options.topology),
+            graph: Arc::clone(&site.graph),
+            topology: Arc::clone(&site.text),
             colors: self.options.colors,
             space: *mgids.space(),
             copy,
@@ -236,8 +248,8 @@ impl Drop for Closing {
 /// How a TIC comes to lead.
 #[derive(Debug)]
 pub(crate) enum Ruling {
-    /// It has its store to itself.
-    Alone(Box<Term>),
+    /// It has its store to itself, and this is its first term.
+    Alone(Box<Blueprint>, Box<Term>),
     /// It is one of several.
     Among(Box<Blueprint>, Candidate),
 }
@@ -254,14 +266,37 @@ impl Ruling {
         drained: CancellationToken,
     ) -> Result<(), RunError> {
         match self {
-            Self::Alone(term) => term.run(stop, drained).await.map_err(|ended| match ended {
-                Ended::Store(error) => RunError::Store(error),
-                Ended::Records(error) => RunError::Records(error),
-                Ended::Layout(error) => RunError::Layout(error),
-                Ended::Task(panic) => RunError::Task(panic),
-                Ended::Deposed => unreachable!("a term that cannot be lost"),
-            }),
+            Self::Alone(blueprint, term) => {
+                alone(&blueprint, *term, (stop, drained)).await.map_err(|ended| match ended {
+                    Ended::Store(error) => RunError::Store(error),
+                    Ended::Records(error) => RunError::Records(error),
+                    Ended::Layout(error) => RunError::Layout(error),
+                    Ended::Task(panic) => RunError::Task(panic),
+                    Ended::Deposed | Ended::Replaced => unreachable!("a term that cannot be lost"),
+                })
+            }
             Self::Among(blueprint, candidate) => rule(*blueprint, candidate, stop, drained).await,
+        }
+    }
+}
+
+/// The first term, and one more for every other topology.
+async fn alone(
+    blueprint: &Blueprint,
+    mut term: Term,
+    (stop, drained): (CancellationToken, CancellationToken),
+) -> Result<(), Ended> {
+    loop {
+        match term.run(stop.clone(), drained.clone()).await {
+            Err(Ended::Replaced) => {
+                blueprint.seat.leave();
+                let tenure = Tenure::alone();
+                let loaded = blueprint.storage.adopt(&tenure).await?.ok_or(Ended::Deposed)?;
+                let (office, next) = blueprint.open(&tenure, loaded)?;
+                blueprint.seat.take(office, "");
+                term = next;
+            }
+            ended => return ended,
         }
     }
 }
@@ -288,7 +323,7 @@ async fn rule(
         candidate.resign(&tenure).await;
         match ended {
             Ok(()) => return Ok(()),
-            Err(Ended::Deposed) => {
+            Err(Ended::Deposed | Ended::Replaced) => {
                 tracing::warn!(epoch = tenure.term(), "this TIC does not lead any more");
             }
             Err(Ended::Store(error)) => {
@@ -307,12 +342,18 @@ async fn lead(
     tenure: &Tenure,
     (stop, drained): (CancellationToken, CancellationToken),
 ) -> Result<(), Ended> {
-    let Some(loaded) = blueprint.storage.adopt(tenure).await? else { return Err(Ended::Deposed) };
-    let (office, term) = blueprint.open(tenure, loaded)?;
-    blueprint.seat.take(office, &candidate.address);
-    tokio::select! {
-        ended = term.run(stop, drained) => ended,
-        () = forget_history(&blueprint.storage.store) => Ok(()),
+    loop {
+        let adopted = blueprint.storage.adopt(tenure).await?;
+        let (office, term) = blueprint.open(tenure, adopted.ok_or(Ended::Deposed)?)?;
+        blueprint.seat.take(office, &candidate.address);
+        let ended = tokio::select! {
+            ended = term.run(stop.clone(), drained.clone()) => ended,
+            () = forget_history(&blueprint.storage.store) => Ok(()),
+        };
+        if !matches!(ended, Err(Ended::Replaced)) {
+            return ended;
+        }
+        blueprint.seat.leave();
     }
 }
 

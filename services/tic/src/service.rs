@@ -300,6 +300,9 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         _request: Request<v1::DownloadTopologyRequest>,
     ) -> Result<Response<Self::DownloadTopologyStream>, Status> {
+        if self.topology.is_empty() {
+            return Err(Reason::NoTopology.status("no topology has been discovered yet", &[]));
+        }
         let chunks = TopologyChunks::of(Arc::clone(&self.topology));
         Ok(Response::new(tokio_stream::iter(chunks)))
     }

@@ -5,6 +5,7 @@
 //!   tic/route_term      the newest term given to a route service
 //!   tic/failed/...      what each switch agent reported as failed, one key per agent (`elements`)
 //!   tic/choices/...     what the route service chose, one key per group (`choices`)
+//!   tic/topology/...    the topology that was discovered, in pieces (`topology`)
 //!   tic/collectives/... collectives with their trees, and what is kept for whom (`collectives`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
 //!   tic/redo/...        changes that are decided and not written out yet (`commit`)
@@ -19,6 +20,7 @@ use fabricast_groups::record::Change;
 use fabricast_store::{
     Expected, KeyValue, Options as StoreOptions, Store, StoreError, Txn, TxnOutcome,
 };
+use fabricast_topology::{Graph, ibnetdiscover};
 use thiserror::Error;
 
 use crate::choices::text::CHOICES;
@@ -27,6 +29,7 @@ use crate::collectives::{self, COLLECTIVES};
 use crate::commit::{self, REDO, Written};
 use crate::election::Tenure;
 use crate::layout::{self, Keys, NEWEST};
+use crate::topology::TOPOLOGY;
 
 const PREFIX: &str = "tic/";
 pub(crate) const SCHEMA_KEY: &[u8] = b"tic/schema";
@@ -68,6 +71,9 @@ pub enum RecordsError {
         /// The layout in the store.
         found: u64,
     },
+    /// The topology that was discovered cannot be read.
+    #[error("the topology in the store cannot be read")]
+    Topology(#[source] ibnetdiscover::ReadError),
     /// The records contradict each other.
     #[error("the records are damaged")]
     Damaged(#[from] LoadError),
@@ -89,6 +95,8 @@ pub(crate) struct Loaded {
     pub(crate) failed: Vec<(String, String)>,
     pub(crate) choices: Texts,
     pub(crate) collectives: collectives::Texts,
+    /// The topology that was discovered, as text and read.
+    pub(crate) topology: Option<(Arc<str>, Arc<Graph>)>,
 }
 
 impl Storage {
@@ -164,6 +172,7 @@ impl Storage {
         let mut failed = Vec::new();
         let mut choices = Texts::new();
         let mut collectives = collectives::Texts::new();
+        let mut topology = String::new();
         for (key, value) in keys {
             let key = String::from_utf8(key).map_err(|error| RecordsError::Foreign {
                 key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -185,6 +194,9 @@ impl Storage {
                 let text = String::from_utf8(value);
                 let text = text.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
                 collectives.insert(rest.to_owned(), text.into());
+            } else if key.starts_with(TOPOLOGY) {
+                let piece = String::from_utf8(value); // in order, as keys are
+                topology += &piece.map_err(|_not_text| RecordsError::Foreign { key })?;
             } else if let Some(record) = key.strip_prefix(RECORDS) {
                 records.push((record.to_owned(), value));
             } else {
@@ -192,7 +204,14 @@ impl Storage {
             }
         }
         let directory = Directory::load(self.limits.clone(), records)?;
-        Ok(Loaded { directory, term, failed, choices, collectives })
+        let topology = match topology.as_str() {
+            "" => None,
+            text => {
+                let graph = ibnetdiscover::read(text).map_err(RecordsError::Topology)?;
+                Some((text.into(), Arc::new(graph)))
+            }
+        };
+        Ok(Loaded { directory, term, failed, choices, collectives, topology })
     }
 }
 

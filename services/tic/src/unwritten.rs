@@ -6,6 +6,7 @@ use fabricast_store::StoreError;
 use tokio::task::JoinError;
 use tonic::Status;
 
+use crate::orders::stopping;
 use crate::storage::RecordsError;
 
 /// Why a writer cannot go on.
@@ -21,6 +22,20 @@ pub(crate) enum Ended {
     Task(JoinError),
     /// Another TIC leads, or may.
     Deposed,
+    /// There is another topology: the next term works with it.
+    Replaced,
+}
+
+impl Ended {
+    /// What those are told whose work nobody has begun.
+    pub(crate) fn status(&self) -> Status {
+        if matches!(self, Self::Replaced) { stopping() } else { no_store() }
+    }
+}
+
+/// What callers are told when the store has failed.
+pub(crate) fn no_store() -> Status {
+    Reason::StoreFailed.status("the store does not answer", &[])
 }
 
 impl From<RecordsError> for Ended {
@@ -87,4 +102,15 @@ impl Unwritten {
             }
         }
     }
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }

@@ -43,6 +43,7 @@ impl Watchers {
     pub(crate) fn open(
         &mut self,
         revision: u64,
+        topology_sha256: &[u8],
         snapshot: impl FnOnce() -> Vec<v1::DirectoryChange>,
     ) -> Result<WatchStream, Status> {
         self.open.retain(|watcher| !watcher.deltas.is_closed());
@@ -57,6 +58,7 @@ impl Watchers {
         let last = messages.len() - 1;
         for (number, message) in messages.iter_mut().enumerate() {
             message.snapshot = true;
+            message.topology_sha256 = topology_sha256.to_vec();
             message.snapshot_end = number == last;
         }
         let (sender, deltas) = mpsc::channel(self.queue);
@@ -183,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_starts_with_its_snapshot_and_goes_on_with_deltas() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(7, Vec::new).unwrap();
+        let mut stream = watchers.open(7, b"", Vec::new).unwrap();
         watchers.publish(7, 8, || vec![deleted(1)]);
         let first = stream.next().await.unwrap().unwrap();
         assert!(first.snapshot && first.snapshot_end && first.changes.is_empty());
@@ -195,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_reader_gets_what_is_queued_and_then_the_reason() {
         let mut watchers = Watchers::new(2, 1);
-        let stream = watchers.open(0, Vec::new).unwrap();
+        let stream = watchers.open(0, b"", Vec::new).unwrap();
         for revision in 1..=3 {
             watchers.publish(revision - 1, revision, || vec![deleted(revision)]);
         }
@@ -204,13 +206,13 @@ mod tests {
         assert_eq!(fabricast_rpc::reason_of(&end).as_deref(), Some("READER_TOO_SLOW"));
         assert_eq!(got.len(), 3, "the snapshot and two deltas");
         assert!(got.iter().all(Result::is_ok));
-        assert!(watchers.open(3, Vec::new).is_ok(), "its place is free again");
+        assert!(watchers.open(3, b"", Vec::new).is_ok(), "its place is free again");
     }
 
     #[tokio::test]
     async fn a_revision_without_visible_changes_is_told() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(5, Vec::new).unwrap();
+        let mut stream = watchers.open(5, b"", Vec::new).unwrap();
         watchers.publish(5, 6, Vec::new);
         watchers.publish(6, 6, Vec::new);
         watchers.publish(6, 7, || vec![deleted(1)]);
@@ -223,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn only_the_last_message_of_a_large_change_carries_its_revision() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(5, Vec::new).unwrap();
+        let mut stream = watchers.open(5, b"", Vec::new).unwrap();
         let long = v1::Group { name: "g".repeat(BYTES_PER_MESSAGE), ..Default::default() };
         let long = v1::DirectoryChange { kind: Some(v1::directory_change::Kind::Group(long)) };
         watchers.publish(5, 6, || vec![deleted(1), long, deleted(2)]);
@@ -237,9 +239,12 @@ mod tests {
     #[test]
     fn watches_are_bounded_and_closed_ones_do_not_count() {
         let mut watchers = Watchers::new(1, 1);
-        let open = watchers.open(0, Vec::new).unwrap();
-        assert_eq!(watchers.open(0, Vec::new).unwrap_err().code(), tonic::Code::ResourceExhausted);
+        let open = watchers.open(0, b"", Vec::new).unwrap();
+        assert_eq!(
+            watchers.open(0, b"", Vec::new).unwrap_err().code(),
+            tonic::Code::ResourceExhausted
+        );
         drop(open);
-        assert!(watchers.open(0, Vec::new).is_ok());
+        assert!(watchers.open(0, b"", Vec::new).is_ok());
     }
 }

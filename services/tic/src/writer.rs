@@ -18,7 +18,7 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::record::Change;
-use fabricast_rpc::Reason;
+use fabricast_routing::EngineOptions;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use fabricast_telemetry::metrics::{TIC_CHANGES, TIC_STORE_FAILURES, TIC_TRANSACTIONS};
 use tokio_util::sync::CancellationToken;
@@ -32,12 +32,13 @@ use crate::hints::Hints;
 use crate::jobs::JobDesk;
 use crate::liveness::Inbox;
 use crate::mgids::MgidChoice;
-use crate::orders::{Done, Order, OrderQueue, PlaceJob, Reply, Work};
+use crate::orders::{Done, Order, OrderQueue, PlaceJob, Reply, Work, stopping};
 use crate::records::Records;
 use crate::refusals;
 use crate::storage::{self, Loaded, RecordsError, Storage};
 use crate::terms::RouteTerms;
-use crate::unwritten::{Ended, Unwritten};
+use crate::topology::{Site, TopologyChange};
+use crate::unwritten::{Ended, Unwritten, chain, no_store};
 
 /// Orders decided before they are written together.
 const MAX_BATCH: usize = 512;
@@ -58,6 +59,10 @@ pub(crate) struct Writer {
     directory: Directory,
     terms: RouteTerms,
     tenure: Tenure,
+    site: Site,
+    engine_options: EngineOptions,
+    /// The topology that is being written, or is durable: nothing more is decided on the old one.
+    next_site: Option<Site>,
     /// What is durable may differ from what is published: look before the next decision.
     in_doubt: bool,
 }
@@ -80,6 +85,7 @@ impl Writer {
         records: Arc<Records>,
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
         (mgids, jobs, collectives): (MgidChoice, JobDesk, CollectiveDesk),
+        (site, engine_options): (Site, EngineOptions),
     ) -> Self {
         let Loaded { directory, term, choices, .. } = loaded;
         Self {
@@ -94,6 +100,9 @@ impl Writer {
             directory,
             terms: RouteTerms::new(term, lease),
             tenure,
+            site,
+            engine_options,
+            next_site: None,
             in_doubt: false,
         }
     }
@@ -122,15 +131,19 @@ impl Writer {
             if count == 0 {
                 return Ok(());
             }
-            let worked = self.work_off(&mut orders).await;
-            if worked.is_err() {
+            let mut worked = self.work_off(&mut orders).await;
+            if worked.is_ok() && self.next_site.is_some() {
+                worked = Err(Ended::Replaced);
+            }
+            if let Err(ended) = &worked {
+                let refusal = ended.status();
                 queue.close();
                 while let Some(order) = queue.recv().await {
                     orders.push(order);
                 }
                 for order in orders {
                     // A caller that is gone is not missed, here and below.
-                    let _ = order.reply.send(Err(no_store()));
+                    let _ = order.reply.send(Err(refusal.clone()));
                 }
                 return worked;
             }
@@ -159,6 +172,8 @@ impl Writer {
         let Order { work, reply } = order;
         let result = if self.in_doubt {
             Err(no_store())
+        } else if self.next_site.is_some() {
+            Err(stopping())
         } else {
             match work {
                 Work::AcquireTerm { router, take_over } => {
@@ -191,6 +206,7 @@ impl Writer {
                     kept.map(|groups| Done::ChoicesRecorded { groups })
                 }),
                 Work::ViewChoices => Ok(Done::Choices(self.choices.view())),
+                Work::ChangeTopology(change) => self.change_topology(&change, batch),
                 Work::Collectives(work) => {
                     let seen = (&self.directory, &self.records.failed());
                     let done = self.collectives.decide(*work, seen, &mut batch.puts);
@@ -220,6 +236,23 @@ impl Writer {
         }
         batch.changes.extend(decision.changes);
         Ok(Done::Decided { answer: Box::new(decision.answer), revision: decision.revision })
+    }
+
+    fn change_topology(
+        &mut self,
+        change: &TopologyChange,
+        batch: &mut Batch,
+    ) -> Result<Done, Status> {
+        let Self { site, directory, engine_options, .. } = self;
+        let Some(next) = site.changed(change, directory, engine_options)? else {
+            return Ok(Done::Topology { summary: site.summary(), changed: false });
+        };
+        next.store(site, &mut batch.puts);
+        let summary = next.summary();
+        let (switches, endpoints) = (summary.switch_count, summary.endpoint_count);
+        tracing::info!(switches, endpoints, "topology changes");
+        self.next_site = Some(next);
+        Ok(Done::Topology { summary, changed: true })
     }
 
     /// Chooses nodes for a job and creates it; a repeated request gets the job it created.
@@ -306,6 +339,7 @@ impl Writer {
 
     /// Puts the directory back after a batch that was not written, if it is known to what.
     fn recover(&mut self, unwritten: Unwritten) -> Result<(), Ended> {
+        self.next_site = None;
         match unwritten {
             Unwritten::Deposed => Err(Ended::Deposed),
             Unwritten::Conflict { key } => {
@@ -360,23 +394,8 @@ fn expected(counter: u64, value: Option<Vec<u8>>) -> Expected {
     value.filter(|_| counter > 0).map_or(Expected::Absent, Expected::Value)
 }
 
-fn no_store() -> Status {
-    Reason::StoreFailed.status("the store does not answer", &[])
-}
-
 /// Nanoseconds since 1970.
 pub(crate) fn wall_clock() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

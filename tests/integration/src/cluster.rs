@@ -18,7 +18,7 @@ use fabricast_operating::{Seat, SeatEvents};
 use fabricast_proto::v1;
 use fabricast_routing::EngineKind;
 use fabricast_rpc::{Peer, Security};
-use fabricast_tic::StoreLocation;
+use fabricast_tic::{StoreLocation, TopologySource};
 use fabricast_topology::{Faults, ibnetdiscover};
 
 use crate::audit::audit;
@@ -266,12 +266,11 @@ async fn tic(layout: &Layout, store: StoreLocation) -> Part {
     let layout = layout.clone();
     let topology: Arc<str> = ibnetdiscover::write(&layout.graph).into();
     Part::start("tic", move |listen| {
-        let mut options = fabricast_tic::Options::new(
-            listen,
-            store.clone(),
-            Arc::clone(&topology),
-            Arc::clone(&layout.graph),
-        );
+        let source = match layout.discovered {
+            false => TopologySource::File(Arc::clone(&topology), Arc::clone(&layout.graph)),
+            true => TopologySource::Discovered,
+        };
+        let mut options = fabricast_tic::Options::new(listen, store.clone(), source);
         options.colors = layout.colors;
         options.fault_tolerant = layout.fault_tolerant;
         options.tables = layout.tables;
@@ -316,6 +315,7 @@ pub async fn start_switch_agent(
                 driver: Arc::new(driver),
                 switches,
                 report_interval: Duration::from_secs(1),
+                discovery_interval: None,
             };
             let app = fabricast_switch::App::bind(options).map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))

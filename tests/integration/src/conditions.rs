@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_proto::v1;
+use fabricast_proto::v1::directory_change::Kind;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_rpc::LeaderChannel;
+use fabricast_topology::{Graph, ibnetdiscover};
 
 use crate::client::{Client, color_of, named};
 use crate::patience::eventually;
@@ -39,6 +41,44 @@ impl Client {
     /// Waits until the tables are those of the present records and all members know their route.
     pub async fn settled(&self) {
         eventually("everything is routed and known", async || self.is_settled().await).await;
+    }
+
+    /// The topology that the TIC works with.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being read.
+    pub async fn topology(&self) -> Result<Graph, String> {
+        let request = v1::DownloadTopologyRequest {};
+        let answer = self.tic().download_topology(request).await;
+        let mut stream = answer.map_err(|status| named(&status))?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(part) = stream.message().await.map_err(|status| named(&status))? {
+            bytes.extend(part.chunk);
+        }
+        ibnetdiscover::read(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+    }
+
+    /// The failed parts of the fabric that the TIC knows of.
+    ///
+    /// # Errors
+    ///
+    /// What keeps them from being read.
+    pub async fn failed_elements(&self) -> Result<Vec<v1::Element>, String> {
+        let answer = self.tic().watch_directory(v1::WatchDirectoryRequest {}).await;
+        let mut watch = answer.map_err(|status| named(&status))?.into_inner();
+        let mut failed = Vec::new();
+        while let Some(message) = watch.message().await.map_err(|status| named(&status))? {
+            for change in message.changes {
+                if let Some(Kind::FailedElements(list)) = change.kind {
+                    failed = list.elements;
+                }
+            }
+            if message.snapshot_end {
+                break;
+            }
+        }
+        Ok(failed)
     }
 
     /// Whether the tables are those of the present records and all members know their route.

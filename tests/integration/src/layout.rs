@@ -16,6 +16,8 @@ const ROUTE_LEASE: Duration = Duration::from_millis(600);
 pub struct Layout {
     /// The network.
     pub graph: Arc<Graph>,
+    /// Whether the TIC has it from what switch agents discover, instead of a file.
+    pub discovered: bool,
     /// What computes the trees.
     pub engine: EngineKind,
     /// Entries of a table (C).
@@ -60,6 +62,7 @@ impl Layout {
         let hosts = nodes.chunks(nodes.len().div_ceil(2)).map(<[_]>::to_vec).collect();
         Self {
             graph: Arc::new(graph),
+            discovered: false,
             engine: EngineKind::CMr4lmsFixed,
             colors: 16,
             tables: TableKind::PerPort,

@@ -61,6 +61,7 @@ fn options(hardware: &Hardware) -> Options {
         driver: Arc::new(hardware.clone()),
         switches: BTreeSet::new(),
         report_interval: HOUR,
+        discovery_interval: None,
     }
 }
 

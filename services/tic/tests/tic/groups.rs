@@ -142,7 +142,8 @@ async fn pages_together_are_the_whole_list() {
 async fn the_topology_comes_back_as_it_was_given() {
     let long = "switch ä\n".repeat(300_000);
     let mut options = crate::harness::options(fabricast_tic::StoreLocation::Memory);
-    options.topology = long.as_str().into();
+    let graph = std::sync::Arc::new(crate::harness::graph());
+    options.topology = fabricast_tic::TopologySource::File(long.as_str().into(), graph);
     let tic = Tic::start(options).await;
     let request = v1::DownloadTopologyRequest {};
     let mut stream = tic.client.clone().download_topology(request).await.unwrap().into_inner();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_store::Store;
-use fabricast_tic::{App, Options, RunError, StoreLocation};
+use fabricast_tic::{App, Options, RunError, StoreLocation, TopologySource};
 use fabricast_topology::{AdapterFacts, EndpointFacts, Graph, GraphBuilder, PortId, SwitchFacts};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,8 @@ pub(crate) const TOPOLOGY: &str = "switches\n";
 
 pub(crate) fn options(store: StoreLocation) -> Options {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let mut options = Options::new(listen, store, TOPOLOGY.into(), Arc::new(graph()));
+    let topology = TopologySource::File(TOPOLOGY.into(), Arc::new(graph()));
+    let mut options = Options::new(listen, store, topology);
     // The nodes of most tests are names only, so nobody waits for their reports.
     options.watch.detector.report_timeout = Duration::from_secs(3_600);
     options

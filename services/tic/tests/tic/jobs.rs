@@ -178,7 +178,7 @@ async fn a_fabric_that_is_no_fat_tree_has_no_places() {
     let text = include_str!("../../../../data/quirks/loopback-cables.ibnetdiscover");
     let graph = fabricast_topology::ibnetdiscover::read(text).unwrap();
     let mut options = options(fabricast_tic::StoreLocation::Memory);
-    options.graph = std::sync::Arc::new(graph);
+    options.topology = fabricast_tic::TopologySource::File(text.into(), graph.into());
     let tic = Tic::start(options).await;
     let refused = created(&tic, create("j1", 1)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_A_FAT_TREE");

@@ -17,5 +17,6 @@ mod liveness;
 mod mgids;
 mod refusals;
 mod routes;
+mod topology;
 mod upgrade;
 mod watch;

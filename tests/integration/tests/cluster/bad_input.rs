@@ -175,6 +175,7 @@ fn channel(cluster: &Cluster, service: &str) -> Channel {
         | "JobService"
         | "GroupBatchService"
         | "RouteChoiceService"
+        | "TopologyService"
         | "CollectiveService"
         | "AdministrationService" => cluster.tic.address(),
         "RouteService" => cluster.router.address(),

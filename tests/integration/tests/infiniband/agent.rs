@@ -33,10 +33,10 @@ impl Agent {
     /// Starts the process.
     ///
     /// - `command`: runs this program with the simulator's library.
-    /// - `fabric`: file with the fabric as it ought to be.
+    /// - `fabric`: file with the fabric as it ought to be; `None` to discover it and tell the TIC.
     pub(crate) async fn start(
         command: std::process::Command,
-        fabric: &Path,
+        fabric: Option<&Path>,
         tic: SocketAddr,
     ) -> Self {
         let mut command = Command::from(command);
@@ -45,7 +45,8 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
-        let told = format!("{}\n{tic}", fabric.display());
+        let fabric = fabric.map_or_else(String::new, |file| file.display().to_string());
+        let told = format!("{fabric}\n{tic}");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (process, address) = launch(&mut command, &told, any).await;
         Self { command, told, address, process }
@@ -86,10 +87,12 @@ async fn launch(command: &mut Command, told: &str, listen: SocketAddr) -> (Child
 async fn runs_where_it_is_told_to() {
     let Ok(told) = std::env::var(TOLD) else { return };
     let [fabric, tic, listen] = told.split('\n').collect::<Vec<_>>().try_into().unwrap();
-    let graph = ibnetdiscover::read(&std::fs::read_to_string(fabric).unwrap()).unwrap();
+    let read = |file| ibnetdiscover::read(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let discovers = fabric.is_empty();
+    let sweep = Duration::from_millis(200);
     let driver = InfinibandDriver::open(InfinibandOptions {
-        expected: Some(Arc::new(graph)),
-        sweep: Duration::from_millis(200),
+        expected: (!discovers).then(|| Arc::new(read(fabric))),
+        sweep,
         ..InfinibandOptions::default()
     });
     let app = App::bind(Options {
@@ -100,6 +103,7 @@ async fn runs_where_it_is_told_to() {
         driver: Arc::new(driver.unwrap()),
         switches: BTreeSet::new(),
         report_interval: Duration::from_secs(1),
+        discovery_interval: discovers.then_some(sweep),
     })
     .unwrap();
     announce(app.address());

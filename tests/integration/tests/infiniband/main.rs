@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod agent;
+mod discovered;
 mod judge;
 mod opensm;
 
@@ -34,13 +35,23 @@ struct World {
 impl World {
     /// Starts everything; `None` where there is no ibsim.
     async fn start(layout: Layout) -> Option<Self> {
+        Self::start_without(layout, None).await
+    }
+
+    /// As [`World::start`], with a cable unplugged at the start: by one of its switch ports.
+    async fn start_without(layout: Layout, cable: Option<(&str, u8)>) -> Option<Self> {
         let text = ibnetdiscover::write(&layout.graph);
-        let ibsim = Ibsim::start(&text)?;
+        let is_discovered = layout.discovered;
+        let mut ibsim = Ibsim::start(&text)?;
+        if let Some((switch, port)) = cable {
+            ibsim.unlink(switch, port);
+        }
         let judge = Judge::new(ibsim, &layout.graph);
         let (command, file) = judge.agent(&text);
         let mut agent = None;
         let cluster = Cluster::start_over(layout, async |tic| {
-            let started = Agent::start(command, &file, tic).await;
+            let file = (!is_discovered).then_some(&*file);
+            let started = Agent::start(command, file, tic).await;
             let address = started.address();
             agent = Some(started);
             vec![address]

@@ -142,6 +142,7 @@ impl SimTic {
             changes,
             snapshot: true,
             snapshot_end,
+            ..Default::default()
         };
         let groups = self.directory.groups_from(Gn(0)).flat_map(|group| {
             let members = self.directory.members(group.gn).cloned();
