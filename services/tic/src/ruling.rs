@@ -79,10 +79,10 @@ impl Blueprint {
         mut loaded: Loaded,
     ) -> Result<(Office, Term), LayoutError> {
         let options = &self.options;
-        let site = Site::new(&options.topology, loaded.topology.take());
+        let engine_options = options.engine_options();
+        let site = Site::new(&options.topology, loaded.topology.take(), engine_options);
         let graph = Arc::clone(&site.graph);
-        let mgids =
-            MgidChoice::new(Arc::clone(&graph), options.engine_options(), &loaded.directory)?;
+        let mgids = MgidChoice::new(Arc::clone(&graph), engine_options, &loaded.directory)?;
         let revision = loaded.directory.revision().0;
         let groups = loaded.directory.groups_from(Gn(0)).count();
         tracing::info!(revision, groups, "records read");
@@ -124,11 +124,10 @@ impl Blueprint {
         let to_others = (Arc::clone(&hints), Arc::clone(&inbox));
         let writer = Writer::new(
             (self.storage.clone(), tenure.clone()),
-            (loaded, options.route_lease),
+            (loaded, options.route_lease, site),
             Arc::clone(&records),
             to_others,
             (mgids, JobDesk::new(graph), desk),
-            (site, options.engine_options()),
         );
         let (peers, config) = (Arc::clone(&self.peers), options.watch);
         let watching = (Arc::clone(&records), orders);
@@ -140,10 +139,11 @@ impl Blueprint {
 
     /// What answers while another TIC leads.
     pub(crate) fn copy(&self) -> Result<TicServiceServer<Tic>, LayoutError> {
-        let site = Site::new(&self.options.topology, None);
+        let engine_options = self.options.engine_options();
+        let site = Site::new(&self.options.topology, None, engine_options);
         let empty = Directory::new(self.options.limits.clone());
         let graph = Arc::clone(&site.graph);
-        let mgids = MgidChoice::new(graph, self.options.engine_options(), &empty)?;
+        let mgids = MgidChoice::new(graph, engine_options, &empty)?;
         let records = self.records(&site, empty, Vec::new());
         let copy = RecordsCopy {
             seat: Arc::clone(&self.seat),

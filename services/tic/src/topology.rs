@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fabricast_groups::directory::Directory;
-use fabricast_groups::record::NodeState;
+use fabricast_groups::record::{NodeRecord, NodeState};
 use fabricast_proto::v1;
 use fabricast_routing::EngineOptions;
 use fabricast_rpc::Reason;
@@ -38,11 +38,17 @@ pub(crate) struct Site {
     pub(crate) text: Arc<str>,
     pub(crate) graph: Arc<Graph>,
     pub(crate) sha256: [u8; 32],
-    pub(crate) is_discovered: bool,
+    is_discovered: bool,
+    /// What says how MGIDs are numbered on it.
+    engine_options: EngineOptions,
 }
 
 impl Site {
-    pub(crate) fn new(source: &TopologySource, discovered: Option<(Arc<str>, Arc<Graph>)>) -> Self {
+    pub(crate) fn new(
+        source: &TopologySource,
+        discovered: Option<(Arc<str>, Arc<Graph>)>,
+        engine_options: EngineOptions,
+    ) -> Self {
         let (text, graph) = match source {
             TopologySource::File(text, graph) => (Arc::clone(text), Arc::clone(graph)),
             TopologySource::Discovered => discovered.unwrap_or_else(|| {
@@ -52,7 +58,7 @@ impl Site {
         };
         let sha256 = Sha256::digest(text.as_bytes()).into();
         let is_discovered = matches!(source, TopologySource::Discovered);
-        Self { text, graph, sha256, is_discovered }
+        Self { text, graph, sha256, is_discovered, engine_options }
     }
 
     /// Gives what becomes of the topology with something else in place of it, or merged into it; `None`
@@ -65,7 +71,6 @@ impl Site {
         &self,
         change: &TopologyChange,
         directory: &Directory,
-        options: &EngineOptions,
     ) -> Result<Option<Self>, Status> {
         if !self.is_discovered {
             let text = "the topology of this TIC comes from a file";
@@ -79,10 +84,11 @@ impl Site {
         if *text == *self.text {
             return Ok(None);
         }
-        let holds = |state, has_members| state == NodeState::Up || has_members;
-        for node in directory.nodes() {
-            let has_members = directory.memberships(&node.name).next().is_some();
-            let mut endpoints = node.endpoints.iter().filter(|_| holds(node.state, has_members));
+        let is_needed = |node: &&NodeRecord| {
+            node.state == NodeState::Up || directory.memberships(&node.name).next().is_some()
+        };
+        for node in directory.nodes().filter(is_needed) {
+            let mut endpoints = node.endpoints.iter();
             let missing = endpoints.find(|name| graph.find_endpoint(name.as_str()).is_none());
             if let Some(endpoint) = missing {
                 let (node, endpoint) = (node.name.as_str(), endpoint.as_str());
@@ -92,12 +98,12 @@ impl Site {
             }
         }
         let graph = Arc::new(graph);
-        MgidChoice::new(Arc::clone(&graph), options.clone(), directory).map_err(|error| {
+        MgidChoice::new(Arc::clone(&graph), self.engine_options, directory).map_err(|error| {
             let text = format!("no MGIDs can be chosen on this topology: {error}");
             Reason::TopologyInvalid.status(text, &[])
         })?;
         let sha256 = Sha256::digest(text.as_bytes()).into();
-        Ok(Some(Self { text: text.into(), graph, sha256, is_discovered: true }))
+        Ok(Some(Self { text: text.into(), graph, sha256, ..self.clone() }))
     }
 
     /// Puts the pieces into a transaction, and takes those out that another topology has more.

@@ -18,7 +18,6 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::record::Change;
-use fabricast_routing::EngineOptions;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use fabricast_telemetry::metrics::{TIC_CHANGES, TIC_STORE_FAILURES, TIC_TRANSACTIONS};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +59,6 @@ pub(crate) struct Writer {
     terms: RouteTerms,
     tenure: Tenure,
     site: Site,
-    engine_options: EngineOptions,
     /// The topology that is being written, or is durable: nothing more is decided on the old one.
     next_site: Option<Site>,
     /// What is durable may differ from what is published: look before the next decision.
@@ -81,11 +79,10 @@ impl Writer {
     /// - `lease`: how long a route service holds a term without renewing it.
     pub(crate) fn new(
         (storage, tenure): (Storage, Tenure),
-        (loaded, lease): (Loaded, Duration),
+        (loaded, lease, site): (Loaded, Duration, Site),
         records: Arc<Records>,
         (hints, liveness): (Arc<Hints>, Arc<Inbox>),
         (mgids, jobs, collectives): (MgidChoice, JobDesk, CollectiveDesk),
-        (site, engine_options): (Site, EngineOptions),
     ) -> Self {
         let Loaded { directory, term, choices, .. } = loaded;
         Self {
@@ -101,7 +98,6 @@ impl Writer {
             terms: RouteTerms::new(term, lease),
             tenure,
             site,
-            engine_options,
             next_site: None,
             in_doubt: false,
         }
@@ -131,10 +127,9 @@ impl Writer {
             if count == 0 {
                 return Ok(());
             }
-            let mut worked = self.work_off(&mut orders).await;
-            if worked.is_ok() && self.next_site.is_some() {
-                worked = Err(Ended::Replaced);
-            }
+            let worked = self.work_off(&mut orders).await;
+            let is_over = worked.is_ok() && self.next_site.is_some();
+            let worked = if is_over { Err(Ended::Replaced) } else { worked };
             if let Err(ended) = &worked {
                 let refusal = ended.status();
                 queue.close();
@@ -243,8 +238,8 @@ impl Writer {
         change: &TopologyChange,
         batch: &mut Batch,
     ) -> Result<Done, Status> {
-        let Self { site, directory, engine_options, .. } = self;
-        let Some(next) = site.changed(change, directory, engine_options)? else {
+        let site = &self.site;
+        let Some(next) = site.changed(change, &self.directory)? else {
             return Ok(Done::Topology { summary: site.summary(), changed: false });
         };
         next.store(site, &mut batch.puts);

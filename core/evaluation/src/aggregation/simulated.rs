@@ -168,7 +168,7 @@ fn ports(graph: &Graph, endpoints: &[EndpointId]) -> Result<Vec<PortId>, Refusal
         for leaf in leaves {
             let mut up = graph.ports(leaf).filter_map(|port| match graph.peer(port) {
                 Peer::Switch(other) => Some([port, other]),
-                _ => None,
+                Peer::None | Peer::Endpoint(_) => None,
             });
             ports.extend(up.next().ok_or("a leaf switch has no link upwards")?);
         }
