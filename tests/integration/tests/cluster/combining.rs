@@ -112,6 +112,19 @@ async fn with_collective(cluster: &Cluster) -> v1::Collective {
     client.collective("c", |one| one.switch_tree.is_some()).await
 }
 
+/// Waits until the members have begun an operation: they refuse another one themselves.
+async fn are_under_way(seats: &[Seat]) {
+    for seat in seats {
+        eventually("the operation is under way", async || {
+            let long = Operation::AllGather { payload: vec![0; 2 << 20] };
+            let refused = seat.operate(&long, OnFailure::Fail).await.unwrap_err();
+            let reason = reason_of(&refused).unwrap();
+            (reason == "OPERATION_RUNNING").then_some(()).ok_or(reason)
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn switches_combine_once_the_group_has_a_collective() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
@@ -145,9 +158,9 @@ async fn what_a_switch_that_dies_in_the_middle_had_is_added_up_by_the_tree() {
     let seats = form(&cluster).await;
     let collective = with_collective(&cluster).await;
     switches_combine(&seats).await;
-    // All but the last have contributed, or are about to.
     let mut running: Vec<Running> =
         seats[..3].iter().map(|seat| add(seat, OnFailure::Fail)).collect();
+    are_under_way(&seats[..3]).await;
     let dead = Kind::SwitchName(root(&collective));
     cluster.client.fail(dead.clone()).await;
     running.push(add(&seats[3], OnFailure::Fail));
@@ -172,16 +185,7 @@ async fn a_member_that_dies_before_the_switches_have_its_part_is_named_or_left_o
     switches_combine(&seats).await;
     let dead = seats.remove(2);
     let running: Vec<Running> = seats.iter().map(|seat| add(seat, OnFailure::Fail)).collect();
-    // It is the members' own refusal that another one is under way.
-    for seat in &seats {
-        eventually("the operation is under way", async || {
-            let long = Operation::AllGather { payload: vec![0; 2 << 20] };
-            let refused = seat.operate(&long, OnFailure::Fail).await.unwrap_err();
-            let reason = reason_of(&refused).unwrap();
-            (reason == "OPERATION_RUNNING").then_some(()).ok_or(reason)
-        })
-        .await;
-    }
+    are_under_way(&seats).await;
     cluster.client.stop_node(NODES[2]).await;
     for one in running {
         let refused = soon(one).await.unwrap().unwrap_err();
