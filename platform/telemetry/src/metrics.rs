@@ -138,13 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn rules_name_metrics_that_there_are() {
+    fn rules_and_dashboard_name_metrics_that_there_are() {
         let rules = include_str!("../../../deploy/prometheus/alerts.yaml");
-        let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let named: Vec<&str> = words.filter(|word| word.starts_with("fabricast_")).collect();
-        assert!(!named.is_empty());
-        for name in named {
-            assert!(ALL.iter().any(|metric| metric.name == name), "{name}");
+        let dashboard = include_str!("../../../deploy/grafana/fabricast.json");
+        let shown = exposition("x");
+        let there: Vec<&str> = shown
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        for text in [rules, dashboard] {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let named: Vec<&str> = words.filter(|word| word.starts_with("fabricast_")).collect();
+            assert!(!named.is_empty());
+            for name in named {
+                assert!(there.contains(&name.trim_end_matches("_bucket")), "{name}");
+            }
         }
     }
 
