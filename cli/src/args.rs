@@ -29,8 +29,9 @@ pub use planning::{
     CapacityArgs, EngineArgs, ExplainArgs, GroupArgs, Layers, PlanCommand, Scope, Tables,
 };
 pub use running::{
-    ElementArgs, FabricCommand, FormArgs, GroupCommand, HealthArgs, MemberArgs, NewGroupArgs,
-    NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs, SwitchCommand, TableArgs,
+    BundleArgs, DebugCommand, ElementArgs, FabricCommand, FormArgs, GroupCommand, HealthArgs,
+    MemberArgs, NewGroupArgs, NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs,
+    SwitchCommand, TableArgs,
 };
 pub use store::StoreCommand;
 
@@ -137,6 +138,9 @@ pub enum Command {
     Store(StoreCommand),
     /// Ask a server whether it serves; exit 1 if not. For probes of containers.
     Health(HealthArgs),
+    /// Collect what is needed to look into a problem.
+    #[command(subcommand)]
+    Debug(DebugCommand),
     /// Make an authority and the certificates of a cluster that has nobody else to make them.
     #[command(subcommand)]
     Certs(CertsCommand),

@@ -2,6 +2,7 @@
 
 pub(crate) mod certs;
 pub(crate) mod collective;
+pub(crate) mod debug;
 mod dry_run;
 pub(crate) mod eval;
 pub(crate) mod fabric;

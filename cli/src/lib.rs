@@ -56,6 +56,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Node(command) => commands::node::run(command, format),
         Command::Switch(command) => commands::switch::run(command, format),
         Command::Health(args) => commands::health::run(&args, format),
+        Command::Debug(command) => commands::debug::run(command, format),
         Command::Certs(command) => commands::certs::run(command, format),
         Command::Store(command) => commands::store::run(command, format),
     }

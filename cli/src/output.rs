@@ -83,6 +83,24 @@ pub fn message<T: Message>(
     raw(&format!("{text}\n"))
 }
 
+/// The same as text, to be kept.
+///
+/// # Errors
+///
+/// A message without a descriptor.
+pub fn json_text<T: Message>(message: &T) -> Result<String, Failure> {
+    Ok(json(&dynamic(message)?)?)
+}
+
+/// The same in one line.
+///
+/// # Errors
+///
+/// As [`json_text`].
+pub fn json_line<T: Message>(message: &T) -> Result<String, Failure> {
+    Ok(serde_json::to_string(&dynamic(message)?)?)
+}
+
 /// The JSON form of protobuf, with the fields that have their default too: a script that reads
 /// `.mgid` must not miss the one that is 0.
 fn json(message: &DynamicMessage) -> serde_json::Result<String> {

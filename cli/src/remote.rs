@@ -98,6 +98,11 @@ impl Remote {
         Ok(Self { peer, leader, security })
     }
 
+    /// The server named first.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// Calls of the topology information center.
     #[must_use]
     pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {

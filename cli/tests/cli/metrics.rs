@@ -25,6 +25,47 @@ fn get(address: &str) -> Option<String> {
 }
 
 #[test]
+fn a_bundle_holds_what_the_servers_know_and_says_who_did_not_answer() {
+    let bench = Bench::new();
+    let (address, nobody) = (free_address(), free_address());
+    let net = data("cluster-edr-96.ibnetdiscover");
+    bench.write(
+        "f.toml",
+        format!("[tic]\nlisten = '{address}'\ntopology = '{net}'\nstore = 'memory'\n"),
+    );
+    let mut command = bench.command(&["tic", "--config", "f.toml"]);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
+    let servers = format!("{address},{nobody}");
+    let collect = ["debug", "bundle", "--out", "found", "--server", &servers, "--format", "json"];
+    let started = Instant::now();
+    let said = loop {
+        let run = bench.run(&collect);
+        if run.code == 0 || started.elapsed() > LIMIT {
+            break run;
+        }
+    };
+    bench.run(&collect).refused(2, "'found' is there already");
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(said["servers"], 1);
+    assert!(said["problems"][0].as_str().is_some_and(|line| line.starts_with(&nobody)), "{said}");
+    let folder = format!("found/{}", address.replace(':', "_"));
+    let topology = bench.read(&format!("{folder}/topology.ibnetdiscover"));
+    assert!(topology.contains("Switch"), "{topology}");
+    for name in ["server-info", "groups", "nodes", "jobs", "collectives"] {
+        let text = bench.read(&format!("{folder}/{name}.json"));
+        let _json: serde_json::Value = serde_json::from_str(&text).expect(name);
+    }
+    // Nobody there at all: nothing is written.
+    let collect = ["debug", "bundle", "--out", "none", "--server", &nobody];
+    assert_eq!(bench.run(&collect).code, 2);
+    assert!(!bench.path("none").exists());
+}
+
+#[test]
 fn a_part_counts_its_calls_and_says_so() {
     let bench = Bench::new();
     let (address, metrics) = (free_address(), free_address());
