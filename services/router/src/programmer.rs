@@ -90,6 +90,7 @@ impl<O: Outside> Programmer<O> {
     pub(crate) fn doubt(&mut self, switch: SwitchId) {
         if let Some(&owner) = self.owner.get(&switch) {
             self.audit.doubt(switch);
+            self.held.forget(switch);
             self.agents[owner].known = false;
             self.agents[owner].fenced = false; // it has forgotten that
         }
@@ -208,8 +209,11 @@ impl<O: Outside> Programmer<O> {
             for batch in batches(parts) {
                 let written: Vec<SwitchId> = batch.iter().map(|(switch, _)| *switch).collect();
                 if let Err(status) = self.write_batch(index, fence, batch, &mut outcome).await {
-                    // The write may or may not have happened.
-                    written.into_iter().for_each(|switch| self.audit.doubt(switch));
+                    // The write may or may not have happened: what was there cannot be built on.
+                    for switch in written {
+                        self.audit.doubt(switch);
+                        self.held.forget(switch);
+                    }
                     (self.agents[index].known, self.agents[index].fenced) = (false, false);
                     outcome.incomplete = Some(self.complaint(index, &status));
                     outcome.deposed |= is_stale(reason_of(&status).as_deref());
@@ -241,6 +245,7 @@ impl<O: Outside> Programmer<O> {
             outcome.deposed |= is_stale(Some(&refusal.reason));
             if let Some(switch) = self.graph.find_switch(&refusal.switch_name) {
                 self.audit.doubt(switch);
+                self.held.forget(switch);
                 refused.insert(switch);
             }
             self.agents[index].known = false;
