@@ -3,6 +3,7 @@
 //! Each turn compares what ought to be with what is confirmed to be, so it does not matter which
 //! event was missed: the next turn sees the difference.
 
+mod drain;
 mod phase;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +20,10 @@ use tracing::warn;
 
 use crate::app::RunError;
 use crate::choices::{ChoiceLog, Unrecorded, wire};
+use crate::control::drain::{Drain, takes_away};
 use crate::counters::Loads;
 use crate::gathering::Gathering;
-use crate::image::Writes;
+use crate::image::{EntryPoint, Writes};
 use crate::mirror::Mirror;
 use crate::outside::Outside;
 use crate::planner::{Planner, withdrawn};
@@ -82,8 +84,8 @@ pub(crate) struct Control<O> {
     /// Groups whose last report was not answered: the TIC may have taken it.
     doubted: BTreeSet<u64>,
     dead: BTreeSet<SwitchId>,
-    /// Until then, old entries stay for senders that do not know their new color yet.
-    keep_until: Option<Moment>,
+    /// Old entries stay for senders that do not know their new color yet.
+    drain: Drain,
     retry_at: Option<Moment>,
     backoff: Backoff,
     read_back_at: Moment,
@@ -122,7 +124,7 @@ impl<O: Outside> Control<O> {
             reported: BTreeMap::new(),
             doubted: BTreeSet::new(),
             dead: BTreeSet::new(),
-            keep_until: None,
+            drain: Drain::default(),
             retry_at: None,
             backoff: Backoff::default(),
             read_back_at,
@@ -166,7 +168,7 @@ impl<O: Outside> Control<O> {
 
     fn due(&self) -> Moment {
         // While a turn is to be repeated, nothing else can be brought to its end.
-        let next = self.retry_at.or(self.keep_until.filter(|_| self.connected));
+        let next = self.retry_at.or(self.drain.due().filter(|_| self.connected));
         next.into_iter().chain(self.gathering.due()).fold(self.read_back_at, Moment::min)
     }
 
@@ -181,8 +183,12 @@ impl<O: Outside> Control<O> {
                     let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
                     self.reported = routes.collect();
                 }
+                let until = self.outside.now().after(self.policy.drain);
+                match self.has_snapshot {
+                    true => self.drain.begin(until, []),
+                    false => self.drain.begin_blind(until),
+                }
                 (self.has_snapshot, self.connected) = (true, true);
-                self.keep_until = Some(self.outside.now().after(self.policy.drain));
                 // Whatever went by unseen may have emptied a switch.
                 self.programmer.doubt_all();
             }
@@ -264,7 +270,8 @@ impl<O: Outside> Control<O> {
         self.reported.retain(|gn, _| routes.contains_key(gn));
         self.doubted.retain(|gn| routes.contains_key(gn));
         let is_ready = |gn: &u64, route: &v1::Route| {
-            !self.planner.meets(&self.mirror.groups[gn], route, swaps)
+            let told = self.reported.get(gn).filter(|_| !self.doubted.contains(gn));
+            !self.planner.meets(&self.mirror.groups[gn], (told, route), swaps)
                 && self.planner.is_programmed(route, self.programmer.held())
         };
         let mut news = Vec::new();
@@ -288,6 +295,10 @@ impl<O: Outside> Control<O> {
             self.generation += 1;
             if let Err(why) = self.send_report(part.to_vec(), 0).await {
                 self.doubted.extend(part.iter().map(|route| route.gn));
+                for route in part {
+                    let points = self.points_told(route.gn, route.route.as_ref());
+                    self.drain.doubt(points);
+                }
                 return Err(why);
             }
             for route in part {
@@ -315,9 +326,16 @@ impl<O: Outside> Control<O> {
         let before = self.reported.insert(news.gn, route.clone());
         // Senders of a group that had another color, or served more members, need time to hear of it.
         let was_doubted = self.doubted.remove(&news.gn);
-        if was_doubted || before.is_some_and(|before| takes_away(&before, route)) {
-            self.keep_until = Some(self.outside.now().after(self.policy.drain));
+        if was_doubted || before.as_ref().is_some_and(|before| takes_away(before, route)) {
+            let leaving = self.points_told(news.gn, before.as_ref());
+            self.drain.begin(self.outside.now().after(self.policy.drain), leaving);
         }
+    }
+
+    /// Where members enter that send by a route.
+    fn points_told(&self, gn: u64, told: Option<&v1::Route>) -> Vec<EntryPoint> {
+        let both = self.mirror.groups.get(&gn).zip(told);
+        both.map_or_else(Vec::new, |(group, told)| self.planner.points_told(group, told).collect())
     }
 
     fn answer(&mut self, question: Question) {
@@ -346,13 +364,6 @@ impl<O: Outside> Control<O> {
     }
 }
 
-/// Whether packets by the route before may need entries that those by the new one do not.
-fn takes_away(before: &v1::Route, route: &v1::Route) -> bool {
-    let color = |route: &v1::Route| (route.state, route.color, route.second_color);
-    let stays = |endpoint: &String| before.cut_off_endpoints.contains(endpoint);
-    color(before) != color(route) || !route.cut_off_endpoints.iter().all(stays)
-}
-
 /// What [`check`] says when a newer route service is at work.
 const DEPOSED: &str = "deposed";
 
@@ -372,28 +383,4 @@ fn report_failed(status: &Status) -> String {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Found by the simulation: entries of members that were cut off went before the others had heard of it.
-    #[test]
-    fn senders_are_waited_for_if_members_are_cut_off_or_the_color_changes() {
-        let route = |color, cut_off: &[&str]| v1::Route {
-            color,
-            cut_off_endpoints: cut_off.iter().map(|name| (*name).to_owned()).collect(),
-            ..v1::Route::default()
-        };
-        let before = route(1, &["h1"]);
-        for (after, waits) in [
-            (route(1, &["h1"]), false),
-            (route(1, &[]), false),
-            (route(1, &["h1", "h2"]), true),
-            (route(0, &["h1"]), true),
-        ] {
-            assert_eq!(takes_away(&before, &after), waits, "{after:?}");
-        }
-    }
 }

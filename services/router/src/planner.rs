@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::image::Image;
 use crate::mirror::{Mirror, MirrorGroup};
-pub(crate) use handover::{Keeps, withdrawn};
+pub(crate) use handover::withdrawn;
 
 /// Why no routes can be planned at all.
 #[derive(Debug, Error)]

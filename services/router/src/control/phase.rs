@@ -8,7 +8,6 @@ use fabricast_topology::Graph;
 use super::{Control, check};
 use crate::image::{Image, IsKept, Writes};
 use crate::outside::Outside;
-use crate::planner::Keeps;
 use crate::programmer::{Fence, Outcome};
 
 impl<O: Outside> Control<O> {
@@ -38,7 +37,7 @@ impl<O: Outside> Control<O> {
             return Ok(());
         }
         if self.senders_know() {
-            self.keep_until = None;
+            self.drain.end();
             let removals = self.programmer.held().removals(self.planner.desired());
             check(self.write(removals).await)?;
             self.release_mgids().await?;
@@ -60,7 +59,7 @@ impl<O: Outside> Control<O> {
     /// Whether every sender has had the time to hear of its newest color. Without the TIC nobody
     /// hears anything, however long it takes.
     fn senders_know(&self) -> bool {
-        self.connected && self.keep_until.is_none_or(|until| self.outside.now() >= until)
+        self.connected && self.drain.is_over(self.outside.now())
     }
 
     /// Writes the swaps that nobody is in the way of, or clears the way; whether all are written.
@@ -76,7 +75,7 @@ impl<O: Outside> Control<O> {
         self.report(&waiting).await?;
         if !waiting.is_empty() {
             // Their turn comes when the senders that have just been told know it.
-            self.keep_until.get_or_insert_with(|| self.outside.now());
+            self.drain.wake(self.outside.now());
         }
         Ok(waiting.is_empty())
     }
@@ -92,9 +91,11 @@ impl<O: Outside> Control<O> {
 
     /// What is to be written in a phase.
     fn phase(&self, writes: fn(&Image, &Image, &Graph, IsKept<'_>) -> Writes) -> Writes {
-        let points = || self.planner.entry_points(&self.mirror, &self.reported, Keeps::Tree);
+        let points = || self.planner.kept_points(&self.mirror, &self.reported);
         let kept = LazyCell::new(points); // hardly ever asked for
         let (held, desired) = (self.programmer.held(), self.planner.desired());
-        writes(held, desired, self.planner.graph(), &|at| kept.contains(&at))
+        writes(held, desired, self.planner.graph(), &|at| {
+            self.drain.is_settled(&at) && kept.contains(&at)
+        })
     }
 }

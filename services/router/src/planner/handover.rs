@@ -13,7 +13,7 @@ use crate::planner::Planner;
 /// What members keep of the route they were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
-    /// They will be told another color, or are left out.
+    /// They will be told another color, are left out, or will have to do without others on another spanning tree.
     Nothing,
     /// They keep the color, on another spanning tree or on one that is not known: another route service told them.
     Color,
@@ -94,6 +94,23 @@ impl Planner {
         groups.flat_map(|(gn, group)| self.points_of(*gn, group, reported, keeps)).collect()
     }
 
+    /// Where everybody who enters the fabric by a route that was told keeps its color and its spanning tree. Cost: all
+    /// members, three times.
+    ///
+    /// Trees that do not leave their leaf may share an entry though they are parts of different spanning trees; then one
+    /// may keep it while the other has to go before it leads up.
+    pub(crate) fn kept_points(
+        &self,
+        mirror: &Mirror,
+        reported: &BTreeMap<u64, v1::Route>,
+    ) -> BTreeSet<EntryPoint> {
+        let points = |keeps| self.entry_points(mirror, reported, keeps);
+        let (gone, moved) = (points(Keeps::Nothing), points(Keeps::Color));
+        let mut kept = points(Keeps::Tree);
+        kept.retain(|point| !gone.contains(point) && !moved.contains(point));
+        kept
+    }
+
     /// Takes note that a group has been told the route that is planned now.
     pub(crate) fn note_told(&mut self, gn: u64, group: &MirrorGroup) {
         if let Some(part) = self.part(group) {
@@ -105,7 +122,7 @@ impl Planner {
         self.engine.plan().group(Mgid(group.mgid)).map(|planned| planned.part)
     }
 
-    /// The entry points of one group.
+    /// The entry points of one group: of members that keep so much of the route they were told.
     fn points_of(
         &self,
         gn: u64,
@@ -118,25 +135,51 @@ impl Planner {
             let now = self.route(gn, group);
             let is_same = now.state() == v1::RouteState::Routed
                 && (now.color, now.second_color) == (told.color, told.second_color);
+            // On the same tree what leads to them stays until everybody knows.
+            let is_cut = |name: &String| !told.cut_off_endpoints.contains(name);
             let kept = match is_same {
                 true if self.told_parts.get(&gn) == self.part(group).as_ref() => Keeps::Tree,
-                true => Keeps::Color,
-                false => Keeps::Nothing,
+                true if !now.cut_off_endpoints.iter().any(is_cut) => Keeps::Color,
+                true | false => Keeps::Nothing,
             };
-            let is_asked_for = move |(pn, endpoint): &(&u32, &String)| {
-                let joined = group.joined.get(pn).copied().unwrap_or(0);
-                let sends =
-                    joined <= told.routed_revision && !told.cut_off_endpoints.contains(endpoint);
-                let is_left_out = now.cut_off_endpoints.contains(endpoint);
-                sends && keeps == if is_left_out { Keeps::Nothing } else { kept }
+            let is_asked_for = move |endpoint: &str| {
+                let is_left_out = now.cut_off_endpoints.iter().any(|cut| cut == endpoint);
+                keeps == if is_left_out { Keeps::Nothing } else { kept }
             };
-            let members = group.endpoints.iter().filter(is_asked_for);
-            let ports = members.filter_map(|(_, endpoint)| self.entry_port(endpoint));
-            ports.flat_map(|(switch, number)| {
-                let colors = [Some(told.color), told.second_color].into_iter().flatten();
-                let colors = colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
-                colors.map(move |color| (switch, number, color))
-            })
+            self.points_where(group, told, is_asked_for)
+        })
+    }
+
+    /// Where members enter the fabric that send by a route.
+    pub(crate) fn points_told(
+        &self,
+        group: &MirrorGroup,
+        told: &v1::Route,
+    ) -> impl Iterator<Item = EntryPoint> {
+        self.points_where(group, told, |_| true)
+    }
+
+    /// Of the members that a route serves, those whose endpoint is asked for.
+    fn points_where(
+        &self,
+        group: &MirrorGroup,
+        told: &v1::Route,
+        is_asked_for: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = EntryPoint> {
+        let is_routed = told.state() == v1::RouteState::Routed;
+        let sends = move |(pn, endpoint): &(&u32, &String)| {
+            let joined = group.joined.get(pn).copied().unwrap_or(0);
+            is_routed
+                && joined <= told.routed_revision
+                && !told.cut_off_endpoints.contains(endpoint)
+                && is_asked_for(endpoint)
+        };
+        let members = group.endpoints.iter().filter(sends);
+        let ports = members.filter_map(|(_, endpoint)| self.entry_port(endpoint));
+        ports.flat_map(|(switch, number)| {
+            let colors = [Some(told.color), told.second_color].into_iter().flatten();
+            let colors = colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
+            colors.map(move |color| (switch, number, color))
         })
     }
 
@@ -146,18 +189,27 @@ impl Planner {
         Some((self.graph.switch_of(port), self.graph.port_number(port)))
     }
 
-    /// Whether packets of a group would meet one of these entries where they enter the fabric.
-    pub(crate) fn meets(&self, group: &MirrorGroup, route: &v1::Route, writes: &Writes) -> bool {
-        let enters = |name: &String| {
-            let (switch, number) = self.entry_port(name)?;
-            let writes = writes.get(&switch)?;
-            Some(
-                writes
-                    .iter()
-                    .any(|write| write.in_port == number && u32::from(write.color) == route.color),
-            )
-        };
-        !writes.is_empty() && group.endpoints.values().any(|name| enters(name).unwrap_or(false))
+    /// Whether packets of a group would meet one of these entries where they enter the fabric, and do not do so already.
+    ///
+    /// - `told`: the route that its members use, if that is known.
+    pub(crate) fn meets(
+        &self,
+        group: &MirrorGroup,
+        (told, route): (Option<&v1::Route>, &v1::Route),
+        writes: &Writes,
+    ) -> bool {
+        if writes.is_empty() {
+            return false;
+        }
+        let used: BTreeSet<EntryPoint> =
+            told.into_iter().flat_map(|told| self.points_told(group, told)).collect();
+        group.endpoints.values().filter_map(|name| self.entry_port(name)).any(|(switch, number)| {
+            let mut writes = writes.get(&switch).into_iter().flatten();
+            writes.any(|write| {
+                let is_met = write.in_port == number && u32::from(write.color) == route.color;
+                is_met && !used.contains(&(switch, number, write.color))
+            })
+        })
     }
 }
 
@@ -237,6 +289,36 @@ mod tests {
         mirror.groups.get_mut(&1).unwrap().joined.insert(1, 5);
         assert_eq!(points(&mirror, told(0)), 1);
         assert_eq!(points(&mirror, v1::Route { routed_revision: 5, ..told(0) }), 2);
+    }
+
+    /// Found by the simulation: one of two groups whose trees share a leaf's entry and nothing else stayed, and its tree
+    /// grew off the leaf while the other still sent there.
+    #[test]
+    fn where_one_sender_goes_and_another_stays_the_tree_is_not_kept() {
+        let (mut planner, mirror) = planned(vec![group(0, &["h0", "h4"]), group(1, &["h0", "h5"])]);
+        planner.note_told(1, &mirror.groups[&1]);
+        let point = |endpoint: &str| {
+            let (switch, in_port) = planner.entry_port(endpoint).unwrap();
+            (switch, in_port, 0)
+        };
+        let stays = BTreeMap::from([(1, told(0))]);
+        let both = BTreeSet::from([point("h0"), point("h4")]);
+        assert_eq!(planner.kept_points(&mirror, &stays), both);
+        // The other one's color is 1 by now.
+        let one_goes = BTreeMap::from([(1, told(0)), (2, told(0))]);
+        assert_eq!(planner.kept_points(&mirror, &one_goes), BTreeSet::from([point("h4")]));
+    }
+
+    /// Found by the simulation: such a group was told after the swap, which had cut its members off by then.
+    #[test]
+    fn a_group_that_sends_by_an_entry_already_need_not_wait_for_its_swap() {
+        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
+        let (group, swaps) = (&mirror.groups[&1], writes(&[swap(&planner, "h0", 0)]));
+        assert!(planner.meets(group, (None, &told(0)), &swaps));
+        assert!(planner.meets(group, (Some(&told(1)), &told(0)), &swaps));
+        assert!(!planner.meets(group, (Some(&told(0)), &told(0)), &swaps));
+        let cut_off = v1::Route { cut_off_endpoints: vec!["h0".to_owned()], ..told(0) };
+        assert!(planner.meets(group, (Some(&cut_off), &told(0)), &swaps));
     }
 
     /// Found by the simulation: such swaps were written while senders still used the entries.
