@@ -71,11 +71,12 @@ impl SwitchAgentService for SwitchAgent {
             return Err(Reason::FieldMissing.status("fence is missing", &[("field", "fence")]));
         };
         let v1::Fence { term, generation } = fence;
+        let names = writes.iter().map(|write| write.switch_name.as_str());
+        let switches = self.inventory.switches(names).await?;
+        // Asked last: nobody with a newer term may come between the answer and the write.
         if term < self.inventory.newest_term().await? {
             return Err(DriverError::StaleFence { term, generation }.into());
         }
-        let names = writes.iter().map(|write| write.switch_name.as_str());
-        let switches = self.inventory.switches(names).await?;
         let (accepted, mut refusals) = split_writes(&switches, writes);
         let mut written = Written::default();
         if !accepted.is_empty() {

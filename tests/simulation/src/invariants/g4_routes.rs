@@ -1,7 +1,9 @@
 //! G4, the route service's part: an older term never changes a table that a newer one has read, and within a term
-//! an older generation changes nothing after a newer one. At every write.
+//! an older generation changes nothing after a newer one. At every write. An agent passes on no older term either, so
+//! that a switch that has lost power and with it all fences is safe, too.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_proto::v1::Fence;
 use fabricast_topology::SwitchId;
@@ -22,5 +24,17 @@ impl Fences {
     /// A switch has lost power; it has forgotten.
     pub(crate) fn lost(&mut self, switch: SwitchId) {
         self.0.remove(&switch);
+    }
+}
+
+/// The newest term that one life of an agent has passed on to its switches.
+#[derive(Debug, Default)]
+pub(crate) struct Terms(AtomicU64);
+
+impl Terms {
+    /// The agent passes a write on.
+    pub(crate) fn passed_on(&self, term: u64) {
+        let newest = self.0.fetch_max(term, Ordering::Relaxed);
+        assert!(term >= newest, "G4: an agent passes on term {term} after {newest}");
     }
 }

@@ -14,6 +14,7 @@ use tonic::{Request, Status};
 
 use super::calls::{Answer, Ask, Felt, Reply, Touch};
 use super::desk::{Desk, Work};
+use crate::invariants::g4_routes::Terms;
 
 /// Whom an answer is for: route service, its life, its call.
 pub(super) type Caller = (usize, u64, u64);
@@ -51,7 +52,8 @@ impl std::fmt::Debug for Task {
 impl SimAgent {
     pub(super) fn new(now: Moment, life: u64, shard: &Shard) -> Self {
         let desk = Desk::new(now);
-        let driver = SimDriver { desk: desk.clone(), shard: shard.clone() };
+        let terms = Terms::default();
+        let driver = SimDriver { desk: desk.clone(), shard: shard.clone(), terms };
         let only = shard.switches.iter().map(|at| shard.graph.switch_name(*at).to_owned());
         let agent = SwitchAgent::new(Arc::new(driver), only.collect());
         Self { life, agent, desk, tasks: BTreeMap::new(), started: 0 }
@@ -116,6 +118,7 @@ impl SimAgent {
 struct SimDriver {
     desk: Desk<Touch, Felt>,
     shard: Shard,
+    terms: Terms,
 }
 
 impl SimDriver {
@@ -172,6 +175,7 @@ impl Driver for SimDriver {
         fence: v1::Fence,
         writes: Vec<v1::SwitchWrite>,
     ) -> Result<Written, DriverError> {
+        self.terms.passed_on(fence.term);
         let (mut calls, mut written) = (Vec::new(), Written::default());
         for write in writes {
             let count = write.entries.len() as u64;
