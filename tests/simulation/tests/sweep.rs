@@ -31,6 +31,11 @@ fn runs_that_once_broke_a_rule_do_no_more() {
         (64, Mix::Switches),
         (83, Mix::Links),
         (112, Mix::Links),
+        (96, Mix::Switches),
+        (204, Mix::Switches),
+        (530, Mix::Routers),
+        (604, Mix::Links),
+        (666, Mix::Links),
     ] {
         let played = routing::run(&RouteScenario::draw(seed, mix));
         assert!(played.is_ok(), "seed {seed}, {}: {played:?}", mix.name());

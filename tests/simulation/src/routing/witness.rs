@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
+use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::{MemberRecord, RouteState};
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, Mgid, RoutingEngine, build_engine, table_entries,
+    Change, EngineKind, EngineOptions, GroupPlan, Mgid, RoutingEngine, build_engine, table_entries,
 };
 use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry, TableKind,
@@ -148,6 +149,21 @@ impl Witness {
             let members = endpoints(&self.graph, directory.members(group.gn));
             self.reachable.entry(planned.part).or_default().extend(members);
         }
+    }
+
+    /// Whether the TIC knows the route of every group as it is planned now: the same rows may be those of another plan.
+    pub(crate) fn is_told(&self, directory: &Directory) -> bool {
+        let plan = self.engine.plan();
+        directory.groups_from(Gn(0)).all(|group| {
+            let told = group.route.as_ref().filter(|route| !colors(route.state).is_empty());
+            let planned = plan.group(group.mgid).filter(GroupPlan::has_tree);
+            let (Some(told), Some(planned)) = (told, &planned) else {
+                return told.is_none() && planned.is_none();
+            };
+            let left_out: BTreeSet<_> = told.cut_off.iter().map(EndpointName::as_str).collect();
+            let cut_off = planned.cut_off.iter().map(|cut| self.graph.endpoint_name(cut.endpoint));
+            colors(told.state) == plan.sender_colors(group.mgid) && left_out == cut_off.collect()
+        })
     }
 
     /// Everything is in place: what was planned before is not allowed any more.

@@ -87,6 +87,10 @@ struct SimRouter {
     desk: Desk<Ask, Answer>,
     work: Work<Result<(), RunError>>,
     streams: BTreeMap<u64, Stream>,
+    /// It has no term, and waits for one.
+    waits: bool,
+    /// Its calls by which a turn goes on: what it does next follows from what it knew when the turn began.
+    turn: BTreeSet<u64>,
 }
 
 impl std::fmt::Debug for SimRouter {
@@ -251,7 +255,9 @@ impl World {
                 let map = Map { graph: Arc::clone(&self.graph), sha256: vec![0; 32] };
                 let name = format!("router {at}");
                 let work = Box::pin(route_unasked(outside, name, map, self.policy.clone()));
-                self.routers[at] = Some(SimRouter { life, desk, work, streams: BTreeMap::new() });
+                let (streams, turn) = (BTreeMap::new(), BTreeSet::new());
+                let router = SimRouter { life, desk, work, streams, waits: true, turn };
+                self.routers[at] = Some(router);
                 self.go_on(at);
             }
             RouteParty::Agent(at) if self.agents[at].is_none() => {

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_groups::Gn;
-use fabricast_groups::record::{MemberRecord, Route, RouteState};
+use fabricast_groups::record::{GroupRecord, MemberRecord, Route, RouteState};
 use fabricast_topology::{EndpointId, Graph, SplitMix};
 
-use super::World;
+use super::{SimRouter, Stream, World};
 use crate::invariants::{r1, r2, r3, r4, r5};
 use crate::routing::agent::SimAgent;
 use crate::routing::scenario::RouteParty;
 use crate::routing::senders::seat;
-use crate::routing::tic::WatchKey;
 use crate::routing::witness::{Walk, colors, endpoint_of};
 
 /// What one sender does with one route.
@@ -110,22 +109,33 @@ impl World {
         sendings
     }
 
-    /// Whether the switches hold the plan, everybody has heard everything, and nothing is on its way.
+    /// Whether the switches hold the plan, it has been told, everybody has heard everything, and nothing is on its way.
     fn is_in_place(&self) -> bool {
         self.under_way == 0
             && self.agents.iter().flatten().all(SimAgent::is_idle)
             && self.waiting.values().all(Vec::is_empty)
             && !self.tic.watches.is_empty()
-            && self.tic.watches.iter().all(|key| self.has_seen_all(*key))
+            && self.routers.iter().enumerate().all(|(at, router)| self.is_up_to_date(at, router))
             && self.witness.rows == self.witness.desired
-            && self.sendings().iter().all(|sending| sending.newest)
+            && self.witness.is_told(&self.tic.directory)
+            && self.tic.directory.groups_from(Gn(0)).all(|group| self.has_been_heard(group))
     }
 
-    fn has_seen_all(&self, (at, life, watch): WatchKey) -> bool {
-        let router = self.routers[at].as_ref().filter(|router| router.life == life);
-        let stream = router.and_then(|router| router.streams.get(&watch));
-        !self.frozen.contains(&RouteParty::Router(at))
-            && stream.is_some_and(|stream| stream.seen == self.tic.published)
+    /// Whether every member has heard of the newest route: whatever it hears after that is old, and no news to it.
+    fn has_been_heard(&self, group: &GroupRecord) -> bool {
+        let mut members = self.tic.directory.members(group.gn);
+        members.all(|member| self.senders.route(seat(member)) == group.route.as_ref())
+    }
+
+    /// Whether a route service has nothing to do, or does it with all that the TIC has said.
+    fn is_up_to_date(&self, at: usize, router: &Option<SimRouter>) -> bool {
+        let Some(router) = router.as_ref().filter(|router| !router.waits) else { return true };
+        let mut watches = self.tic.watches.iter();
+        let watches = watches.any(|(by, life, watch)| {
+            let has_taken = |one: &Stream| one.seen == self.tic.published && one.reader.is_some();
+            (*by, *life) == (at, router.life) && router.streams.get(watch).is_some_and(has_taken)
+        });
+        watches && router.turn.is_empty() && !self.frozen.contains(&RouteParty::Router(at))
     }
 
     /// After healing: the tables are the plan, and every group is routed or says why not.

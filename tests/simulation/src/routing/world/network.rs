@@ -20,6 +20,11 @@ impl World {
             stream.reader = Some(caller.2);
             return self.read_on(caller.0, watch);
         }
+        let asking = self.routers[router].as_mut().expect("it has just asked");
+        asking.waits |= matches!(ask, Ask::Acquire);
+        if ask.agent().is_some() || matches!(ask, Ask::Report(_)) {
+            asking.turn.insert(caller.2);
+        }
         self.enqueue(PATIENCE, Event::GiveUp(caller));
         let to = ask.agent().map_or(RouteParty::Tic, RouteParty::Agent);
         let lost = self.is_lost(RouteParty::Router(router), to);
@@ -71,7 +76,9 @@ impl World {
     }
 
     pub(super) fn answer_router(&mut self, (at, life, call): Caller, answer: Answer) {
-        if let Some(router) = self.routers[at].as_ref().filter(|router| router.life == life) {
+        if let Some(router) = self.routers[at].as_mut().filter(|router| router.life == life) {
+            router.waits &= !matches!(answer, Ok(Reply::Acquired(_)));
+            router.turn.remove(&call);
             router.desk.answer(call, answer);
             self.go_on(at);
         }
