@@ -269,12 +269,14 @@ impl<O: Outside> Control<O> {
         let routes = self.planner.routes(&self.mirror);
         self.reported.retain(|gn, _| routes.contains_key(gn));
         self.doubted.retain(|gn| routes.contains_key(gn));
+        let meets = |gn: &u64, told: Option<&v1::Route>, route: &v1::Route| {
+            self.planner.meets(&self.mirror.groups[gn], (told, route), swaps)
+        };
         let is_ready = |gn: &u64, route: &v1::Route| {
             let told = self.reported.get(gn).filter(|_| !self.doubted.contains(gn));
-            !self.planner.meets(&self.mirror.groups[gn], (told, route), swaps)
-                && self.planner.is_programmed(route, self.programmer.held())
+            !meets(gn, told, route) && self.planner.is_programmed(route, self.programmer.held())
         };
-        let mut news = Vec::new();
+        let (mut news, mut early) = (Vec::new(), Vec::new());
         for (gn, route) in &routes {
             let is_doubted = self.doubted.contains(gn);
             if !is_doubted && self.reported.get(gn) == Some(route) {
@@ -282,11 +284,14 @@ impl<O: Outside> Control<O> {
             }
             if is_ready(gn, route) {
                 news.push(v1::GroupRoute { gn: *gn, route: Some(route.clone()) });
+                early.extend(meets(gn, None, route).then_some(*gn));
             } else if is_doubted {
                 news.push(withdrawn(*gn, &self.mirror.groups[gn]));
             }
         }
-        self.tell(news).await
+        let told = self.tell(news).await;
+        early.into_iter().for_each(|gn| self.planner.note_told_early(gn));
+        told
     }
 
     /// Under a generation of its own, so that a report that was given up and arrives late is refused.

@@ -118,6 +118,11 @@ impl Planner {
         }
     }
 
+    /// Takes note that this was before its entries were swapped: they may still be those of another spanning tree.
+    pub(crate) fn note_told_early(&mut self, gn: u64) {
+        self.told_parts.remove(&gn);
+    }
+
     fn part(&self, group: &MirrorGroup) -> Option<u32> {
         self.engine.plan().group(Mgid(group.mgid)).map(|planned| planned.part)
     }
