@@ -36,6 +36,11 @@ fn runs_that_once_broke_a_rule_do_no_more() {
         (530, Mix::Routers),
         (604, Mix::Links),
         (666, Mix::Links),
+        (3418, Mix::Links),
+        (5290, Mix::Links),
+        (6627, Mix::Routers),
+        (1005, Mix::Fabric),
+        (4372, Mix::Fabric),
     ] {
         let played = routing::run(&RouteScenario::draw(seed, mix));
         assert!(played.is_ok(), "seed {seed}, {}: {played:?}", mix.name());

@@ -19,6 +19,8 @@ pub(crate) fn seat(member: &MemberRecord) -> Seat {
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
     told: BTreeMap<Seat, (Revision, Option<Route>)>,
+    /// Of the newest route that is on its way to each member, or has reached it.
+    newest: BTreeMap<Seat, Revision>,
 }
 
 impl Senders {
@@ -37,14 +39,22 @@ impl Senders {
                     let route = group.and_then(|group| group.route.clone());
                     self.told.insert(seat(member), (directory.revision(), route));
                 }
-                Change::MemberDeleted(member) => drop(self.told.remove(&seat(member))),
+                Change::MemberDeleted(member) => {
+                    self.told.remove(&seat(member));
+                    self.newest.remove(&seat(member));
+                }
                 Change::GroupPut(group) => {
                     if let Some(route) = &group.route {
-                        let members = directory.members(group.gn);
-                        to_tell.extend(members.map(|member| (seat(member), route.clone())));
+                        let seats: Vec<Seat> = directory.members(group.gn).map(seat).collect();
+                        let at = directory.revision();
+                        self.newest.extend(seats.iter().map(|seat| (*seat, at)));
+                        to_tell.extend(seats.into_iter().map(|seat| (seat, route.clone())));
                     }
                 }
-                Change::GroupDeleted(gn) => self.told.retain(|(of, ..), _| of != gn),
+                Change::GroupDeleted(gn) => {
+                    self.told.retain(|(of, ..), _| of != gn);
+                    self.newest.retain(|(of, ..), _| of != gn);
+                }
                 _ => {}
             }
         }
@@ -57,6 +67,12 @@ impl Senders {
         let news = told.1.as_ref() != Some(&route);
         *told = (at, Some(route));
         news
+    }
+
+    /// Whether a member knows the newest route, and whatever else it hears is old: it may know the same one from before.
+    pub(crate) fn is_up_to_date(&self, seat: Seat) -> bool {
+        let known = self.told.get(&seat).map(|told| told.0);
+        self.newest.get(&seat).is_none_or(|newest| known >= Some(*newest))
     }
 
     /// What a member knows.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::EndpointName;
-use fabricast_groups::record::{MemberRecord, RouteState};
+use fabricast_groups::record::{GroupRecord, MemberRecord, RouteState};
 use fabricast_routing::{
     Change, EngineKind, EngineOptions, GroupPlan, Mgid, RoutingEngine, build_engine, table_entries,
 };
@@ -151,19 +151,17 @@ impl Witness {
         }
     }
 
-    /// Whether the TIC knows the route of every group as it is planned now: the same rows may be those of another plan.
-    pub(crate) fn is_told(&self, directory: &Directory) -> bool {
+    /// Whether the TIC knows the route of a group as it is planned now: the same rows may be those of another plan.
+    pub(crate) fn is_told(&self, group: &GroupRecord) -> bool {
         let plan = self.engine.plan();
-        directory.groups_from(Gn(0)).all(|group| {
-            let told = group.route.as_ref().filter(|route| !colors(route.state).is_empty());
-            let planned = plan.group(group.mgid).filter(GroupPlan::has_tree);
-            let (Some(told), Some(planned)) = (told, &planned) else {
-                return told.is_none() && planned.is_none();
-            };
-            let left_out: BTreeSet<_> = told.cut_off.iter().map(EndpointName::as_str).collect();
-            let cut_off = planned.cut_off.iter().map(|cut| self.graph.endpoint_name(cut.endpoint));
-            colors(told.state) == plan.sender_colors(group.mgid) && left_out == cut_off.collect()
-        })
+        let told = group.route.as_ref().filter(|route| !colors(route.state).is_empty());
+        let planned = plan.group(group.mgid).filter(GroupPlan::has_tree);
+        let (Some(told), Some(planned)) = (told, &planned) else {
+            return told.is_none() && planned.is_none();
+        };
+        let left_out: BTreeSet<_> = told.cut_off.iter().map(EndpointName::as_str).collect();
+        let cut_off = planned.cut_off.iter().map(|cut| self.graph.endpoint_name(cut.endpoint));
+        colors(told.state) == plan.sender_colors(group.mgid) && left_out == cut_off.collect()
     }
 
     /// Everything is in place: what was planned before is not allowed any more.

@@ -88,6 +88,10 @@ impl World {
                 doubtful.insert(sending.gn);
             }
         }
+        // Its entries may be somebody else's before it is told so.
+        let groups = self.tic.directory.groups_from(Gn(0));
+        let untold = groups.filter(|group| !self.witness.is_told(group)).map(|group| group.gn);
+        doubtful.extend(untold);
         self.witness.hurt.retain(|gn| doubtful.contains(gn));
     }
 
@@ -117,14 +121,20 @@ impl World {
             && !self.tic.watches.is_empty()
             && self.routers.iter().enumerate().all(|(at, router)| self.is_up_to_date(at, router))
             && self.witness.rows == self.witness.desired
-            && self.witness.is_told(&self.tic.directory)
-            && self.tic.directory.groups_from(Gn(0)).all(|group| self.has_been_heard(group))
+            && self
+                .tic
+                .directory
+                .groups_from(Gn(0))
+                .all(|group| self.witness.is_told(group) && self.has_been_heard(group))
     }
 
     /// Whether every member has heard of the newest route: whatever it hears after that is old, and no news to it.
     fn has_been_heard(&self, group: &GroupRecord) -> bool {
         let mut members = self.tic.directory.members(group.gn);
-        members.all(|member| self.senders.route(seat(member)) == group.route.as_ref())
+        members.all(|member| {
+            let knows = self.senders.route(seat(member)) == group.route.as_ref();
+            knows && self.senders.is_up_to_date(seat(member))
+        })
     }
 
     /// Whether a route service has nothing to do, or does it with all that the TIC has said.
