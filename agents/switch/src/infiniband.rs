@@ -1,4 +1,4 @@
-//! The driver for InfiniBand switches: directed-route management packets through libibumad.
+//! The driver for InfiniBand switches: management packets through libibumad, on directed routes or by LID.
 //!
 //! A switch has one multicast table, so tables are per switch, and a color `c` is the multicast
 //! LID 0xC000 + [`InfinibandOptions::first_entry`] + c. Nothing but multicast forwarding tables is
@@ -11,6 +11,7 @@
 
 mod counters;
 mod fabric;
+mod reach;
 mod tables;
 mod wire;
 
@@ -19,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use fabricast_infiniband::{Attribute, Method, Node, PortInfo, Smp};
+use fabricast_infiniband::{Attribute, Node, PortInfo};
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
@@ -32,6 +33,8 @@ use tonic::Status;
 
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use fabric::Fabric;
+pub use reach::Routing;
+use reach::{Reach, Request};
 use tables::{TableError, Window};
 use wire::{PatientPort, Wire};
 
@@ -55,6 +58,8 @@ pub struct InfinibandOptions {
     pub sweep: Duration,
     /// How long a switch has to answer, and how often it is asked again.
     pub patience: (Duration, u16),
+    /// What switches are asked by; discovery takes directed routes always.
+    pub routing: Routing,
 }
 
 impl Default for InfinibandOptions {
@@ -68,6 +73,7 @@ impl Default for InfinibandOptions {
             expected: None,
             sweep: Duration::from_secs(2),
             patience: (Duration::from_millis(200), 3),
+            routing: Routing::default(),
         }
     }
 }
@@ -124,7 +130,11 @@ impl InfinibandDriver {
         let said = self.expected.read().unwrap_or_else(PoisonError::into_inner).clone();
         let expected = said.or_else(|| Some(Arc::clone(known.as_ref()?.expected())));
         let fabric = Fabric::discover(&self.wire, self.options.key, expected).await;
-        let fabric = Arc::new(fabric.map_err(|why| self.unavailable(&why))?);
+        let mut fabric = fabric.map_err(|why| self.unavailable(&why))?;
+        if self.options.routing == Routing::Lid {
+            fabric.find_lids(&self.wire, self.options.key).await;
+        }
+        let fabric = Arc::new(fabric);
         *known = Some(Arc::clone(&fabric));
         Ok(fabric)
     }
@@ -150,12 +160,16 @@ impl InfinibandDriver {
         let capacity = node.switch.map_or(0, |info| info.multicast_entries);
         let room = capacity.saturating_sub(self.options.first_entry);
         let colors = self.options.colors.map_or(room, |colors| colors.min(room));
-        Window { key: self.options.key, first: self.options.first_entry, colors }
+        Window { first: self.options.first_entry, colors }
     }
 
-    async fn switch(&self, node: &Node) -> v1::Switch {
+    async fn reach<'a>(&'a self, fabric: &Fabric, node: &'a Node) -> Reach<'a> {
+        Reach::to(&self.wire, node, fabric.lid(node), self.options.key).await
+    }
+
+    async fn switch(&self, fabric: &Fabric, node: &Node) -> v1::Switch {
         let window = self.window(node);
-        let used = tables::read(&self.wire, node, window).await;
+        let used = tables::read(&mut self.reach(fabric, node).await, window).await;
         v1::Switch {
             name: node.name(),
             description: node.description.clone(),
@@ -175,7 +189,8 @@ impl InfinibandDriver {
             let fabric = if attempt == 0 { self.known().await } else { self.look().await };
             let fabric = fabric.map_err(|_| TableError::Unreachable)?;
             let node = fabric.switch(&write.switch_name).ok_or(TableError::Unreachable)?;
-            match tables::write(&self.wire, node, self.window(node), &write.entries).await {
+            let mut reach = self.reach(&fabric, node).await;
+            match tables::write(&mut reach, self.window(node), &write.entries).await {
                 Err(error @ TableError::Unreachable) => lost = error,
                 ended => return ended,
             }
@@ -190,7 +205,7 @@ impl Driver for InfinibandDriver {
         let fabric = self.look().await?;
         let mut switches = Vec::new();
         for node in fabric.switches() {
-            switches.push(self.switch(node).await);
+            switches.push(self.switch(&fabric, node).await);
         }
         switches.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(switches)
@@ -209,7 +224,8 @@ impl Driver for InfinibandDriver {
         tokio::spawn(async move {
             for name in switches {
                 let Some(node) = fabric.switch(&name) else { continue };
-                let table = tables::read(&driver.wire, node, driver.window(node)).await;
+                let mut reach = driver.reach(&fabric, node).await;
+                let table = tables::read(&mut reach, driver.window(node)).await;
                 let fence = driver.fences.lock().await.get(&name).copied();
                 let table = table
                     .map(|entries| v1::SwitchTable { switch_name: name.clone(), entries, fence })
@@ -259,8 +275,9 @@ impl Driver for InfinibandDriver {
         let node = fabric
             .switch(switch)
             .ok_or_else(|| DriverError::UnknownSwitch { switch: switch.to_owned() })?;
-        let ask = |number: u8| port_info(node, number, self.options.key);
-        let answers = self.wire.ask((1..=node.info.ports).map(ask)).await;
+        let ask = |number: u8| Request::get(Attribute::PortInfo, number.into());
+        let requests: Vec<Request> = (1..=node.info.ports).map(ask).collect();
+        let answers = self.reach(&fabric, node).await.ask(&requests).await;
         let mut ports = Vec::with_capacity(answers.len());
         for (number, answer) in (1u8..).zip(answers) {
             let data = answer.map_err(|why| self.unavailable(&format!("{switch}: {why}")))?;
@@ -281,7 +298,7 @@ impl Driver for InfinibandDriver {
             return Err(DriverError::UnknownSwitch { switch: switch.clone() });
         }
         let nodes: Vec<&Node> = switches.iter().filter_map(|name| fabric.switch(name)).collect();
-        let lids = counters::lids(&self.wire, &nodes, self.options.key).await;
+        let lids = reach::lids(&self.wire, &nodes, self.options.key).await;
         if lids.iter().all(|lid| *lid == Some(0)) {
             return Err(DriverError::NoCounters);
         }
@@ -337,19 +354,6 @@ impl Driver for InfinibandDriver {
             }
         });
         Ok(Box::pin(WatchStream::new(told).map(Ok)))
-    }
-}
-
-/// Asks for the state of a port.
-fn port_info(node: &Node, number: u8, key: u64) -> Smp {
-    Smp {
-        method: Method::Get,
-        attribute: Attribute::PortInfo,
-        modifier: u32::from(number),
-        transaction: 0,
-        key,
-        path: node.path.clone(),
-        data: [0; 64],
     }
 }
 

@@ -22,5 +22,5 @@ mod topology;
 pub use app::{App, Options, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
 pub use emulated::EmulatedDriver;
-pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions};
+pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions, Routing};
 pub use service::SwitchAgent;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use fabricast_collectives::{Limits, Settings};
 use fabricast_config::{
-    FabricConfig, Hardware, OperatingAgentConfig, PeerAddress, RouterConfig, Sources,
+    FabricConfig, Hardware, OperatingAgentConfig, PeerAddress, RouterConfig, RoutingName, Sources,
     SwitchAgentConfig, TicConfig, load,
 };
 use fabricast_emulator::AggregationLimits;
 use fabricast_operating::{LocalSocket, NodeSpec};
 use fabricast_routing::{EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, CertificateFiles, Security};
-use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions};
+use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions, Routing};
 use fabricast_telemetry::metrics::MetricsServer;
 use fabricast_tic::TopologySource;
 use tokio::runtime::Runtime;
@@ -291,6 +291,10 @@ fn driver(hardware: Hardware, security: &Security) -> Result<Arc<dyn Driver>, Fa
                 expected: expected.map(|topology| topology.graph),
                 sweep: config.sweep,
                 patience: (config.timeout, config.retries),
+                routing: match config.routing {
+                    RoutingName::Directed => Routing::Directed,
+                    RoutingName::Lid => Routing::Lid,
+                },
             };
             Ok(Arc::new(InfinibandDriver::open(options).context("open the InfiniBand port")?))
         }

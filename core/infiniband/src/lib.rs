@@ -23,5 +23,5 @@ pub use discovery::{Discovery, Query, QueryId};
 pub use missing::{Missing, missing};
 pub use multicast::{BLOCK_ENTRIES, Block, BlockPlace, FIRST_MULTICAST_LID, MulticastTable};
 pub use performance::{Counters, CountersQuery, Traffic, dropped_packets};
-pub use smp::{Attribute, Data, Method, Path, PathError, SMP_BYTES, Smp, SmpError};
+pub use smp::{Attribute, Data, Method, Path, PathError, Route, SMP_BYTES, Smp, SmpError};
 pub use subnet::{Cable, Node, PortName, Subnet};

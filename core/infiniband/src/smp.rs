@@ -1,7 +1,8 @@
-//! Subnet management packets on directed routes.
+//! Subnet management packets, on directed routes and by LID.
 //!
-//! Source: InfiniBand Architecture Specification, volume 1, §14.2.1.2. A directed route names the
-//! output port of every hop, so it works before anybody has an address.
+//! Source: InfiniBand Architecture Specification, volume 1, §14.2.1.1 (by LID) and §14.2.1.2 (directed). A
+//! directed route names the output port of every hop, so it works before anybody has an address, but every
+//! switch on the way handles the packet itself. A packet by LID is forwarded as data is.
 
 use thiserror::Error;
 
@@ -13,6 +14,7 @@ const MAX_HOPS: usize = 63;
 
 const BASE_VERSION: u8 = 1;
 const CLASS_VERSION: u8 = 1;
+const LID_ROUTED_CLASS: u8 = 0x01;
 const DIRECTED_ROUTE_CLASS: u8 = 0x81;
 const PERMISSIVE_LID: u16 = 0xffff;
 const RESPONSE: u8 = 0x80;
@@ -95,6 +97,15 @@ impl Path {
 #[error("a directed route has at most {MAX_HOPS} hops")]
 pub struct PathError;
 
+/// Which way a packet goes to its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// From port to port.
+    Directed(Path),
+    /// To the node that has a LID, by the switches' unicast tables; of a switch, that of port 0.
+    Lid(u16),
+}
+
 /// One packet, request or answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smp {
@@ -109,7 +120,7 @@ pub struct Smp {
     /// The key that the node wants to see; 0 where it has none.
     pub key: u64,
     /// Which way it goes.
-    pub path: Path,
+    pub route: Route,
     /// The attribute's content.
     pub data: Data,
 }
@@ -145,23 +156,20 @@ impl Smp {
     pub fn request(&self) -> [u8; SMP_BYTES] {
         let mut bytes = [0; SMP_BYTES];
         bytes[0] = BASE_VERSION;
-        bytes[1] = DIRECTED_ROUTE_CLASS;
         bytes[2] = CLASS_VERSION;
         bytes[3] = match self.method {
             Method::Get => 1,
             Method::Set => 2,
         };
-        let hops = self.path.hops();
-        bytes[7] = u8::try_from(hops.len()).expect("a path has at most 63 hops");
         bytes[8..16].copy_from_slice(&self.transaction.to_be_bytes());
         bytes[16..18].copy_from_slice(&self.attribute.number().to_be_bytes());
         bytes[20..24].copy_from_slice(&self.modifier.to_be_bytes());
         bytes[24..32].copy_from_slice(&self.key.to_be_bytes());
-        bytes[32..34].copy_from_slice(&PERMISSIVE_LID.to_be_bytes());
-        bytes[34..36].copy_from_slice(&PERMISSIVE_LID.to_be_bytes());
         bytes[64..128].copy_from_slice(&self.data);
-        // Element 0 of the initial path is not used.
-        bytes[129..129 + hops.len()].copy_from_slice(hops);
+        match &self.route {
+            Route::Lid(_) => bytes[1] = LID_ROUTED_CLASS, // the LID stands in the header below this one
+            Route::Directed(path) => put_path(&mut bytes, path.hops()),
+        }
         bytes
     }
 
@@ -177,13 +185,16 @@ impl Smp {
     ///
     /// [`SmpError`] if it is no answer or the node refused.
     pub fn answer(bytes: &[u8; SMP_BYTES]) -> Result<Data, SmpError> {
-        if bytes[0] != BASE_VERSION || bytes[1] != DIRECTED_ROUTE_CLASS {
-            return Err(SmpError::Foreign { class: bytes[1], base: bytes[0] });
-        }
+        // Only on a directed route one bit of the status is not an error but the direction.
+        let no_error = match (bytes[0], bytes[1]) {
+            (BASE_VERSION, DIRECTED_ROUTE_CLASS) => DIRECTION,
+            (BASE_VERSION, LID_ROUTED_CLASS) => 0,
+            (base, class) => return Err(SmpError::Foreign { class, base }),
+        };
         if bytes[3] & RESPONSE == 0 {
             return Err(SmpError::Request { method: bytes[3] });
         }
-        let status = u16::from_be_bytes([bytes[4], bytes[5]]) & !DIRECTION;
+        let status = u16::from_be_bytes([bytes[4], bytes[5]]) & !no_error;
         if status != 0 {
             return Err(SmpError::Status { status });
         }
@@ -191,18 +202,32 @@ impl Smp {
     }
 }
 
+/// Fills in what only packets on directed routes have.
+fn put_path(bytes: &mut [u8; SMP_BYTES], hops: &[u8]) {
+    bytes[1] = DIRECTED_ROUTE_CLASS;
+    bytes[7] = u8::try_from(hops.len()).expect("a path has at most 63 hops");
+    bytes[32..34].copy_from_slice(&PERMISSIVE_LID.to_be_bytes());
+    bytes[34..36].copy_from_slice(&PERMISSIVE_LID.to_be_bytes());
+    // Element 0 of the initial path is not used.
+    bytes[129..129 + hops.len()].copy_from_slice(hops);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn request(path: Path) -> Smp {
+        by(Route::Directed(path))
+    }
+
+    fn by(route: Route) -> Smp {
         Smp {
             method: Method::Get,
             attribute: Attribute::PortInfo,
             modifier: 7,
             transaction: 0x1122_3344,
             key: 0x5566,
-            path,
+            route,
             data: [9; 64],
         }
     }
@@ -218,6 +243,28 @@ mod tests {
         assert_eq!(bytes[30..36], [0x55, 0x66, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!((bytes[64], bytes[127], bytes[128..132].to_vec()), (9, 9, vec![0, 3, 17, 0]));
         assert_eq!(Smp::transaction_of(&bytes), 0x1122_3344);
+    }
+
+    /// §14.2.1.1, figure of the LID-routed packet: no hops, no permissive LIDs, nothing after the attribute.
+    #[test]
+    fn a_request_by_lid_has_its_fields_where_the_specification_wants_them() {
+        let bytes = Smp { method: Method::Set, ..by(Route::Lid(0x4321)) }.request();
+        assert_eq!(bytes[..8], [1, 0x01, 1, 2, 0, 0, 0, 0]);
+        assert_eq!(bytes[8..16], [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44]);
+        assert_eq!(bytes[16..24], [0, 0x15, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(bytes[24..32], [0, 0, 0, 0, 0, 0, 0x55, 0x66]);
+        assert_eq!(bytes[32..64], [0; 32]);
+        assert_eq!(bytes[64..128], [9; 64]);
+        assert_eq!(bytes[128..], [0; 128]);
+    }
+
+    #[test]
+    fn an_answer_by_lid_has_no_direction() {
+        let mut bytes = by(Route::Lid(7)).request();
+        bytes[3] |= RESPONSE;
+        assert_eq!(Smp::answer(&bytes), Ok([9; 64]));
+        bytes[4] = 0x80;
+        assert_eq!(Smp::answer(&bytes), Err(SmpError::Status { status: 0x8000 }));
     }
 
     #[test]

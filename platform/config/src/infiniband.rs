@@ -20,6 +20,17 @@ pub enum DriverName {
     Infiniband,
 }
 
+/// What switches are asked by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingName {
+    /// Directed routes.
+    #[default]
+    Directed,
+    /// LIDs, where a switch has one and answers by it.
+    Lid,
+}
+
 /// Checked settings of the InfiniBand driver.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InfinibandConfig {
@@ -43,6 +54,8 @@ pub struct InfinibandConfig {
     pub timeout: Duration,
     /// How often it is asked again.
     pub retries: u16,
+    /// What switches are asked by.
+    pub routing: RoutingName,
 }
 
 impl fmt::Debug for InfinibandConfig {
@@ -83,6 +96,10 @@ pub struct RawInfinibandConfig {
     pub timeout: Duration,
     /// How often a packet is sent again. Default 3.
     pub retries: u16,
+    /// What tables and ports are read and written by: `directed` or `lid`. Default `directed`: it needs no
+    /// subnet manager. With `lid` no switch on the way handles the packets itself; a switch that has no LID or does
+    /// not answer by it is asked along the directed route all the same.
+    pub routing: RoutingName,
 }
 
 impl Default for RawInfinibandConfig {
@@ -98,6 +115,7 @@ impl Default for RawInfinibandConfig {
             sweep: Duration::from_secs(2),
             timeout: Duration::from_millis(200),
             retries: 3,
+            routing: RoutingName::default(),
         }
     }
 }
@@ -129,6 +147,7 @@ impl RawInfinibandConfig {
             sweep: self.sweep,
             timeout: self.timeout,
             retries: self.retries,
+            routing: self.routing,
         })
     }
 }

@@ -36,7 +36,7 @@ pub use addresses::Addresses;
 pub use detection::{Expel, FlapPolicyName, RawAdaptive, RawFlapping};
 pub use fabric::{FabricConfig, RawFabricConfig};
 pub use fabricast_store::StoreLocation;
-pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
+pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig, RoutingName};
 pub use load::{Flag, Role, SECTIONS, Sources, load};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};

@@ -3,6 +3,8 @@
 
 #[path = "roles/connections.rs"]
 mod connections;
+#[path = "roles/infiniband.rs"]
+mod infiniband;
 
 use std::fs;
 use std::time::Duration;
@@ -139,29 +141,6 @@ fn a_variable_for_a_text_is_never_taken_for_a_number() {
     let key: SwitchAgentConfig = load_text("[switch_agent]\nname = 'a'", &variables).unwrap();
     let Hardware::Emulated { management_key, .. } = key.hardware else { panic!("the default") };
     assert_eq!(management_key.reveal(), "1234");
-}
-
-#[test]
-fn infiniband_switches_need_no_fabric_and_no_key_of_it() {
-    let file = "\
-[switch_agent]
-name = 'a'
-driver = 'infiniband'
-[switch_agent.infiniband]
-first_entry = 7
-management_key = '0x10'
-";
-    let agent: SwitchAgentConfig = load_text(file, &[]).unwrap();
-    let Hardware::Infiniband(driver) = agent.hardware else { panic!("asked for") };
-    assert_eq!((driver.first_entry, driver.management_key, driver.colors), (7, 16, None));
-    let bad = file.replace('7', "20000").replace("0x10", "10").replace("'a'", "'a'\nfabric = ''");
-    assert_eq!(
-        complaints::<SwitchAgentConfig>(&bad, &[]),
-        [
-            "F:6: switch_agent.infiniband.first_entry: a multicast table has entries 0 to 16383",
-            "F:7: switch_agent.infiniband.management_key: not 0x and at most 16 hexadecimal digits",
-        ]
-    );
 }
 
 #[test]

@@ -82,6 +82,8 @@ metrics! {
     AGENT_DOWNS: counter "fabricast_operating_agent_downs_total", "Times that a node hosted here was stopped, or learned that it was expelled.";
     SWITCH_ENTRIES: counter "fabricast_switch_agent_entries_written_total", "Table entries that switches have taken.";
     SWITCH_FAILED_ELEMENTS: gauge "fabricast_switch_agent_failed_elements", "Parts of the fabric that this agent sees as failed.";
+    SWITCH_DIRECTED_ANSWERS: counter "fabricast_switch_agent_directed_answers_total", "Answers to InfiniBand subnet management packets along directed routes.";
+    SWITCH_LID_ANSWERS: counter "fabricast_switch_agent_lid_answers_total", "Answers to InfiniBand subnet management packets by LID.";
     FABRIC_PACKETS: counter "fabricast_fabric_packets_total", "Packets that endpoints have put on the wire.";
 }
 

@@ -17,6 +17,7 @@ use library::Umad;
 /// Bytes of a management packet.
 pub const PACKET_BYTES: usize = 256;
 
+const LID_ROUTED_CLASS: c_int = 0x01;
 const DIRECTED_ROUTE_CLASS: c_int = 0x81;
 const PERFORMANCE_CLASS: c_int = 0x04;
 const CLASS_VERSION: c_int = 1;
@@ -53,7 +54,9 @@ pub enum UmadError {
 pub enum To {
     /// Where the directed route in it leads: subnet management.
     Route,
-    /// To the node with a LID: performance management.
+    /// To the node with a LID: subnet management, which listens on queue pair 0.
+    SubnetLid(u16),
+    /// To the node with a LID: performance management, which listens on queue pair 1.
     Lid(u16),
 }
 
@@ -66,15 +69,22 @@ pub enum Received {
     Unanswered(Box<[u8; PACKET_BYTES]>),
 }
 
-/// An open port, registered for subnet management on directed routes and for performance management.
+/// An open port, registered for subnet management, on directed routes and by LID, and for performance management.
 #[derive(Debug)]
 pub struct Port {
     umad: Umad,
     port: c_int,
-    subnet_agent: c_int,
-    performance_agent: c_int,
+    agents: Agents,
     header: usize,
     buffer: Vec<u8>,
+}
+
+/// What is registered on a port, one for each class of packets.
+#[derive(Clone, Copy, Debug)]
+struct Agents {
+    directed: c_int,
+    addressed: c_int,
+    performance: c_int,
 }
 
 impl Port {
@@ -99,11 +109,13 @@ impl Port {
             let agent = umad.register(port, class, CLASS_VERSION);
             checked("umad_register", agent).inspect_err(|_| umad.close_port(port))
         };
-        let subnet_agent = register(DIRECTED_ROUTE_CLASS)?;
-        let performance_agent = register(PERFORMANCE_CLASS)?;
+        let directed = register(DIRECTED_ROUTE_CLASS)?;
+        let addressed = register(LID_ROUTED_CLASS)?;
+        let performance = register(PERFORMANCE_CLASS)?;
         let header = umad.header_bytes();
         let buffer = vec![0; header + PACKET_BYTES];
-        Ok(Self { umad, port, subnet_agent, performance_agent, header, buffer })
+        let agents = Agents { directed, addressed, performance };
+        Ok(Self { umad, port, agents, header, buffer })
     }
 
     /// Sends a request.
@@ -123,8 +135,9 @@ impl Port {
         self.buffer.fill(0);
         self.buffer[self.header..].copy_from_slice(packet);
         let (agent, address) = match to {
-            To::Route => (self.subnet_agent, (PERMISSIVE_LID, 0, 0)),
-            To::Lid(lid) => (self.performance_agent, (lid.into(), 1, QUEUE_KEY_1)),
+            To::Route => (self.agents.directed, (PERMISSIVE_LID, 0, 0)),
+            To::SubnetLid(lid) => (self.agents.addressed, (lid.into(), 0, 0)),
+            To::Lid(lid) => (self.agents.performance, (lid.into(), 1, QUEUE_KEY_1)),
         };
         checked("umad_set_addr", self.umad.set_address(&mut self.buffer, address))?;
         let wait = (milliseconds(timeout), c_int::from(retries));
@@ -152,8 +165,10 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.umad.unregister(self.port, self.subnet_agent);
-        self.umad.unregister(self.port, self.performance_agent);
+        let Agents { directed, addressed, performance } = self.agents;
+        for agent in [directed, addressed, performance] {
+            self.umad.unregister(self.port, agent);
+        }
         self.umad.close_port(self.port);
     }
 }

@@ -1,21 +1,9 @@
 //! Port counters over the wire.
 
-use fabricast_infiniband::{Counters, CountersQuery, Node, PortInfo, Traffic, dropped_packets};
+use fabricast_infiniband::{Counters, CountersQuery, Node, Traffic, dropped_packets};
 use fabricast_proto::v1;
 
-use super::port_info;
 use super::wire::Wire;
-
-/// Asks switches for their LIDs: 0 where none was given, none where nobody answers.
-pub(super) async fn lids(wire: &Wire, nodes: &[&Node], key: u64) -> Vec<Option<u16>> {
-    let mut questions = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        questions.push(port_info(node, 0, key));
-    }
-    let answers = wire.ask(questions).await;
-    let lid = |answer: Result<_, _>| Some(PortInfo::read(&answer.ok()?).ok()?.lid);
-    answers.into_iter().map(lid).collect()
-}
 
 /// Reads the counters of all ports of a switch; none if one does not answer.
 pub(super) async fn read(wire: &Wire, node: &Node, lid: u16) -> Option<v1::SwitchCounters> {

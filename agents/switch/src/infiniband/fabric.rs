@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_infiniband::{
-    Discovery, Method, Missing, Node, NodeType, Query, Smp, Subnet, missing,
+    Discovery, Method, Missing, Node, NodeType, Query, Route, Smp, Subnet, missing,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_topology::{BuildError, Graph, Peer, PortId};
 use thiserror::Error;
 
+use super::reach::addressed;
 use super::wire::{Wire, WireError};
 
 /// Why nothing is known of the subnet.
@@ -31,6 +32,8 @@ pub(super) struct Fabric {
     guids: BTreeMap<String, u64>,
     graph: Arc<Graph>,
     expected: Arc<Graph>,
+    /// LIDs of the switches that answer by theirs, by GUID; empty where that is not wanted.
+    lids: BTreeMap<u64, u16>,
 }
 
 impl Fabric {
@@ -49,7 +52,7 @@ impl Fabric {
                 modifier: query.modifier,
                 transaction: 0,
                 key,
-                path: query.path.clone(),
+                route: Route::Directed(query.path.clone()),
                 data: [0; 64],
             });
             let answers = wire.ask(requests.collect::<Vec<_>>()).await;
@@ -70,7 +73,18 @@ impl Fabric {
         let graph = Arc::new(subnet.graph().map_err(DiscoverError::Graph)?);
         let guids = subnet.switches().map(|node| (node.name(), node.info.guid)).collect();
         let expected = expected.unwrap_or_else(|| Arc::clone(&graph));
-        Ok(Self { subnet, guids, graph, expected })
+        Ok(Self { subnet, guids, graph, expected, lids: BTreeMap::new() })
+    }
+
+    /// Finds out which switches answer by LID.
+    pub(super) async fn find_lids(&mut self, wire: &Wire, key: u64) {
+        let switches: Vec<&Node> = self.switches().collect();
+        self.lids = addressed(wire, &switches, key).await;
+    }
+
+    /// Gives the LID by which a switch answered when it was looked for.
+    pub(super) fn lid(&self, node: &Node) -> Option<u16> {
+        self.lids.get(&node.info.guid).copied()
     }
 
     pub(super) fn graph(&self) -> &Arc<Graph> {

@@ -4,16 +4,16 @@
 //! block is not taken, those written before are put back, so that a switch holds all of its part
 //! or nothing of it.
 
-use fabricast_infiniband::{Attribute, Block, BlockPlace, Data, Method, MulticastTable, Node, Smp};
+use fabricast_infiniband::{Attribute, Block, BlockPlace, Method, MulticastTable, Node};
 use fabricast_proto::v1;
 use thiserror::Error;
 
-use super::wire::{Wire, WireError};
+use super::reach::{Reach, Request};
+use super::wire::WireError;
 
 /// The part of a table that is ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub(super) key: u64,
     /// Entry of color 0.
     pub(super) first: u16,
     /// Entries from there on.
@@ -46,14 +46,13 @@ impl From<WireError> for TableError {
 
 /// Reads all entries of a switch that are ours.
 pub(super) async fn read(
-    wire: &Wire,
-    node: &Node,
+    reach: &mut Reach<'_>,
     window: Window,
 ) -> Result<Vec<v1::TableEntry>, TableError> {
-    let mut table = empty(node, window);
+    let mut table = empty(reach.node(), window);
     let all = window.first..window.first + window.colors;
     let places = table.places_of(all.clone());
-    for block in read_blocks(wire, node, window.key, &places).await? {
+    for block in read_blocks(reach, &places).await? {
         table.put(&block);
     }
     let ours = table.used().filter(|(entry, _)| all.contains(entry));
@@ -67,16 +66,15 @@ pub(super) async fn read(
 
 /// Writes entries, all or none.
 pub(super) async fn write(
-    wire: &Wire,
-    node: &Node,
+    reach: &mut Reach<'_>,
     window: Window,
     entries: &[v1::TableEntry],
 ) -> Result<(), TableError> {
-    let mut table = empty(node, window);
+    let mut table = empty(reach.node(), window);
     let numbers: Vec<u16> =
         entries.iter().map(|one| entry(window, one)).collect::<Result<_, _>>()?;
     let places = table.places_of(numbers.iter().copied());
-    let before = read_blocks(wire, node, window.key, &places).await?;
+    let before = read_blocks(reach, &places).await?;
     before.iter().for_each(|block| table.put(block));
     for (number, entry) in numbers.iter().zip(entries) {
         // Checked by the agent; a port beyond the switch has no bit that could be set.
@@ -87,19 +85,19 @@ pub(super) async fn write(
     let changed = before.iter().zip(after).filter(|(before, after)| *before != after);
     let mut done: Vec<Block> = Vec::new();
     for (before, after) in changed {
-        let kept = write_block(wire, node, window.key, &after).await;
+        let kept = write_block(reach, &after).await;
         done.push(*before);
         if let Err(error) = kept {
-            return Err(undo(wire, node, window.key, &done, error).await);
+            return Err(undo(reach, &done, error).await);
         }
     }
     Ok(())
 }
 
 /// Puts blocks back after an error, and gives the error that remains.
-async fn undo(wire: &Wire, node: &Node, key: u64, done: &[Block], error: TableError) -> TableError {
+async fn undo(reach: &mut Reach<'_>, done: &[Block], error: TableError) -> TableError {
     for block in done.iter().rev() {
-        if write_block(wire, node, key, block).await.is_err() {
+        if write_block(reach, block).await.is_err() {
             // Where nothing was written but the block that nobody answered, nothing may have changed.
             return if done.len() == 1 { error } else { TableError::Torn };
         }
@@ -107,9 +105,9 @@ async fn undo(wire: &Wire, node: &Node, key: u64, done: &[Block], error: TableEr
     error
 }
 
-async fn write_block(wire: &Wire, node: &Node, key: u64, block: &Block) -> Result<(), TableError> {
-    let request = packet(node, key, Method::Set, block.place, block.data());
-    let mut answers = wire.ask([request]).await;
+async fn write_block(reach: &mut Reach<'_>, block: &Block) -> Result<(), TableError> {
+    let request = Request { method: Method::Set, data: block.data(), ..get(block.place) };
+    let mut answers = reach.ask(&[request]).await;
     let data = answers.pop().unwrap_or(Err(WireError::Gone))?;
     if Block::read(block.place, &data) == *block {
         return Ok(());
@@ -120,27 +118,17 @@ async fn write_block(wire: &Wire, node: &Node, key: u64, block: &Block) -> Resul
 }
 
 async fn read_blocks(
-    wire: &Wire,
-    node: &Node,
-    key: u64,
+    reach: &mut Reach<'_>,
     places: &[BlockPlace],
 ) -> Result<Vec<Block>, TableError> {
-    let ask = |place: &BlockPlace| packet(node, key, Method::Get, *place, [0; 64]);
-    let answers = wire.ask(places.iter().map(ask).collect::<Vec<_>>()).await;
+    let requests: Vec<Request> = places.iter().map(|place| get(*place)).collect();
+    let answers = reach.ask(&requests).await;
     let blocks = places.iter().zip(answers);
     blocks.map(|(place, answer)| Ok(Block::read(*place, &answer?))).collect()
 }
 
-fn packet(node: &Node, key: u64, method: Method, place: BlockPlace, data: Data) -> Smp {
-    Smp {
-        method,
-        attribute: Attribute::MulticastForwardingTable,
-        modifier: place.modifier(),
-        transaction: 0,
-        key,
-        path: node.path.clone(),
-        data,
-    }
+const fn get(place: BlockPlace) -> Request {
+    Request::get(Attribute::MulticastForwardingTable, place.modifier())
 }
 
 fn empty(node: &Node, window: Window) -> MulticastTable {

@@ -1,5 +1,7 @@
 //! The driver against a subnet made of a graph, whose switches keep multicast tables.
 
+mod by_lid;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,8 +24,12 @@ struct Hardware {
     /// Blocks that switches do not keep.
     stubborn: BTreeSet<BlockPlace>,
     writes: u32,
-    /// By LID.
+    /// By LID, as switches say themselves; counters are read by these.
     addressed: BTreeMap<u16, SwitchId>,
+    /// Where the unicast tables lead subnet management by LID.
+    led: BTreeMap<u16, SwitchId>,
+    /// Packets of subnet management: where to, and of which attribute.
+    asked: Vec<(To, u16)>,
 }
 
 /// A subnet that answers packets, seen from its first endpoint.
@@ -96,10 +102,22 @@ impl Fake {
         Some(place)
     }
 
-    fn answer(&self, packet: &[u8; PACKET_BYTES]) -> Option<[u8; 64]> {
-        let hops = usize::from(packet[7]);
-        let place = self.walk(&packet[129..129 + hops])?;
+    /// Where a packet of subnet management arrives.
+    fn place(&self, to: To, packet: &[u8; PACKET_BYTES]) -> Option<Place> {
+        match (to, packet[1]) {
+            (To::Route, 0x81) => self.walk(&packet[129..129 + usize::from(packet[7])]),
+            (To::SubnetLid(lid), 0x01) => {
+                let switch = *self.hardware().led.get(&lid)?;
+                Some(Place::Switch(self.graph.ports(switch).into_iter().next()?))
+            }
+            (to, class) => panic!("a packet of class {class:#x} to {to:?}"),
+        }
+    }
+
+    fn answer(&self, to: To, packet: &[u8; PACKET_BYTES]) -> Option<[u8; 64]> {
         let attribute = u16::from_be_bytes([packet[16], packet[17]]);
+        self.hardware().asked.push((to, attribute));
+        let place = self.place(to, packet)?;
         let modifier = u32::from_be_bytes(packet[20..24].try_into().unwrap());
         let mut data = [0; 64];
         let (name, is_switch, entered) = match place {
@@ -187,7 +205,7 @@ impl Packets for Fake {
     fn send(&mut self, to: To, packet: &[u8; PACKET_BYTES]) -> Result<(), UmadError> {
         let mut back = Box::new(*packet);
         let answer = match to {
-            To::Route => self.answer(packet),
+            To::Route | To::SubnetLid(_) => self.answer(to, packet),
             To::Lid(lid) => self.counters(lid, packet),
         };
         self.answers.push_back(match answer {

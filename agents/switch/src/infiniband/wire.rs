@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fabricast_infiniband::{CountersQuery, Data, Smp, SmpError};
+use fabricast_infiniband::{CountersQuery, Data, Route, Smp, SmpError};
+use fabricast_telemetry::metrics::{SWITCH_DIRECTED_ANSWERS, SWITCH_LID_ANSWERS};
 use fabricast_umad::{PACKET_BYTES, Port, Received, To, UmadError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -76,7 +77,13 @@ impl Question {
     /// The packet, and where it goes.
     fn packet(self, transaction: u64) -> (To, [u8; PACKET_BYTES]) {
         match self {
-            Self::Subnet(smp) => (To::Route, Smp { transaction, ..smp }.request()),
+            Self::Subnet(smp) => {
+                let to = match smp.route {
+                    Route::Directed(_) => To::Route,
+                    Route::Lid(lid) => To::SubnetLid(lid),
+                };
+                (to, Smp { transaction, ..smp }.request())
+            }
             Self::Counters(query) => {
                 (To::Lid(query.lid), CountersQuery { transaction, ..query }.request())
             }
@@ -84,7 +91,7 @@ impl Question {
     }
 }
 
-type Answer = Result<Data, WireError>;
+pub(crate) type Answer = Result<Data, WireError>;
 /// How the answer to a question is read.
 type Read = fn(&[u8; PACKET_BYTES]) -> Result<Data, SmpError>;
 type Asked = (Question, oneshot::Sender<Answer>);
@@ -128,7 +135,7 @@ impl Wire {
 /// The thread's own state.
 struct Sender<P> {
     packets: P,
-    waiting: BTreeMap<u32, (Read, oneshot::Sender<Answer>)>,
+    waiting: BTreeMap<u32, (To, Read, oneshot::Sender<Answer>)>,
     next: u32,
 }
 
@@ -166,7 +173,7 @@ impl<P: Packets> Sender<P> {
         };
         let (to, packet) = question.packet(self.next.into());
         match self.packets.send(to, &packet) {
-            Ok(()) => drop(self.waiting.insert(self.next, (read, reply))),
+            Ok(()) => drop(self.waiting.insert(self.next, (to, read, reply))),
             Err(error) => {
                 tracing::debug!(%error, "request not sent");
                 // Whoever asked may have gone.
@@ -179,12 +186,23 @@ impl<P: Packets> Sender<P> {
         let (Received::Packet(packet) | Received::Unanswered(packet)) = received;
         let transaction = Smp::transaction_of(packet) & u64::from(u32::MAX);
         let transaction = u32::try_from(transaction).expect("the lower half");
-        if let Some((read, reply)) = self.waiting.remove(&transaction) {
+        if let Some((to, read, reply)) = self.waiting.remove(&transaction) {
             let answer = match received {
-                Received::Packet(packet) => read(packet).map_err(WireError::from),
+                Received::Packet(packet) => {
+                    count(to);
+                    read(packet).map_err(WireError::from)
+                }
                 Received::Unanswered(_) => Err(WireError::NoAnswer),
             };
             let _ = reply.send(answer); // as above
         }
+    }
+}
+
+fn count(answered: To) {
+    match answered {
+        To::Route => SWITCH_DIRECTED_ANSWERS.add(1),
+        To::SubnetLid(_) => SWITCH_LID_ANSWERS.add(1),
+        To::Lid(_) => {} // no subnet management
     }
 }
