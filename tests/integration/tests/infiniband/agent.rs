@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use fabricast_integration::soon;
 use fabricast_rpc::Security;
-use fabricast_switch::{App, InfinibandDriver, InfinibandOptions, Options};
+use fabricast_switch::{App, InfinibandDriver, InfinibandOptions, Options, Routing};
+use fabricast_telemetry::metrics::MetricsServer;
 use fabricast_topology::ibnetdiscover;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-/// In the child: file of the fabric, address of the TIC, address to listen on.
+/// In the child: file of the fabric, what switches are asked by, address of the TIC, address to listen on.
 const TOLD: &str = "FABRICAST_TEST_AGENT";
-/// What the child says before its address.
+/// What the child says before its address and that of its metrics.
 const SERVES: &str = "switch agent serves at ";
+/// How the child is told to ask by LID.
+const BY_LID: &str = "lid";
 
 /// The process.
 #[derive(Debug)]
@@ -26,6 +30,7 @@ pub(crate) struct Agent {
     command: Command,
     told: String,
     address: SocketAddr,
+    metrics: SocketAddr,
     process: Child,
 }
 
@@ -36,7 +41,7 @@ impl Agent {
     /// - `fabric`: file with the fabric as it ought to be; `None` to discover it and tell the TIC.
     pub(crate) async fn start(
         command: std::process::Command,
-        fabric: Option<&Path>,
+        (fabric, routing): (Option<&Path>, Routing),
         tic: SocketAddr,
     ) -> Self {
         let mut command = Command::from(command);
@@ -45,15 +50,25 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
+        let routing = if routing == Routing::Lid { BY_LID } else { "" };
         let fabric = fabric.map_or_else(String::new, |file| file.display().to_string());
-        let told = format!("{fabric}\n{tic}");
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let (process, address) = launch(&mut command, &told, any).await;
-        Self { command, told, address, process }
+        let told = format!("{fabric}\n{routing}\n{tic}");
+        let (process, address, metrics) = launch(&mut command, &told, any()).await;
+        Self { command, told, address, metrics, process }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Reads one of its metrics.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.metrics).await.expect("it serves metrics");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.expect("it listens");
+        let mut text = String::new();
+        soon(stream.read_to_string(&mut text)).await.expect("text");
+        let row = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        row.expect("there is such a metric").parse().expect("a number")
     }
 
     /// Ends the process as a crash would.
@@ -63,36 +78,46 @@ impl Agent {
 
     /// Starts it again at its address.
     pub(crate) async fn restart(&mut self) {
-        (self.process, _) = launch(&mut self.command, &self.told, self.address).await;
+        (self.process, _, self.metrics) = launch(&mut self.command, &self.told, self.address).await;
     }
 }
 
-async fn launch(command: &mut Command, told: &str, listen: SocketAddr) -> (Child, SocketAddr) {
+fn any() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+async fn launch(
+    command: &mut Command,
+    told: &str,
+    listen: SocketAddr,
+) -> (Child, SocketAddr, SocketAddr) {
     let mut process = command.env(TOLD, format!("{told}\n{listen}")).spawn().expect("it starts");
     let mut lines = BufReader::new(process.stdout.take().expect("piped above")).lines();
     let said = async {
         while let Some(line) = lines.next_line().await.expect("text") {
-            if let Some((_, address)) = line.split_once(SERVES) {
-                return address.parse().expect("an address");
+            if let Some((_, addresses)) = line.split_once(SERVES) {
+                let (agent, metrics) = addresses.split_once(' ').expect("two of them");
+                return (agent.parse().expect("an address"), metrics.parse().expect("one more"));
             }
         }
         panic!("the agent ended before it served");
     };
-    let address = soon(said).await;
-    (process, address)
+    let (address, metrics) = soon(said).await;
+    (process, address, metrics)
 }
 
 /// Not a test of its own: the process that the others start.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_where_it_is_told_to() {
     let Ok(told) = std::env::var(TOLD) else { return };
-    let [fabric, tic, listen] = told.split('\n').collect::<Vec<_>>().try_into().unwrap();
+    let [fabric, routing, tic, listen] = told.split('\n').collect::<Vec<_>>().try_into().unwrap();
     let read = |file| ibnetdiscover::read(&std::fs::read_to_string(file).unwrap()).unwrap();
     let discovers = fabric.is_empty();
     let sweep = Duration::from_millis(200);
     let driver = InfinibandDriver::open(InfinibandOptions {
         expected: (!discovers).then(|| Arc::new(read(fabric))),
         sweep,
+        routing: if routing == BY_LID { Routing::Lid } else { Routing::Directed },
         ..InfinibandOptions::default()
     });
     let app = App::bind(Options {
@@ -106,11 +131,12 @@ async fn runs_where_it_is_told_to() {
         discovery_interval: discovers.then_some(sweep),
     })
     .unwrap();
-    announce(app.address());
+    let metrics = MetricsServer::start(any(), "fabricast-switch-agent").await.unwrap();
+    announce(app.address(), metrics.address());
     app.run(CancellationToken::new()).await.unwrap();
 }
 
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
-fn announce(address: SocketAddr) {
-    println!("{SERVES}{address}");
+fn announce(address: SocketAddr, metrics: SocketAddr) {
+    println!("{SERVES}{address} {metrics}");
 }

@@ -19,6 +19,7 @@ use fabricast_operating::NodeSpec;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Peer;
+use fabricast_switch::Routing;
 use fabricast_testing::Ibsim;
 use fabricast_topology::{Graph, TableKind, ibnetdiscover};
 
@@ -35,11 +36,11 @@ struct World {
 impl World {
     /// Starts everything; `None` where there is no ibsim.
     async fn start(layout: Layout) -> Option<Self> {
-        Self::start_without(layout, None).await
+        Self::start_by(Routing::Directed, layout, None).await
     }
 
-    /// As [`World::start`], with a cable unplugged at the start: by one of its switch ports.
-    async fn start_without(layout: Layout, cable: Option<(&str, u8)>) -> Option<Self> {
+    /// The same with an agent that asks switches so, and a cable unplugged at the start: by one of its switch ports.
+    async fn start_by(routing: Routing, layout: Layout, cable: Option<(&str, u8)>) -> Option<Self> {
         let text = ibnetdiscover::write(&layout.graph);
         let is_discovered = layout.discovered;
         let mut ibsim = Ibsim::start(&text)?;
@@ -51,7 +52,7 @@ impl World {
         let mut agent = None;
         let cluster = Cluster::start_over(layout, async |tic| {
             let file = (!is_discovered).then_some(&*file);
-            let started = Agent::start(command, file, tic).await;
+            let started = Agent::start(command, (file, routing), tic).await;
             let address = started.address();
             agent = Some(started);
             vec![address]

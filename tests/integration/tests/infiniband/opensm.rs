@@ -4,6 +4,8 @@ use fabricast_integration::{eventually, soon};
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Peer;
+use fabricast_switch::Routing;
+use fabricast_testing::OpenSm;
 use tonic::Status;
 
 use super::{World, real_cluster};
@@ -19,6 +21,15 @@ async fn counters(world: &World, port: &v1::PortName) -> Result<Option<v1::PortC
     Ok(ports.into_iter().find(|one| one.port == port.port))
 }
 
+/// Waits until the subnet manager has brought the subnet up so often.
+async fn up(opensm: &OpenSm, sweeps: usize) {
+    eventually("the subnet is up", async || match opensm.sweeps() {
+        count if count >= sweeps => Ok(()),
+        count => Err(format!("{count} sweeps")),
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
     let Some(mut world) = World::start(real_cluster(24)).await else { return };
@@ -31,17 +42,7 @@ async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
     assert_eq!(counters(&world, &port).await.unwrap(), None);
 
     let opensm = world.judge.start_opensm(&world.cluster.layout.graph);
-    let up = |sweeps: usize| {
-        let opensm = &opensm;
-        async move {
-            eventually("the subnet is up", async || match opensm.sweeps() {
-                count if count >= sweeps => Ok(()),
-                count => Err(format!("{count} sweeps")),
-            })
-            .await;
-        }
-    };
-    up(1).await;
+    up(&opensm, 1).await;
     world.agrees().await;
     let nodes = world.nodes();
     for node in nodes.iter().step_by(4) {
@@ -52,7 +53,7 @@ async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
     // Its whole sweep leaves our tables as they are.
     let before = world.cluster.client.tables().await;
     opensm.sweep();
-    up(2).await;
+    up(&opensm, 2).await;
     assert_eq!(world.cluster.client.tables().await, before);
     world.agrees().await;
 
@@ -62,7 +63,7 @@ async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
     };
     world.judge.ibsim.unlink(&cut.switch_name, u8::try_from(cut.port).unwrap());
     opensm.sweep();
-    up(3).await;
+    up(&opensm, 3).await;
     world.agrees().await;
 
     let number = u8::try_from(port.port).unwrap();
@@ -79,4 +80,42 @@ async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
     let theirs = world.judge.received_packets(&port.switch_name, port.port);
     let last = received().await;
     assert!(first <= theirs && theirs <= last, "{first}, {theirs}, {last}");
+}
+
+/// Until the subnet manager has made the LIDs lead anywhere everything goes along directed routes.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_read_and_written_by_lid_once_opensm_has_given_them() {
+    let Some(mut world) = World::start_by(Routing::Lid, real_cluster(24), None).await else {
+        return;
+    };
+    let by_lid = "fabricast_switch_agent_lid_answers_total";
+    world.form_groups().await;
+    world.agrees().await;
+    assert_eq!(world.agent.metric(by_lid).await, 0);
+
+    let opensm = world.judge.start_opensm(&world.cluster.layout.graph);
+    up(&opensm, 1).await;
+    let switches = u64::try_from(world.cluster.layout.graph.switch_count()).unwrap();
+    // A table of 1 024 entries is 96 blocks; finding out who answers by LID is one packet a switch.
+    eventually("tables are read by LID", async || {
+        let before = world.agent.metric(by_lid).await;
+        world.cluster.client.read_tables().await?;
+        let read = world.agent.metric(by_lid).await - before;
+        if read >= 90 * switches { Ok(()) } else { Err(format!("{read} answers by LID")) }
+    })
+    .await;
+    for node in world.nodes().iter().step_by(4) {
+        world.cluster.client.leave("every-1", node).await.unwrap();
+    }
+    world.agrees().await;
+
+    // Unicast tables that lead into a cut link are no obstacle.
+    let v1::element::Kind::Link(cut) = world.cluster.client.tree_link("every-1").await else {
+        panic!("a tree of several switches has links");
+    };
+    world.judge.ibsim.unlink(&cut.switch_name, u8::try_from(cut.port).unwrap());
+    world.agrees().await;
+    opensm.sweep();
+    up(&opensm, 2).await;
+    world.agrees().await;
 }
