@@ -33,8 +33,9 @@ const SILENT_INTERVALS: u32 = 4;
 const PROBING: Probing = Probing { timeout: Duration::from_millis(100), attempts: 2 };
 /// How long old table entries stay after senders were told a new color.
 const DRAIN: Duration = Duration::from_millis(250);
-/// How often the route service reads all tables back.
+/// How often the route service reads all tables back, and how many in a second at most.
 const READ_BACK: Duration = Duration::from_secs(5);
+const READ_BACK_RATE: u32 = 1_000;
 /// How often port counters are read, with a root policy that looks at loads.
 const COUNTER_INTERVAL: Duration = Duration::from_secs(1);
 /// The key of the switch agents; it keeps nobody out of a process it is part of.
@@ -283,6 +284,7 @@ fn router_app(
         engine_options,
         drain: DRAIN,
         read_back: READ_BACK,
+        read_back_rate: READ_BACK_RATE,
         counter_interval: COUNTER_INTERVAL,
     };
     Ok(fabricast_router::App::bind(options).context("start the route service")?)

@@ -158,6 +158,7 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
         engine_options,
         drain: config.drain,
         read_back: config.read_back,
+        read_back_rate: config.read_back_rate,
         counter_interval: config.counter_interval,
     };
     runtime()?.block_on(async {

@@ -49,8 +49,10 @@ pub struct RouterConfig {
     /// How long new and old entries stand side by side; longer than the report interval of the
     /// operating agents.
     pub drain: Duration,
-    /// Interval at which all tables are read back and compared.
+    /// Time in which every table is read back and compared once.
     pub read_back: Duration,
+    /// Tables that are read back in a second at most; where there are more, it takes longer.
+    pub read_back_rate: u32,
 }
 
 /// Section `[router]` as written.
@@ -110,11 +112,14 @@ pub struct RawRouterConfig {
     /// again is in reserve. With a longer report interval, lengthen this too.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
-    /// Interval at which all tables are read back from the switches and compared. Default 10s:
-    /// a switch that lost its tables without anybody seeing it go down serves nobody until then,
-    /// and reading the tables of a large fabric takes about a second.
+    /// Time in which every table is read back from its switch and compared once, a few at a time. Default 10s: a
+    /// switch that lost its tables without anybody seeing it go down serves nobody until its turn comes.
     #[serde(with = "humantime_serde")]
     pub read_back: Duration,
+    /// Tables that are read back in a second at most, at least 1; with more switches than fit into `read_back`, a
+    /// round takes longer. Default 200: an InfiniBand table is about 100 packets, and one adapter sends
+    /// 20000 a second.
+    pub read_back_rate: u32,
 }
 
 /// Where dynamic roots are looked for.
@@ -170,6 +175,7 @@ impl Default for RawRouterConfig {
             tables: TableKind::PerPort,
             drain: Duration::from_secs(1),
             read_back: Duration::from_secs(10),
+            read_back_rate: 200,
         }
     }
 }
@@ -197,6 +203,9 @@ impl Role for RouterConfig {
             problems.add("counter_interval", "less than 100ms");
         }
         check_positive(problems, "read_back", raw.read_back);
+        if raw.read_back_rate == 0 {
+            problems.add("read_back_rate", "at least 1; what is never compared is never repaired");
+        }
         if raw.switch_agents.is_empty() {
             problems.add("switch_agents", "empty; without an agent no switch can be programmed");
         }
@@ -227,6 +236,7 @@ impl Role for RouterConfig {
             tables: raw.tables,
             drain: raw.drain,
             read_back: raw.read_back,
+            read_back_rate: raw.read_back_rate,
         })
     }
 }

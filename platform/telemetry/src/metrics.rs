@@ -78,6 +78,7 @@ metrics! {
     ROUTER_COMPUTE_US: gauge "fabricast_router_last_compute_microseconds", "Time of the last computation.";
     ROUTER_PROGRAM_US: gauge "fabricast_router_last_program_microseconds", "Time of the last programming round.";
     ROUTER_DRIFTS: counter "fabricast_router_table_drifts_total", "Tables that were read back and held something else than was written.";
+    ROUTER_COMPARISONS: counter "fabricast_router_table_comparisons_total", "Tables that were read back and compared with what was written.";
     AGENT_ADMISSIONS: counter "fabricast_operating_agent_admissions_total", "Times that the TIC has admitted a node hosted here.";
     AGENT_DOWNS: counter "fabricast_operating_agent_downs_total", "Times that a node hosted here was stopped, or learned that it was expelled.";
     SWITCH_ENTRIES: counter "fabricast_switch_agent_entries_written_total", "Table entries that switches have taken.";

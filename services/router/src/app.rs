@@ -66,8 +66,10 @@ pub struct Options {
     pub engine_options: EngineOptions,
     /// How long old entries stay after senders were told a new color.
     pub drain: Duration,
-    /// Interval at which all tables are read back and compared.
+    /// Time in which every table is read back and compared once.
     pub read_back: Duration,
+    /// Tables that are read back in a second at most; where there are more, it takes longer.
+    pub read_back_rate: u32,
     /// Time between two readings of all port counters, for engines whose root policy looks at loads.
     pub counter_interval: Duration,
 }
@@ -175,6 +177,7 @@ impl App {
             engine_options: options.engine_options,
             drain: options.drain,
             read_back: options.read_back,
+            read_back_rate: options.read_back_rate,
             counter_interval: options.counter_interval,
         };
         // Everything that is known while a term lasts lies in it: too much for a stack.

@@ -1,6 +1,6 @@
 //! Remembers where switches held something else than they had confirmed.
 //!
-//! The route service reads all tables back again and again. Whatever differs from what a switch has
+//! The route service reads all tables back again and again (`pace.rs`). Whatever differs from what a switch has
 //! confirmed, and that nobody had a reason to doubt, is a drift: somebody else wrote there, or the
 //! switch forgot. It is noted here; the next turn writes the difference, as it does with every other.
 //!
@@ -16,6 +16,7 @@ use fabricast_topology::{Graph, SwitchId};
 use tracing::{info, warn};
 
 use crate::image::{Difference, Image};
+use crate::programmer::entry_to_write;
 
 /// Drifts that are kept.
 const KEPT: usize = 256;
@@ -46,8 +47,23 @@ impl Audit {
         self.doubtful.insert(switch);
     }
 
-    /// Takes in what a switch was found to hold beside what it had confirmed.
-    pub(crate) fn compare(
+    /// Takes in what a switch was found to hold, beside what it had confirmed; gives which one it is, and whether
+    /// that differs. Of a switch that is not in the topology nothing is taken.
+    pub(crate) fn take_table(
+        &mut self,
+        (graph, held): (&Graph, &mut Image),
+        table: &v1::SwitchTable,
+        now: Moment,
+    ) -> Option<(SwitchId, bool)> {
+        let switch = graph.find_switch(&table.switch_name)?;
+        let confirmed = held.take(switch);
+        held.replace(switch, table.entries.iter().filter_map(entry_to_write));
+        let difference = confirmed.difference(held, switch);
+        self.compare((graph, switch), difference, now);
+        Some((switch, difference != Difference::default()))
+    }
+
+    fn compare(
         &mut self,
         (graph, switch): (&Graph, SwitchId),
         difference: Difference,

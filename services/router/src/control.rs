@@ -4,6 +4,7 @@
 //! event was missed: the next turn sees the difference.
 
 mod drain;
+mod look_back;
 mod phase;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +89,8 @@ pub(crate) struct Control<O> {
     drain: Drain,
     retry_at: Option<Moment>,
     backoff: Backoff,
-    read_back_at: Moment,
+    /// When the next tables are compared.
+    look_back_at: Moment,
     has_snapshot: bool,
     gathering: Gathering,
     /// Whether the TIC is there, through which senders hear of new colors.
@@ -110,7 +112,7 @@ impl<O: Outside> Control<O> {
         let planner = planner.map_err(RunError::from)?;
         let scheme = wire::scheme(policy.engine, policy.engine_options, sha256);
         let choices = ChoiceLog::load(outside.clone(), Arc::clone(&graph), scheme, term).await;
-        let read_back_at = outside.now().after(policy.read_back);
+        let look_back_at = outside.now().after(policy.read_back);
         let programmer = Programmer::new(graph, outside.clone());
         Ok(Self {
             outside,
@@ -127,7 +129,7 @@ impl<O: Outside> Control<O> {
             drain: Drain::default(),
             retry_at: None,
             backoff: Backoff::default(),
-            read_back_at,
+            look_back_at,
             has_snapshot: false,
             gathering: Gathering::default(),
             connected: false,
@@ -149,9 +151,8 @@ impl<O: Outside> Control<O> {
                 biased; // the same events are the same run
                 Some(question) = questions.recv() => self.answer(question),
                 () = outside.sleep_until(due) => {
-                    if self.outside.now() >= self.read_back_at {
-                        self.programmer.doubt_all();
-                        self.read_back_at = self.outside.now().after(self.policy.read_back);
+                    if !self.look_back().await {
+                        continue;
                     }
                     let begun = self.outside.now();
                     while self.gathering.has_room() && let Ok(more) = news.try_recv() {
@@ -164,12 +165,6 @@ impl<O: Outside> Control<O> {
                 Some(one) = news.recv(), if self.gathering.has_room() => self.gathering.put(one),
             }
         }
-    }
-
-    fn due(&self) -> Moment {
-        // While a turn is to be repeated, nothing else can be brought to its end.
-        let next = self.retry_at.or(self.drain.due().filter(|_| self.connected));
-        next.into_iter().chain(self.gathering.due()).fold(self.read_back_at, Moment::min)
     }
 
     fn take_in(&mut self, news: News) {

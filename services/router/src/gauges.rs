@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Asks again and again, for as long as it is polled.
 pub(crate) async fn keep(server: RouteServer) -> Infallible {
-    let mut drifts = 0;
+    let (mut drifts, mut comparisons) = (0, 0);
     loop {
         let request = Request::new(v1::GetRouteStatusRequest {});
         // One that is between two terms says nothing.
@@ -24,13 +24,18 @@ pub(crate) async fn keep(server: RouteServer) -> Infallible {
         }
         let request = Request::new(v1::ListTableDriftsRequest {});
         if let Ok(answer) = server.list_table_drifts(request).await {
-            let count = answer.into_inner().drift_count;
-            // With a new term it begins anew.
-            metrics::ROUTER_DRIFTS.add(if count < drifts { count } else { count - drifts });
-            drifts = count;
+            let answer = answer.into_inner();
+            metrics::ROUTER_DRIFTS.add(more(&mut drifts, answer.drift_count));
+            metrics::ROUTER_COMPARISONS.add(more(&mut comparisons, answer.compared_tables));
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// How many more there are than at the last time; with a new term counting begins anew.
+fn more(known: &mut u64, now: u64) -> u64 {
+    let before = std::mem::replace(known, now);
+    if now < before { now } else { now - before }
 }
 
 fn set(status: &v1::GetRouteStatusResponse) {

@@ -132,10 +132,11 @@ impl Outside for Grpc {
     async fn read_tables(
         &self,
         agent: usize,
+        switch_names: Vec<String>,
         take: &mut (dyn FnMut(v1::SwitchTable) + Send),
     ) -> Result<(), Status> {
-        let all = v1::ReadTablesRequest { switch_names: Vec::new() };
-        let mut tables = self.agent(agent).read_tables(all).await?.into_inner();
+        let request = v1::ReadTablesRequest { switch_names };
+        let mut tables = self.agent(agent).read_tables(request).await?.into_inner();
         while let Some(part) = tables.message().await? {
             take(part.table.unwrap_or_default());
         }

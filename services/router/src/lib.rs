@@ -17,6 +17,7 @@ mod grpc;
 mod image;
 mod mirror;
 mod outside;
+mod pace;
 mod planner;
 mod programmer;
 mod service;

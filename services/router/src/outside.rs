@@ -83,10 +83,11 @@ pub trait Outside: Clone + Debug + Send + Sync + 'static {
         agent: usize,
     ) -> impl Future<Output = Result<Vec<v1::Switch>, Status>> + Send;
 
-    /// Reads the tables of all switches of an agent, one by one into `take`.
+    /// Reads the tables of an agent's switches, one by one into `take`; of all if none is named.
     fn read_tables(
         &self,
         agent: usize,
+        switch_names: Vec<String>,
         take: &mut (dyn FnMut(v1::SwitchTable) + Send),
     ) -> impl Future<Output = Result<(), Status>> + Send;
 

@@ -3,6 +3,8 @@
 //! What is known of the hardware is only what an agent has confirmed; after any doubt the agent's
 //! switches are read back before they are written again.
 
+mod round;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,6 +41,10 @@ pub(crate) struct Programmer<O> {
     owner: BTreeMap<SwitchId, usize>,
     held: Image,
     audit: Audit,
+    /// Switches whose agent left them out when it was read.
+    silent: BTreeSet<SwitchId>,
+    /// Switches yet to be compared in this round, the next one last.
+    round: Vec<SwitchId>,
 }
 
 #[derive(Debug)]
@@ -54,8 +60,16 @@ impl<O: Outside> Programmer<O> {
     pub(crate) fn new(graph: Arc<Graph>, outside: O) -> Self {
         let agent = |address| Agent { address, known: false, fenced: false };
         let agents = outside.agents().into_iter().map(agent).collect();
-        let (held, audit) = (Image::default(), Audit::default());
-        Self { outside, graph, agents, owner: BTreeMap::new(), held, audit }
+        Self {
+            outside,
+            graph,
+            agents,
+            owner: BTreeMap::new(),
+            held: Image::default(),
+            audit: Audit::default(),
+            silent: BTreeSet::new(),
+            round: Vec::new(),
+        }
     }
 
     /// What the switches hold, as far as confirmed.
@@ -141,19 +155,17 @@ impl<O: Outside> Programmer<O> {
             self.owner.iter().filter(|(_, owner)| **owner == index).map(|(at, _)| *at).collect();
         let Self { outside, graph, held, audit, .. } = self;
         let mut take = |table: v1::SwitchTable| {
-            if let Some(switch) = graph.find_switch(&table.switch_name) {
-                let confirmed = held.take(switch);
-                held.replace(switch, table.entries.iter().filter_map(entry_to_write));
-                let difference = confirmed.difference(held, switch);
-                audit.compare((graph, switch), difference, outside.now());
+            if let Some((switch, _)) = audit.take_table((graph, held), &table, outside.now()) {
                 silent.remove(&switch);
             }
         };
-        outside.read_tables(index, &mut take).await?;
+        outside.read_tables(index, Vec::new(), &mut take).await?;
         // A switch that is down is left out, and comes back empty.
+        self.silent.retain(|switch| self.owner.get(switch) != Some(&index));
         for switch in silent {
             self.audit.doubt(switch);
             self.held.forget(switch);
+            self.silent.insert(switch);
         }
         Ok(())
     }
@@ -285,7 +297,7 @@ fn batches(parts: Vec<(SwitchId, Vec<Write>)>) -> Vec<Vec<(SwitchId, Vec<Write>)
 }
 
 /// An entry as read; what does not fit our types cannot be ours and is taken as absent.
-fn entry_to_write(entry: &v1::TableEntry) -> Option<Write> {
+pub(crate) fn entry_to_write(entry: &v1::TableEntry) -> Option<Write> {
     let out: Option<PortSet> =
         entry.out_ports.iter().map(|port| u8::try_from(*port).ok()).collect();
     Some(Write {

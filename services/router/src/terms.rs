@@ -25,8 +25,10 @@ pub struct Policy {
     pub engine_options: EngineOptions,
     /// How long old entries stay after senders were told a new color.
     pub drain: Duration,
-    /// Interval at which all tables are read back and compared.
+    /// Time in which every table is read back and compared once.
     pub read_back: Duration,
+    /// Tables that are read back in a second at most; where there are more, it takes longer.
+    pub read_back_rate: u32,
     /// Time between two readings of all port counters, for engines whose root policy looks at loads.
     pub counter_interval: Duration,
 }

@@ -46,6 +46,7 @@ pub(crate) async fn router(
             engine_options: layout.engine_options(),
             drain: DRAIN,
             read_back: layout.read_back,
+            read_back_rate: 1_000,
             counter_interval: COUNTER_INTERVAL,
         };
         async {

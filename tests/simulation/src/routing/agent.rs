@@ -72,9 +72,9 @@ impl SimAgent {
                     let listed = agent.list_switches(Request::new(v1::ListSwitchesRequest {}));
                     Ok(Reply::Switches(listed.await?.into_inner().switches))
                 }
-                Ask::ReadTables(_) => {
-                    let all = v1::ReadTablesRequest { switch_names: Vec::new() };
-                    let mut parts = agent.read_tables(Request::new(all)).await?.into_inner();
+                Ask::ReadTables(_, switch_names) => {
+                    let request = Request::new(v1::ReadTablesRequest { switch_names });
+                    let mut parts = agent.read_tables(request).await?.into_inner();
                     let mut tables = Vec::new();
                     while let Some(part) = parts.next().await {
                         tables.extend(part?.table);

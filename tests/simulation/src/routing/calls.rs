@@ -25,7 +25,7 @@ pub(super) enum Ask {
     Record,
     Report(v1::ReportRoutesRequest),
     ListSwitches(usize),
-    ReadTables(usize),
+    ReadTables(usize, Vec<String>),
     WriteTables(usize, v1::WriteTablesRequest),
 }
 
@@ -33,9 +33,9 @@ impl Ask {
     /// The switch agent that is asked; none if it is the TIC.
     pub(super) const fn agent(&self) -> Option<usize> {
         match self {
-            Self::ListSwitches(agent) | Self::ReadTables(agent) | Self::WriteTables(agent, _) => {
-                Some(*agent)
-            }
+            Self::ListSwitches(agent)
+            | Self::ReadTables(agent, _)
+            | Self::WriteTables(agent, _) => Some(*agent),
             _ => None,
         }
     }
@@ -173,9 +173,10 @@ impl Outside for SimOutside {
     async fn read_tables(
         &self,
         agent: usize,
+        switch_names: Vec<String>,
         take: &mut (dyn FnMut(v1::SwitchTable) + Send),
     ) -> Result<(), Status> {
-        let read = self.desk.call(Ask::ReadTables(agent)).await;
+        let read = self.desk.call(Ask::ReadTables(agent, switch_names)).await;
         expect!(read, Reply::Tables(tables) => tables.into_iter().for_each(take))
     }
 

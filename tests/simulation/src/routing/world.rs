@@ -148,6 +148,7 @@ impl World {
             engine_options: options,
             drain: DRAIN,
             read_back: READ_BACK,
+            read_back_rate: 100,
             counter_interval: Duration::from_hours(1),
         };
         let switches: Vec<SwitchId> = graph.switches().collect();
