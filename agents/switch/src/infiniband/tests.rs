@@ -108,7 +108,7 @@ impl Fake {
             (To::Route, 0x81) => self.walk(&packet[129..129 + usize::from(packet[7])]),
             (To::SubnetLid(lid), 0x01) => {
                 let switch = *self.hardware().led.get(&lid)?;
-                Some(Place::Switch(self.graph.ports(switch).into_iter().next()?))
+                Some(Place::Switch(self.graph.ports(switch).next()?))
             }
             (to, class) => panic!("a packet of class {class:#x} to {to:?}"),
         }
