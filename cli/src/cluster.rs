@@ -280,7 +280,7 @@ fn router_app(
         advertise: None,
         tic: vec![tic.to_string()],
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
-        engine,
+        engine: Some(engine),
         engine_options,
         drain: DRAIN,
         read_back: READ_BACK,

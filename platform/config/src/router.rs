@@ -17,6 +17,9 @@ use crate::value::{PeerAddress, check_colors, check_connections, check_positive}
 /// Counters are not read more often.
 const LEAST_COUNTER_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Stands for the engine that fits.
+const AUTO: &str = "auto";
+
 /// Checked settings of the route service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterConfig {
@@ -30,8 +33,8 @@ pub struct RouterConfig {
     pub tic: Vec<PeerAddress>,
     /// Switch agents, at least one; each says itself which switches it programs.
     pub switch_agents: Vec<PeerAddress>,
-    /// How trees are computed.
-    pub engine: EngineKind,
+    /// How trees are computed; `None` for what fits the topology.
+    pub engine: Option<EngineKind>,
     /// Where `c-mr4lms-dynamic` looks for roots.
     pub root_scope: RootScope,
     /// Whether every group has two trees, of which one may fail.
@@ -76,11 +79,11 @@ pub struct RawRouterConfig {
     pub tic: Addresses,
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
-    /// How trees are computed: one of the engines that `route plan --help` lists. Default
-    /// `c-mr4lms-fixed`: its tables are a pure function of the groups. `mr4lms` works where the
-    /// topology is no fat tree.
+    /// How trees are computed: one of the engines that `route plan --help` lists, or `auto`. Default `auto`:
+    /// `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the topology is a fat tree, and
+    /// else, or with a `root_policy`, `mr4lms`.
     #[serde(deserialize_with = "engine")]
-    pub engine: EngineKind,
+    pub engine: Option<EngineKind>,
     /// Where `c-mr4lms-dynamic` looks for roots: `tn` or `tn-group`. Default `tn`, as in the paper;
     /// `tn-group` merges less and needs per-port tables.
     pub root_scope: ScopeName,
@@ -142,11 +145,14 @@ impl From<ScopeName> for RootScope {
     }
 }
 
-fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<EngineKind, D::Error> {
+fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<Option<EngineKind>, D::Error> {
     let name = String::deserialize(value)?;
-    name.parse().map_err(|_| {
+    if name == AUTO {
+        return Ok(None);
+    }
+    name.parse().map(Some).map_err(|_| {
         let known: Vec<String> = EngineKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
-        let known = known.join(", ");
+        let known = format!("`{AUTO}`, {}", known.join(", "));
         serde::de::Error::custom(format!("unknown engine `{name}`, expected one of {known}"))
     })
 }
@@ -165,7 +171,7 @@ impl Default for RawRouterConfig {
             certificates: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
-            engine: EngineKind::CMr4lmsFixed,
+            engine: None,
             root_scope: ScopeName::default(),
             fault_tolerant: false,
             stay_after_healing: false,
@@ -188,15 +194,23 @@ impl Role for RouterConfig {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
         check_colors(problems, raw.colors);
-        let (only, engine) = (EngineKind::CMr4lmsFixed, raw.engine);
+        let only = EngineKind::CMr4lmsFixed;
         for (field, asked) in
             [("fault_tolerant", raw.fault_tolerant), ("stay_after_healing", raw.stay_after_healing)]
         {
-            if asked && engine != only {
-                problems.add(field, format!("only {only} has it, not {engine}"));
+            match raw.engine {
+                Some(engine) if asked && engine != only => {
+                    problems.add(field, format!("only {only} has it, not {engine}"));
+                }
+                None if asked && raw.root_policy.is_some() => {
+                    problems.add(field, format!("only {only} has it, which has no root_policy"));
+                }
+                Some(_) | None => {}
             }
         }
-        if raw.root_policy.is_some() && !engine.chooses_roots() {
+        if let Some(engine) = raw.engine.filter(|engine| !engine.chooses_roots())
+            && raw.root_policy.is_some()
+        {
             problems.add("root_policy", format!("{engine} has no roots to choose from"));
         }
         if raw.counter_interval < LEAST_COUNTER_INTERVAL {

@@ -3,6 +3,8 @@
 
 #[path = "roles/connections.rs"]
 mod connections;
+#[path = "roles/engines.rs"]
+mod engines;
 #[path = "roles/infiniband.rs"]
 mod infiniband;
 
@@ -100,7 +102,7 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     let hint_pause = Duration::from_millis(20);
     assert!(router.drain > operating_agent.report_interval + hint_pause);
     assert_eq!((router.colors, router.tables), (fabric.colors, fabric.tables));
-    assert_eq!(router.engine.name(), "c-mr4lms-fixed");
+    assert_eq!(router.engine, None, "what fits the topology");
     assert_eq!(fabric.management_key, management_key);
 }
 
@@ -160,8 +162,8 @@ allow_plaintext = 'yes'
 [roter]
 ";
     let engines: Vec<String> = EngineKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
-    let engines = engines.join(", ");
-    let policy = "[router]\nroot_policy = 'hlse'\ncounter_interval = '99ms'\nread_back_rate = 0\n";
+    let engines = format!("`auto`, {}", engines.join(", "));
+    let policy = "[router]\nroot_policy = 'hlse'\ncounter_interval = '99ms'\nread_back_rate = 0\nengine = 'c-mr4lms-fixed'\n";
     assert_eq!(
         complaints::<RouterConfig>(policy, &[]),
         [

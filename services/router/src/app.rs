@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregation;
 use crate::control::Question;
+use crate::fitting::fitting;
 use crate::gauges;
 use crate::grpc::Grpc;
 use crate::planner::PlanError;
@@ -60,8 +61,8 @@ pub struct Options {
     pub tic: Vec<String>,
     /// The switch agents, as host:port.
     pub switch_agents: Vec<String>,
-    /// What computes the trees.
-    pub engine: EngineKind,
+    /// What computes the trees; none takes what fits the topology.
+    pub engine: Option<EngineKind>,
     /// Tables, and how the engine is to use them.
     pub engine_options: EngineOptions,
     /// How long old entries stay after senders were told a new color.
@@ -172,18 +173,19 @@ impl App {
         let own = || server.address().to_string();
         let address = options.advertise.unwrap_or_else(own);
         let standby = Standby { outside, name: options.name, address, held };
-        let policy = Policy {
-            engine: options.engine,
-            engine_options: options.engine_options,
-            drain: options.drain,
-            read_back: options.read_back,
-            read_back_rate: options.read_back_rate,
-            counter_interval: options.counter_interval,
-        };
         // Everything that is known while a term lasts lies in it: too much for a stack.
         let routing = Box::pin(async {
             loop {
                 let map = watch::topology(&tic).await?;
+                let engine_options = options.engine_options;
+                let policy = Policy {
+                    engine: options.engine.unwrap_or_else(|| fitting(&map.graph, engine_options)),
+                    engine_options,
+                    drain: options.drain,
+                    read_back: options.read_back,
+                    read_back_rate: options.read_back_rate,
+                    counter_interval: options.counter_interval,
+                };
                 let collectives = |term| {
                     let peers = (tic.clone(), agents.clone());
                     Aggregation::new(peers, Arc::clone(&map.graph), term, policy.read_back).run()

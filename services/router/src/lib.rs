@@ -11,6 +11,7 @@ mod audit;
 mod choices;
 mod control;
 mod counters;
+mod fitting;
 mod gathering;
 mod gauges;
 mod grpc;

@@ -20,6 +20,8 @@ pub struct Layout {
     pub discovered: bool,
     /// What computes the trees.
     pub engine: EngineKind,
+    /// Whether the route service is told so, and need not choose by itself.
+    pub engine_is_named: bool,
     /// Entries of a table (C).
     pub colors: u16,
     /// How tables are organised.
@@ -64,6 +66,7 @@ impl Layout {
             graph: Arc::new(graph),
             discovered: false,
             engine: EngineKind::CMr4lmsFixed,
+            engine_is_named: true,
             colors: 16,
             tables: TableKind::PerPort,
             fault_tolerant: false,

@@ -42,7 +42,7 @@ pub(crate) async fn router(
             advertise: None,
             tic: tics.clone(),
             switch_agents: switch_agents.clone(),
-            engine: layout.engine,
+            engine: layout.engine_is_named.then_some(layout.engine),
             engine_options: layout.engine_options(),
             drain: DRAIN,
             read_back: layout.read_back,

@@ -58,3 +58,18 @@ async fn a_torus_is_served_by_engines_that_need_no_fat_tree() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_that_fits_is_chosen_where_none_is_named() {
+    let torus = "kind = 'torus'\nx = 2\ny = 3\nz = 3\nendpoints_per_switch = 1\n";
+    for (layout, engine) in
+        [(Layout::of(torus), EngineKind::Mr4lms), (Layout::leaf_spine(), EngineKind::CMr4lmsFixed)]
+    {
+        let layout = layout.with_tables(TableKind::PerSwitch).with_colors(4);
+        let cluster = Cluster::start(Layout { engine, engine_is_named: false, ..layout }).await;
+        let traffic = Traffic::listen(&cluster.client).await;
+        form_groups(&cluster).await;
+        cluster.is_whole(&traffic, &Faults::new()).await;
+        assert_eq!(cluster.client.route_status().await.unwrap().engine, engine.name());
+    }
+}
