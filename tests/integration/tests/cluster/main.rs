@@ -22,6 +22,7 @@ mod reflection;
 mod restarts;
 mod root_policies;
 mod rules;
+mod shards;
 mod slow;
 mod stability;
 mod standby;
