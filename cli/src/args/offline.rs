@@ -175,7 +175,8 @@ pub struct VerifyArgs {
     /// Tables in JSON lines; left out, they are made from the routes.
     #[arg(long, value_name = "FILE")]
     pub tables: Option<PathBuf>,
-    /// Send from every member, not only from one member per leaf switch and group.
+    /// Send from every member, not only from one member per leaf switch and group. With `--live`, entries that no
+    /// packet meets are violations only then.
     #[arg(long)]
     pub all_senders: bool,
     /// Read what the switches of a running control plane really hold, and compare it with the memberships.

@@ -23,11 +23,16 @@ impl Up {
 pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     up.ok(&["group", "create", "drifting", "--node", "node001"]);
     up.ok(&["group", "join", "drifting", "--node", "gpu042"]);
-    up.routed("drifting", 2);
+    // At the same switch as the first: without --all-senders nothing is sent from there.
+    up.ok(&["group", "join", "drifting", "--node", "node002"]);
+    up.routed("drifting", 3);
     up.settled();
     up.ok(&["switch", "audit"]);
-    let verdict = up.json(&["route", "verify", "--live", "--all-senders"]);
+    let verdict = up.json(&["route", "verify", "--live"]);
     assert_eq!(verdict["violation_count"], 0, "{verdict}");
+    assert!(verdict["unused_entries"].as_u64().expect("a number") > 0, "{verdict}");
+    let verdict = up.json(&["route", "verify", "--live", "--all-senders"]);
+    assert_eq!((&verdict["violation_count"], &verdict["unused_entries"]), (&0.into(), &0.into()));
     assert!(verdict["packets"].as_u64().expect("a number") >= 2, "{verdict}");
     let root = up.json(&["route", "explain", "--group", "drifting"])["root"].clone();
     let switch = root.as_str().expect("a name");
