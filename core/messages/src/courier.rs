@@ -323,8 +323,12 @@ impl Courier {
                 self.deadlines.insert((at, key));
             }
         }
-        let wanted = station.peers().map(|at| (at.node.clone(), at.address.clone())).collect();
-        self.want(now, key, wanted);
+        let wanted = station
+            .peers()
+            .map(|peers| peers.map(|at| (at.node.clone(), at.address.clone())).collect());
+        if let Some(wanted) = wanted {
+            self.want(now, key, wanted);
+        }
     }
 
     /// Opens the links that a station needs now, and lets go of those that it needed before.

@@ -167,7 +167,7 @@ pub struct Report {
     /// Whose contributions these are.
     pub included: BTreeSet<Pn>,
     /// Who took part when they were made.
-    pub expected: BTreeSet<Pn>,
+    pub expected: Arc<BTreeSet<Pn>>,
     /// Who has gone since.
     pub lost: BTreeSet<Pn>,
     /// The contributions.

@@ -1,6 +1,7 @@
 //! Who takes part, as one station knows it, and who has ceased to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, OnceLock};
 
 use fabricast_groups::Pn;
 
@@ -13,6 +14,7 @@ const DEPARTURES: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roster {
     members: BTreeMap<Pn, (Life, u64)>, // with the version since which they are known
+    pns: OnceLock<Arc<BTreeSet<Pn>>>,   // of these, once somebody has asked
     version: u64,
     departures: VecDeque<Departure>,
 }
@@ -41,6 +43,9 @@ impl Roster {
         while self.departures.len() > DEPARTURES {
             self.departures.pop_front();
         }
+        if self.version != before {
+            self.pns.take();
+        }
         self.version != before
     }
 
@@ -53,8 +58,9 @@ impl Roster {
         self.members.iter().map(|(pn, (life, _))| (*pn, *life)).collect()
     }
 
-    pub(crate) fn pns(&self) -> BTreeSet<Pn> {
-        self.members.keys().copied().collect()
+    /// Answers who takes part; costs nothing while that stays the same.
+    pub(crate) fn pns(&self) -> Arc<BTreeSet<Pn>> {
+        Arc::clone(self.pns.get_or_init(|| Arc::new(self.members.keys().copied().collect())))
     }
 
     /// Numbers the present state.

@@ -10,13 +10,13 @@
 //! - MSG-2: a process gets the messages of each source in their order, each once, whole or not at all.
 //! - MSG-3: all who take part in an operation and live to its end get the same outcome.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use fabricast_groups::names::NodeName;
 use fabricast_groups::{Gn, Moment, Pn};
 
-use crate::frame::{Body, Frame, Hello, Life, RosterChange};
+use crate::frame::{Body, Frame, Life, RosterChange};
 use crate::heap::is_below;
 use crate::outputs::{Limits, Output, Place, PlaceNeighbor};
 use crate::roster::Roster;
@@ -50,11 +50,13 @@ pub(crate) struct Station {
     roster: Roster,
     roster_told: u64,
     streams: BTreeMap<Pn, Stream>,
+    restless: BTreeSet<Pn>, // sources of which somebody may lack something, or an acknowledgement
     loose: BTreeMap<Pn, Loose>,
     sends: Sends,
     inbox: usize,
     operations: Operations,
     beat_at: Option<Moment>,
+    peers_differ: bool, // since they were asked for
     out: VecDeque<Output>,
 }
 
@@ -68,12 +70,13 @@ struct Neighbor {
     hello_at: Moment,
     life: Option<Life>,
     hears: bool,
-    side: Option<BTreeMap<Pn, Life>>, // who takes part on its side, once it has said so
-    wary_until: Moment,               // multicast has not reached it lately
+    side: BTreeMap<Pn, Life>, // who takes part on its side, as far as is known
+    told: bool,               // it has said who
+    wary_until: Moment,       // multicast has not reached it lately
 }
 
 impl Neighbor {
-    fn new(at: PlaceNeighbor, linked: bool, side: Option<BTreeMap<Pn, Life>>) -> Self {
+    fn new(at: PlaceNeighbor, linked: bool, side: BTreeMap<Pn, Life>) -> Self {
         Self {
             at,
             linked,
@@ -83,13 +86,14 @@ impl Neighbor {
             life: None,
             hears: false,
             side,
+            told: false,
             wary_until: Moment(0),
         }
     }
 
     /// Whether anybody on its side has to be reckoned with.
     fn matters(&self) -> bool {
-        self.side.as_ref().is_none_or(|side| !side.is_empty())
+        !self.told || !self.side.is_empty()
     }
 
     /// Whether it can be told what depends on who takes part.
@@ -114,11 +118,13 @@ impl Station {
             roster: Roster::default(),
             roster_told: 0,
             streams: BTreeMap::new(),
+            restless: BTreeSet::new(),
             loose: BTreeMap::new(),
             sends: Sends::default(),
             inbox: 0,
             operations: Operations::default(),
             beat_at: None,
+            peers_differ: false,
             out: VecDeque::new(),
         }
     }
@@ -147,19 +153,22 @@ impl Station {
         self.beat_at
     }
 
-    /// The nodes that links are wanted to.
-    pub(crate) fn peers(&self) -> impl Iterator<Item = &PlaceNeighbor> {
+    /// The nodes that links are wanted to, if they may differ from when this was asked last.
+    pub(crate) fn peers(&mut self) -> Option<impl Iterator<Item = &PlaceNeighbor>> {
+        if !std::mem::take(&mut self.peers_differ) {
+            return None;
+        }
         let wanted = self.active;
         let far = self.neighbors.values().map(|one| &one.at).filter(|at| at.node != self.node);
-        far.filter(move |_| wanted)
+        Some(far.filter(move |_| wanted))
     }
 
     /// Takes its place in the tree over; `linked` says which nodes can be reached now.
     pub(crate) fn place(&mut self, now: Moment, place: Place, linked: impl Fn(&NodeName) -> bool) {
+        self.peers_differ = true;
         let was_root = self.parent.is_none() && self.active;
         self.parent = place.parent.as_ref().map(|parent| parent.pn);
         let hears = std::mem::replace(&mut self.multicast, place.multicast);
-        let settled = self.active && self.neighbors.values().all(|one| one.side.is_some());
         let mut old = std::mem::take(&mut self.neighbors);
         let mut came = Vec::new();
         for at in place.parent.into_iter().chain(place.children) {
@@ -168,11 +177,12 @@ impl Station {
                 Some(same) if same.at.node == at.node => Neighbor { at, ..same },
                 moved => {
                     came.push(pn);
-                    // Who was on some side before is on this one now, as far as is known; a place on
-                    // another node is another member's.
-                    let mut side = settled.then(|| self.far_members(pn));
+                    // Who was on some side before is on this one now, as far as is known, and goes on
+                    // taking part until the neighbour says who does; a place on another node is another
+                    // member's.
+                    let mut side = self.far_members(pn);
                     if moved.is_some() {
-                        _ = side.as_mut().map(|side| side.remove(&pn));
+                        side.remove(&pn);
                     }
                     let linked = linked(&at.node);
                     Neighbor::new(at, linked, side)
@@ -189,6 +199,7 @@ impl Station {
         if !self.active {
             return;
         }
+        self.stir();
         self.drop_the_departed(now);
         if !was_root && self.parent.is_none() {
             self.take_the_lead(now);
@@ -198,6 +209,7 @@ impl Station {
             let met = self.neighbors.iter().filter(|(_, one)| one.met).map(|(pn, _)| *pn);
             met.collect::<Vec<_>>().into_iter().for_each(|pn| self.greet(now, pn, false));
         }
+        self.claim_to_all(now); // who has not told is perhaps a neighbour no more
         self.settle(now);
     }
 
@@ -206,6 +218,7 @@ impl Station {
         if std::mem::replace(&mut self.active, true) {
             return;
         }
+        self.peers_differ = true;
         if self.parent.is_none() {
             self.take_the_lead(now);
         }
@@ -263,6 +276,9 @@ impl Station {
                 stream.reach.entry(*pn).and_modify(|reach| reach.covered = reach.acked);
             }
         }
+        if !cut.is_empty() {
+            self.stir();
+        }
     }
 
     /// Takes a frame of a neighbour's station.
@@ -313,55 +329,19 @@ impl Station {
         }
     }
 
-    /// Says hello.
-    fn greet(&mut self, now: Moment, to: Pn, reply: bool) {
-        let hello = Hello {
-            life: self.life,
-            reply,
-            hears: self.multicast,
-            round: self.operations.round(),
-            decided: self.operations.last(),
-        };
-        if let Some(neighbor) = self.neighbors.get_mut(&to) {
-            neighbor.hello_at = now;
-        }
-        self.say(to, Body::Hello(hello));
-        self.beat(now);
-    }
-
-    fn hello(&mut self, now: Moment, from: Pn, hello: Hello) {
-        let Some(neighbor) = self.neighbors.get_mut(&from) else { return };
-        let known = neighbor.life.replace(hello.life).or(self.roster.life(from));
-        neighbor.hears = hello.hears;
-        let was_met = std::mem::replace(&mut neighbor.met, true);
-        let is_another = known.is_some_and(|life| life != hello.life);
-        if is_another {
-            neighbor.claimed = false;
-            self.streams.values_mut().for_each(|stream| _ = stream.reach.remove(&from));
-            self.operations.retain_reports(|pn| pn != from);
-            let gone = vec![from];
-            self.claims(now, from, RosterChange { whole: false, gone, here: Vec::new() });
-        }
-        if hello.reply {
-            self.greet(now, from, false);
-        }
-        if is_another || !was_met {
-            if self.parent == Some(from) {
-                self.operations.report_again();
-            }
-            self.streams.values_mut().for_each(|stream| stream.told = None);
-            self.claim(now, from);
-        }
-        self.round(now, from, (hello.round, hello.decided));
-        self.settle(now);
-    }
-
     /// Brings everything up to date with what is known now.
     fn settle(&mut self, now: Moment) {
-        let sources: Vec<Pn> = self.streams.keys().copied().collect();
+        let used = self.streams.iter().filter(|(pn, one)| one.is_used() || **pn == self.pn);
+        let sources: Vec<Pn> = used.map(|(pn, _)| *pn).collect();
         sources.into_iter().for_each(|source| self.advance(now, source));
         self.try_report(now);
         self.tell_roster();
+    }
+
+    /// Has all sources looked at again, after what may concern any of them.
+    fn stir(&mut self) {
+        let used = self.streams.iter().filter(|(_, one)| one.is_used()).map(|(pn, _)| *pn);
+        self.restless.extend(used);
     }
 
     /// Sees to it that the station is looked at again soon.

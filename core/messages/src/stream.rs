@@ -51,6 +51,11 @@ impl Stream {
         }
     }
 
+    /// Whether anything has come of the source, or will not come any more: of all others there is nothing to say.
+    pub(crate) fn is_used(&self) -> bool {
+        self.have > 0 || !self.parts.is_empty()
+    }
+
     /// Whether a part of this number is a copy of one that came.
     pub(crate) fn is_copy(&self, number: u64) -> bool {
         number <= self.have || self.parts.contains_key(&number)

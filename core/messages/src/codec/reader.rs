@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
             call,
             other: differs.then_some(other),
             included: self.set()?,
-            expected: self.set()?,
+            expected: Arc::new(self.set()?),
             lost: self.set()?,
             gathered: self.gathered()?,
         })

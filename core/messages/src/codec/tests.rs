@@ -65,7 +65,7 @@ fn reports() -> Vec<Report> {
         call: Call { kind, peer: Pn(6), reduction, on_failure },
         other: (kind == Barrier).then(String::new),
         included: set(&[4, 5]),
-        expected: set(&[0, 1, 2, 4, 5, u32::MAX - 1, u32::MAX]),
+        expected: Arc::new(set(&[0, 1, 2, 4, 5, u32::MAX - 1, u32::MAX])),
         lost: BTreeSet::new(),
         gathered: Gathered::Nothing,
     };

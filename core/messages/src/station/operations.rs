@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use fabricast_groups::{Moment, Pn};
 
-use super::Station;
 use super::combining::Switches;
 use super::parts::is_deaf;
+use super::{Neighbor, Station};
 use crate::frame::{Body, Notice, Packet, Report};
 use crate::operation::{Call, Gathered, Kind, OnFailure, Operation, OperationError, Outcome};
 use crate::outputs::{Output, StartError};
@@ -42,7 +42,7 @@ pub(super) struct Operations {
 #[derive(Clone, Debug)]
 struct Called {
     call: Call,
-    expected: BTreeSet<Pn>,
+    expected: Arc<BTreeSet<Pn>>,
     gathered: Gathered,
 }
 
@@ -195,7 +195,7 @@ impl Station {
         let Some(report) = self.merged(number) else { return };
         match self.parent {
             None => self.decide(now, report),
-            Some(parent) if self.neighbors.get(&parent).is_some_and(|one| one.met) => {
+            Some(parent) if self.neighbors.get(&parent).is_some_and(Neighbor::ready) => {
                 self.operations.reported = true;
                 self.operations.patience = self.limits.retry;
                 self.operations.ask_at = now.after(self.limits.retry);
@@ -225,7 +225,9 @@ impl Station {
         let mut merged = all.next()?;
         for mut report in all {
             merged.included.append(&mut report.included);
-            merged.expected.append(&mut report.expected);
+            if report.expected != merged.expected {
+                Arc::make_mut(&mut merged.expected).extend(report.expected.iter());
+            }
             merged.lost.append(&mut report.lost);
             let other = report
                 .other

@@ -113,8 +113,8 @@ impl Station {
         else {
             return; // of somebody who takes no part, or not yet as far as is known here
         };
-        if source != self.pn {
-            stream.skip_to(part.floor);
+        if source != self.pn && stream.skip_to(part.floor) {
+            self.restless.insert(source);
         }
         if stream.is_copy(number) {
             if from.is_some() {
@@ -127,6 +127,7 @@ impl Station {
             return; // nobody sends that
         }
         stream.keep(part.clone());
+        self.restless.insert(source);
         self.pass(now, from, &part);
         self.advance(now, source);
         self.beat(now);
@@ -136,6 +137,7 @@ impl Station {
     pub(super) fn floor(&mut self, now: Moment, from: Pn, source: Source, floor: u64) {
         let known = self.streams.get_mut(&source.pn).filter(|stream| stream.life == source.life);
         if source.pn != self.pn && known.is_some_and(|stream| stream.skip_to(floor)) {
+            self.restless.insert(source.pn);
             for out in self.ready_outs(source.pn).into_iter().filter(|out| *out != from) {
                 self.tell_floor(source.pn, out);
             }
@@ -226,6 +228,7 @@ impl Station {
             let part = Arc::new(Part { floor: own.base, ..part });
             self.sends.announced = own.base;
             own.keep(part.clone());
+            self.restless.insert(self.pn);
             self.pass(now, None, &part);
             any = true;
         }
@@ -238,13 +241,13 @@ impl Station {
     /// Tells the neighbour towards the source how far this side is.
     fn acknowledge(&mut self, source: Pn, side: u64) {
         let Some(to) = self.towards(source) else { return };
-        if self.neighbors.get(&to).is_none_or(|one| !one.met) {
-            return;
+        if !self.neighbors.get(&to).is_some_and(Neighbor::ready) {
+            return; // what it is told must not run ahead of who is gone
         }
         let Some(stream) = self.streams.get_mut(&source) else { return };
         let have = stream.have;
         let news = match stream.told {
-            None => true,
+            None => stream.is_used(),
             Some((told, told_side)) => side > told_side || have >= told + self.limits.window / 4,
         };
         if news {
@@ -298,16 +301,16 @@ impl Station {
 
     /// Sends what neighbours have lacked for too long; answers whether to look again.
     pub(super) fn mend(&mut self, now: Moment) -> bool {
-        let sources: Vec<Pn> = self.streams.keys().copied().collect();
         let mut again = false;
-        for source in sources {
+        for source in std::mem::take(&mut self.restless) {
+            let mut lags = false;
             for out in self.ready_outs(source) {
                 let Some(stream) = self.streams.get(&source) else { continue };
                 let reach = stream.reach.get(&out).copied().unwrap_or_default();
                 if reach.covered >= stream.have {
                     continue;
                 }
-                again = true;
+                lags = true;
                 if reach.since.after(self.limits.retry) <= now {
                     self.feed(now, source, out);
                     self.distrust(now, out);
@@ -318,7 +321,11 @@ impl Station {
                 stream.told = None;
                 self.advance(now, source);
             }
-            again |= self.streams.get(&source).is_some_and(Stream::is_unfinished);
+            lags |= self.streams.get(&source).is_some_and(Stream::is_unfinished);
+            if lags {
+                self.restless.insert(source);
+                again = true;
+            }
         }
         self.announce_floor();
         again

@@ -152,7 +152,7 @@ fn a_message_that_nobody_misses_comes_at_most_once_and_is_not_waited_for() {
         let numbers = got(&world, to, Pn(3));
         let sorted: std::collections::BTreeSet<Vec<u8>> = numbers.iter().cloned().collect();
         assert_eq!(sorted.len(), numbers.len(), "each once");
-        assert!(numbers.len() > 40, "{} of 50 came to {to}", numbers.len());
+        assert!(numbers.len() > 35, "{} of 50 came to {to}", numbers.len());
     }
 }
 

@@ -8,6 +8,7 @@ use fabricast_groups::{Pn, Revision};
 use fabricast_messages::{
     Answer, Limits, Mode, OnFailure, Operation, OperationError, Reduction, SendId, Values,
 };
+use proptest::prelude::*;
 
 use crate::world::{Member, Switches, Weather, World};
 
@@ -97,6 +98,12 @@ fn everybody(world: &World) -> BTreeMap<(Pn, Revision), (&Member, bool)> {
     past.chain(live).collect()
 }
 
+/// How messages begin, to be read by people.
+fn heads(messages: &[&Vec<u8>]) -> String {
+    let head = |one: &&Vec<u8>| String::from_utf8_lossy(&one[..one.len().min(8)]).into_owned();
+    messages.iter().map(head).collect::<Vec<_>>().join(", ")
+}
+
 /// What is promised of messages: MSG-1, MSG-2.
 fn judge(world: &World, storm: &Storm, seed: u64) {
     let everybody = everybody(world);
@@ -107,10 +114,15 @@ fn judge(world: &World, storm: &Storm, seed: u64) {
             let all = member.seen.messages.iter();
             let mine = all.filter(|(pn, payload)| pn == from && payload.starts_with(&mark));
             let got: Vec<&Vec<u8>> = mine.map(|(_, payload)| payload).collect();
-            let start = sent.iter().position(|one| got.first() == Some(&&one.payload));
-            let run = start.map_or(&sent[..0], |at| &sent[at..(at + got.len()).min(sent.len())]);
-            let run: Vec<&Vec<u8>> = run.iter().map(|one| &one.payload).collect();
-            assert_eq!(got, run, "{to} got a run of what {from} sent, seed {seed}");
+            let place = |payload: &&Vec<u8>| sent.iter().position(|one| one.payload == **payload);
+            let places: Vec<usize> = got.iter().filter_map(place).collect();
+            // From the first on that was sent to it by name it has all; of those before it, any.
+            let named = sent.iter().position(|one| one.roster.get(to) == Some(its_life));
+            let named = named.unwrap_or(sent.len());
+            let all_since = places.iter().copied().filter(|place| *place >= named);
+            let row = all_since.clone().eq(named..named + all_since.count());
+            let good = places.len() == got.len() && places.is_sorted_by(|a, b| a < b) && row;
+            assert!(good, "{to} got {} of what {from} sent, seed {seed}", heads(&got));
             for one in sent.iter().filter(|_| to != from) {
                 let promised = one.roster.get(to) == Some(its_life);
                 let missed = source.seen.acknowledged.get(&one.id);
@@ -126,18 +138,39 @@ fn judge(world: &World, storm: &Storm, seed: u64) {
     }
 }
 
+/// What proptest may do with storms: they cannot be made smaller.
+fn fresh(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..<_>::default() }
+}
+
+fn messages_in_a_storm(seed: u64) {
+    let mut world = World::new(seed, WEATHER, Limits { window: 16, ..Limits::default() });
+    world.form(10);
+    let mut storm = Storm::default();
+    for _ in 0..150 {
+        storm.deed(&mut world, 14);
+    }
+    world.publish();
+    world.settle(Duration::from_secs(20));
+    judge(&world, &storm, seed);
+}
+
 #[test]
 fn messages_keep_their_promises_in_every_storm() {
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, WEATHER, Limits { window: 16, ..Limits::default() });
-        world.form(10);
-        let mut storm = Storm::default();
-        for _ in 0..150 {
-            storm.deed(&mut world, 14);
+    (0..SEEDS).for_each(messages_in_a_storm);
+}
+
+proptest! {
+    #![proptest_config(fresh(6))]
+
+    /// `cargo xtask soak` draws others each time.
+    #[test]
+    fn promises_hold_in_drawn_storms(seed in 1_000_u64..1 << 40) {
+        messages_in_a_storm(seed);
+        for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
+            operations_in_a_storm(seed, on_failure, None);
+            operations_in_a_storm(seed, on_failure, Some(Switches::new(seed % 500)));
         }
-        world.publish();
-        world.settle(Duration::from_secs(20));
-        judge(&world, &storm, seed);
     }
 }
 
@@ -190,32 +223,40 @@ fn judge_operations(world: &World, seed: u64) {
     }
 }
 
-fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (usize, usize) {
-    let (mut ended, mut failed) = (0, 0);
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, WEATHER, Limits::default());
-        world.switches = switches.clone();
-        world.form(10);
-        let mut storm = Storm::default();
-        for _ in 0..150 {
-            call_all(&mut world, on_failure);
-            storm.deed(&mut world, 14);
-        }
-        world.publish();
-        world.settle(Duration::from_secs(5));
+/// Answers how many ends of operations the living saw, how many of those were failures, and how many runs the
+/// switches have combined.
+fn operations_in_a_storm(
+    seed: u64,
+    on_failure: OnFailure,
+    switches: Option<Switches>,
+) -> [usize; 3] {
+    let mut world = World::new(seed, WEATHER, Limits::default());
+    world.switches = switches;
+    world.form(10);
+    let mut storm = Storm::default();
+    for _ in 0..150 {
         call_all(&mut world, on_failure);
-        world.settle(Duration::from_secs(10));
-        call_all(&mut world, on_failure);
-        world.settle(Duration::from_secs(10));
-        judge_operations(&world, seed);
-        judge(&world, &storm, seed);
-        assert!(world.switches.as_ref().is_none_or(|switches| switches.combined > 5), "{seed}");
-        let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
-        for (_, outcome) in outcomes {
-            ended += 1;
-            failed += usize::from(outcome.verdict.is_err());
-        }
+        storm.deed(&mut world, 14);
     }
+    world.publish();
+    world.settle(Duration::from_secs(5));
+    call_all(&mut world, on_failure);
+    world.settle(Duration::from_secs(10));
+    call_all(&mut world, on_failure);
+    world.settle(Duration::from_secs(10));
+    judge_operations(&world, seed);
+    judge(&world, &storm, seed);
+    let combined = world.switches.as_ref().map_or(0, |switches| switches.combined);
+    let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
+    let failed: Vec<bool> = outcomes.map(|(_, outcome)| outcome.verdict.is_err()).collect();
+    [failed.len(), failed.iter().filter(|failed| **failed).count(), combined]
+}
+
+fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (usize, usize) {
+    let storm = |seed| operations_in_a_storm(seed, on_failure, switches.clone());
+    let sum = |all: [usize; 3], one: [usize; 3]| std::array::from_fn(|at| all[at] + one[at]);
+    let [ended, failed, combined] = (0..SEEDS).map(storm).fold([0; 3], sum);
+    assert!(switches.is_none() || combined > 100, "{combined} runs of the switches");
     (ended, failed)
 }
 
