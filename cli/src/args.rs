@@ -97,6 +97,9 @@ pub enum Command {
     Up(UpArgs),
     /// Start local processes as one group, each with a rank; exit with the code of the worst of them.
     Run(RunArgs),
+    /// Wait until a launcher is gone, and kill the processes that it has left; `run` starts this.
+    #[command(hide = true)]
+    RunKeeper,
     /// Run the topology information center alone.
     Tic(ServeArgs),
     /// Run the route service alone.

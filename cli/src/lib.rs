@@ -35,6 +35,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args, format),
         Command::Up(args) => commands::serve::up(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::RunKeeper => commands::run::keep(),
         Command::Tic(args) => commands::serve::tic(args),
         Command::Router(args) => commands::serve::router(args),
         Command::Fabric(args) => match (args.config, args.command) {

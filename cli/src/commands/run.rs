@@ -11,7 +11,8 @@ use fabricast_client::{Client, Settings};
 use fabricast_routing::EngineKind;
 use fabricast_rpc::request_id;
 use fabricast_tic::StoreLocation;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::args::RunArgs;
 use crate::cluster::{Cluster, Layout, engine_options};
@@ -20,8 +21,10 @@ use crate::failure::Failure;
 use crate::source::Topology;
 
 mod children;
+mod keeper;
 
 use children::Children;
+pub(crate) use keeper::keep;
 
 /// Table entries of the system that is brought up for the processes alone.
 const COLORS: u16 = 32;
@@ -72,7 +75,7 @@ async fn launch(args: &RunArgs, socket: &Path) -> Result<(), Failure> {
     let reserved = launcher.reserve(&group, &processes).await.context("join the processes")?;
     // Before there is anybody who would be left behind.
     let mut signals = Signals::catch()?;
-    let mut children = Children::new(args.label);
+    let mut children = Children::new(args.label)?;
     for place in reserved {
         let environment = BTreeMap::from([
             (Settings::SOCKET, socket.as_os_str().to_owned()),
@@ -84,12 +87,17 @@ async fn launch(args: &RunArgs, socket: &Path) -> Result<(), Failure> {
         ]);
         children.start(place.rank, &args.program, environment)?;
     }
-    let failed = tokio::select! {
-        ended = children.all_ended() => ended.err(),
-        stopped = signals.next() => Some(stopped),
-        lost = launcher.detached() => Some(lost.into()),
+    let (failed, told) = loop {
+        tokio::select! {
+            ended = children.all_ended() => break (ended.err(), Signal::TERM),
+            lost = launcher.detached() => break (Some(lost.into()), Signal::TERM),
+            caught = signals.next() => match caught {
+                Caught::Ends(signal, how) => break (Some(how), signal),
+                Caught::Concerns(signal) => children.pass(signal),
+            },
+        }
     };
-    children.end().await;
+    children.end(told).await;
     failed.map_or(Ok(()), |failed| Err(children.worst(failed)))
 }
 
@@ -100,11 +108,21 @@ fn placed(group: &str, processes: u32, nodes: &[String]) -> Vec<(String, String)
     (0..wanted).map(|rank| (format!("{group}.{rank}"), node(rank))).collect()
 }
 
-/// Signals that end programs, caught for as long as this lives.
+/// Signals that are passed on, caught for as long as this lives.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+    first: unix::Signal,
+    second: unix::Signal,
+}
+
+/// A signal that the launcher has got.
+enum Caught {
+    /// It ends programs: how the launcher ends then.
+    Ends(Signal, Failure),
+    /// It means what the processes make of it.
+    Concerns(Signal),
 }
 
 impl Signals {
@@ -114,17 +132,22 @@ impl Signals {
             interrupt: catch(SignalKind::interrupt(), "SIGINT")?,
             terminate: catch(SignalKind::terminate(), "SIGTERM")?,
             hang_up: catch(SignalKind::hangup(), "SIGHUP")?,
+            first: catch(SignalKind::user_defined1(), "SIGUSR1")?,
+            second: catch(SignalKind::user_defined2(), "SIGUSR2")?,
         })
     }
 
-    /// Waits for one; answers how to end then.
-    async fn next(&mut self) -> Failure {
-        let (name, number) = tokio::select! {
-            _ = self.interrupt.recv() => ("SIGINT", 2),
-            _ = self.terminate.recv() => ("SIGTERM", 15),
-            _ = self.hang_up.recv() => ("SIGHUP", 1),
+    /// Waits for one.
+    async fn next(&mut self) -> Caught {
+        let (name, number, signal) = tokio::select! {
+            _ = self.interrupt.recv() => ("SIGINT", 2, Signal::INT),
+            _ = self.terminate.recv() => ("SIGTERM", 15, Signal::TERM),
+            _ = self.hang_up.recv() => ("SIGHUP", 1, Signal::HUP),
+            _ = self.first.recv() => return Caught::Concerns(Signal::USR1),
+            _ = self.second.recv() => return Caught::Concerns(Signal::USR2),
         };
-        Failure::Ended(128 + number, format!("{name}: the processes were ended"))
+        let how = Failure::Ended(128 + number, format!("{name}: the processes were ended"));
+        Caught::Ends(signal, how)
     }
 }
 

@@ -49,6 +49,49 @@ fn an_interrupted_run_ends_its_processes() {
     assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
+/// Starts two processes that run this script, and reads until both have said that they are up.
+fn started(script: &str) -> (std::process::Child, std::process::ChildStdout) {
+    let mut run = Bench::new()
+        .command(&["run", "-n", "2", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = run.stdout.take().unwrap();
+    let mut up = [0; 6];
+    said.read_exact(&mut up).unwrap();
+    assert_eq!(&up, b"up\nup\n");
+    (run, said)
+}
+
+fn signal(run: &std::process::Child, name: &str) {
+    let pid = run.id().to_string();
+    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_killed_run_leaves_nobody_behind() {
+    let (mut run, mut said) = started("sleep 1000 & echo up; wait");
+    signal(&run, "-KILL");
+    run.wait().unwrap();
+    // The pipe ends when nobody holds it any more, grandchildren included.
+    assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let traps = "trap 'echo one' USR1; trap 'echo bye; exit 200' INT; echo up; ";
+    let (mut run, mut said) = started(&format!("{traps} while :; do sleep 0.05; done"));
+    signal(&run, "-USR1");
+    let mut ones = [0; 8];
+    said.read_exact(&mut ones).unwrap();
+    assert_eq!(&ones, b"one\none\n");
+    signal(&run, "-INT");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "bye\nbye\n");
+    assert_eq!(run.wait().unwrap().code(), Some(200), "their own code, which is higher than 130");
+}
+
 /// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's; `None` if
 /// tests are to do without.
 fn python() -> Option<PathBuf> {

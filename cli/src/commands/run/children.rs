@@ -9,11 +9,12 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
+use super::keeper::Keeper;
 use crate::failure::Failure;
 
 /// Processes have this long to end when they are asked to.
@@ -21,7 +22,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Lines that a process printed before its end are waited for this long.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// The processes of one run. Dropped, it kills those that still run.
+/// The processes of one run. Dropped, it kills those that still run; and so does its keeper if nothing is dropped any
+/// more.
 #[derive(Debug)]
 pub(super) struct Children {
     label: bool,
@@ -29,18 +31,20 @@ pub(super) struct Children {
     waiting: JoinSet<(u32, std::io::Result<ExitStatus>)>,
     printing: JoinSet<()>,
     worst: Option<(u32, u8)>,
+    keeper: Keeper,
 }
 
 impl Children {
     /// - `label`: begin every line with the rank.
-    pub(super) fn new(label: bool) -> Self {
-        Self {
+    pub(super) fn new(label: bool) -> Result<Self, Failure> {
+        Ok(Self {
             label,
             running: BTreeMap::new(),
             waiting: JoinSet::new(),
             printing: JoinSet::new(),
             worst: None,
-        }
+            keeper: Keeper::start()?,
+        })
     }
 
     /// Starts one process.
@@ -62,7 +66,9 @@ impl Children {
             .spawn()
             .with_context(|| format!("start '{}'", name.display()))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        self.running.insert(rank, pid.context("a process without a number")?);
+        let pid = pid.context("a process without a number")?;
+        self.keeper.has_started(pid);
+        self.running.insert(rank, pid);
         self.print(rank, &mut child);
         self.waiting.spawn(async move { (rank, child.wait().await) });
         Ok(())
@@ -91,9 +97,16 @@ impl Children {
         Ok(())
     }
 
-    /// Ends those that still run: asked first, then killed.
-    pub(super) async fn end(&mut self) {
-        self.signal(Signal::TERM);
+    /// Passes a signal on to the processes, not to what they have started themselves.
+    pub(super) fn pass(&self, signal: Signal) {
+        for pid in self.running.values() {
+            let _ = kill_process(*pid, signal);
+        }
+    }
+
+    /// Ends those that still run: asked first, by this signal, then killed.
+    pub(super) async fn end(&mut self, signal: Signal) {
+        self.signal(signal);
         let deadline = tokio::time::Instant::now() + GRACE;
         while let Ok(Some(ended)) =
             tokio::time::timeout_at(deadline, self.waiting.join_next()).await
@@ -134,6 +147,7 @@ impl Children {
     fn has_ended(&mut self, rank: u32) {
         if let Some(pid) = self.running.remove(&rank) {
             kill(pid, Signal::KILL);
+            self.keeper.has_ended(pid);
         }
     }
 
