@@ -41,8 +41,10 @@ use crate::service::OperatingAgentServer;
 
 /// Messages that may wait for the stream to the fabric.
 const FABRIC_QUEUE: usize = 4096;
-/// How often deadlines are looked at.
+/// Deadlines are looked at once in this time, at most.
 const TICK: Duration = Duration::from_millis(10);
+/// And once in this time at least, so that the agent's clock goes on: it counts no more than 100 ms at once.
+const IDLE: Duration = Duration::from_millis(50);
 /// A question that is not answered is asked again after this, and not before half the interval of the
 /// signs of life: where they are rare there is so much to ask that answers take their time.
 const RETRY: Duration = Duration::from_millis(250);
@@ -203,12 +205,13 @@ impl App {
         let Self { server, services, socket, host, fabric, to_fabric, report_interval } = self;
         host.begin();
         let ticking = async {
-            let mut ticks = tokio::time::interval(TICK);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
-                ticks.tick().await;
                 host.0.pace.beat();
                 host.tick();
+                tokio::time::sleep(TICK).await;
+                let rest = host.rest(IDLE).saturating_sub(TICK);
+                // Whatever happens meanwhile may bring a deadline that comes sooner.
+                let _ = tokio::time::timeout(rest, host.0.stirred.notified()).await;
             }
         };
         let processes = serve_processes(socket, host.clone(), stop.clone());

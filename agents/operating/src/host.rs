@@ -8,6 +8,7 @@ mod deadlines;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fabricast_group::{Hosts, Watchers};
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
@@ -17,7 +18,7 @@ use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, Oa
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Pace, Peer, PeerError, Security};
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     group_config: GaConfig,
     address: String,
     pub(crate) pace: Pace,
+    /// An input has come since time was looked at.
+    pub(crate) stirred: Notify,
 }
 
 /// The hosted nodes.
@@ -153,6 +156,7 @@ impl Host {
             group_config: parts.group_config,
             address: parts.address,
             pace: Pace::default(),
+            stirred: Notify::new(),
         }))
     }
 
@@ -194,6 +198,7 @@ impl Host {
         let answer = work(&mut state.nodes.get_mut(node)?.operating, now);
         let effects = self.drain(&mut state, node, now);
         drop(state);
+        self.0.stirred.notify_one();
         self.carry_out(effects);
         Some(answer)
     }
@@ -229,6 +234,12 @@ impl Host {
         drop(state);
         self.carry_out(effects);
         self.tick_messages();
+    }
+
+    /// How long nothing is due, as far as is known: at most `longest`.
+    pub(crate) fn rest(&self, longest: Duration) -> Duration {
+        let next = self.state().next_deadline();
+        next.map_or(longest, |next| next.since(self.now()).min(longest))
     }
 
     /// Carries out what the nodes want at the very beginning.
@@ -318,6 +329,7 @@ impl Hosts for Host {
         let answer = work(state.nodes.get_mut(node)?.agents.as_mut()?, now);
         let effects = self.drain(&mut state, node, now);
         drop(state);
+        self.0.stirred.notify_one();
         self.carry_out(effects);
         Some(answer)
     }

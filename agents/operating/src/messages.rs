@@ -105,15 +105,20 @@ impl Messaging {
         down.filter(|(_, peer)| peer.address.is_some()).map(|(node, _)| node)
     }
 
-    /// Whether the passing of time may change anything.
-    fn waits(&self) -> bool {
-        self.courier.next_deadline().is_some() || self.unlinked().next().is_some()
+    /// When the passing of time may change something next.
+    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+        // Who can be linked is found out by trying.
+        let unlinked = self.unlinked().next().map(|_| Moment(0));
+        self.courier.next_deadline().into_iter().chain(unlinked).min()
     }
 
     /// Brings members of the courier up to date with the operating agent's.
     fn follow(&mut self, now: Moment, agent: &Oa, members: impl IntoIterator<Item = (Gn, Pn)>) {
         for (gn, pn) in members {
             let held = agent.member(gn, pn);
+            if held.and_then(seen).is_some_and(|seen| self.placed.get(&(gn, pn)) == Some(&seen)) {
+                continue;
+            }
             let Some(place) = held.and_then(place) else {
                 if held.is_none() && self.placed.remove(&(gn, pn)).is_some() {
                     self.courier.remove(now, gn, pn);
@@ -126,9 +131,8 @@ impl Messaging {
     }
 
     fn take_place(&mut self, now: Moment, held: Option<&Membership>, place: Place) {
-        let Some(position) = held.and_then(|held| held.position.as_ref()) else { return };
-        let (key, seen) =
-            ((place.gn, place.pn), (position.epoch, position.version, place.life, place.multicast));
+        let Some(seen) = held.and_then(seen) else { return };
+        let key = (place.gn, place.pn);
         let before = self.placed.insert(key, seen);
         if before.is_some_and(|before| before.2 != seen.2) {
             self.seats.remove(&key); // another process has the place
@@ -180,6 +184,12 @@ impl Messaging {
     }
 }
 
+/// Which position a member has; `None` until its group's agent has answered.
+fn seen(held: &Membership) -> Option<Seen> {
+    let position = held.position.as_ref()?;
+    Some((position.epoch, position.version, held.member.joined, held.colors().is_some()))
+}
+
 /// A member's place in the courier's words; `None` until its group's agent has answered.
 fn place(held: &Membership) -> Option<Place> {
     let position = held.position.as_ref()?;
@@ -211,6 +221,7 @@ impl Host {
         let answer = work(&mut hosted.messages, &hosted.operating, now);
         let effects = self.pump(&mut state, node, now);
         drop(state);
+        self.0.stirred.notify_one();
         self.carry_out(effects);
         Some(answer)
     }
@@ -235,6 +246,7 @@ impl Host {
         }
         let effects = self.pump(&mut state, &node, now);
         drop(state);
+        self.0.stirred.notify_one();
         self.carry_out(effects);
         true
     }
@@ -280,6 +292,9 @@ impl Host {
         let mut effects = Vec::new();
         for node in state.talking.clone() {
             let Some(hosted) = state.nodes.get_mut(&node) else { continue };
+            if hosted.messages.next_deadline().is_none_or(|due| due > now) {
+                continue;
+            }
             hosted.messages.courier.tick(now);
             let unlinked: Vec<NodeName> = hosted.messages.unlinked().cloned().collect();
             let mut open = vec![node.clone()];

@@ -14,9 +14,17 @@ impl Hosted {
 }
 
 impl State {
-    /// Takes the nodes whose time has come. Costs as much as there are of them and of those that
-    /// were touched, however many are hosted.
-    pub(super) fn take_due(&mut self, now: Moment) -> Vec<NodeName> {
+    /// When anything is due next.
+    pub(super) fn next_deadline(&mut self) -> Option<Moment> {
+        self.sort_the_touched();
+        let talking = self.talking.iter().filter_map(|node| self.nodes.get(node));
+        let messages = talking.filter_map(|hosted| hosted.messages.next_deadline());
+        messages.chain(self.due.first().map(|(due, _)| *due)).min()
+    }
+
+    /// Brings the deadlines up to date. Costs as much as there are nodes that were touched, however many are
+    /// hosted.
+    fn sort_the_touched(&mut self) {
         for name in std::mem::take(&mut self.touched) {
             let Some(hosted) = self.nodes.get_mut(&name) else { continue };
             let next = hosted.next_deadline();
@@ -25,6 +33,11 @@ impl State {
             }
             self.due.extend(next.map(|next| (next, name)));
         }
+    }
+
+    /// Takes the nodes whose time has come.
+    pub(super) fn take_due(&mut self, now: Moment) -> Vec<NodeName> {
+        self.sort_the_touched();
         let mut names = Vec::new();
         while let Some((due, _)) = self.due.first()
             && *due <= now

@@ -25,7 +25,8 @@ impl Host {
             for output in outputs {
                 effects.extend(self.obey(state, &node, output, &mut open));
             }
-            match state.nodes.get(&node).is_some_and(|hosted| hosted.messages.waits()) {
+            let hosted = state.nodes.get(&node);
+            match hosted.is_some_and(|hosted| hosted.messages.next_deadline().is_some()) {
                 true => state.talking.insert(node),
                 false => state.talking.remove(&node),
             };

@@ -10,10 +10,15 @@ use fabricast_messages::{
 };
 use fabricast_rpc::Reason;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::{Duration, Instant};
 use tonic::Status;
 
 use super::{Messaging, Waiting};
 use crate::host::Host;
+
+/// A process is told who takes part once in this time, at most: when many begin at once each of them would be told
+/// of each.
+const QUIET: Duration = Duration::from_millis(5);
 
 /// The way to the seats of the members hosted by a process of operating agents.
 #[derive(Clone, Debug)]
@@ -53,6 +58,7 @@ pub struct SeatEvents {
     pn: Pn,
     messages: mpsc::UnboundedReceiver<(Pn, Vec<u8>)>,
     roster: Option<watch::Receiver<()>>,
+    quiet_until: Instant,
     ended: bool,
 }
 
@@ -122,6 +128,7 @@ impl Host {
             pn,
             messages: arriving,
             roster: Some(watched),
+            quiet_until: Instant::now(),
             ended: false,
         };
         Ok((Seat(Arc::new(place)), events))
@@ -303,7 +310,10 @@ impl SeatEvents {
             }
             let changed = async {
                 match &mut self.roster {
-                    Some(roster) => roster.changed().await,
+                    Some(roster) => {
+                        tokio::time::sleep_until(self.quiet_until).await;
+                        roster.changed().await
+                    }
                     None => std::future::pending().await,
                 }
             };
@@ -314,6 +324,7 @@ impl SeatEvents {
                     if changed.is_err() {
                         self.roster = None;
                     } else if !roster.is_empty() {
+                        self.quiet_until = Instant::now() + QUIET;
                         return Some(SeatEvent::Roster(roster));
                     }
                 },
