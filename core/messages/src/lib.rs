@@ -11,7 +11,6 @@
 mod codec;
 mod courier;
 mod frame;
-mod heap;
 mod operation;
 mod outputs;
 mod roster;

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use fabricast_groups::names::NodeName;
+use fabricast_groups::tree::is_below;
 use fabricast_groups::{Gn, Moment, Pn};
 
 use crate::frame::{Body, Frame, Life, RosterChange};
-use crate::heap::is_below;
 use crate::outputs::{Limits, Output, Place, PlaceNeighbor};
 use crate::roster::Roster;
 use crate::stream::{Loose, Stream};

@@ -46,12 +46,45 @@ fn a_message_takes_the_steps_to_the_root_and_one() {
     }
 }
 
+/// A group of which the first, the last and some between them take part; the others only pass on.
+fn tall(count: u32) -> (World, Vec<Pn>) {
+    let mut world = World::new(1, STEPS, Limits::default());
+    (0..count).for_each(|pn| world.join(Pn(pn), &format!("n{pn}")));
+    world.publish();
+    world.settle(Duration::from_millis(50));
+    let stride = usize::try_from(count / 12).unwrap().max(1);
+    let some = (0..count).step_by(stride).chain(count.saturating_sub(6)..count);
+    let some: BTreeSet<Pn> = some.map(Pn).collect();
+    some.iter().for_each(|pn| world.open(*pn));
+    world.settle(Duration::from_secs(2));
+    assert_eq!(world.roster(Pn(count - 1)).len(), some.len());
+    (world, some.into_iter().collect())
+}
+
+#[test]
+fn the_steps_of_thousands_are_those_of_the_paper_at_most() {
+    let powers = (1..=12).map(|power| 1 << power);
+    let counts: BTreeSet<u32> = powers.flat_map(|all| [all - 1, all, all + 1]).collect();
+    let mut worst = 0;
+    for count in counts.range(2..=4096).copied() {
+        let live: BTreeSet<Pn> = (0..count).map(Pn).collect();
+        let (mut world, some) = tall(count);
+        for source in [some[0], some[some.len() / 2], Pn(count - 1)] {
+            let taken = steps(&mut world, source);
+            assert!(taken <= u64::from(depth(source, &live) + 1), "{taken} steps from {source}");
+            assert!(taken <= u64::from(count.ilog2() + 1), "the paper: log2(N) + 1");
+            worst = worst.max(taken);
+        }
+    }
+    assert_eq!(worst, 13, "from the deepest of 4096, and so no bound is too large");
+}
+
 #[test]
 fn without_hardware_a_message_crosses_the_tree() {
     let mut world = World::new(1, Weather { multicast: false, ..STEPS }, Limits::default());
     world.form(31);
     assert_eq!(steps(&mut world, Pn(30)), 4 + 4, "up to the root and down to the other side");
-    assert_eq!(steps(&mut world, Pn(0)), 4);
+    assert_eq!(steps(&mut world, Pn(15)), 4, "the root of 31");
 }
 
 #[test]
@@ -59,7 +92,7 @@ fn the_deepest_of_any_number_of_members_is_as_deep_as_the_paper_says() {
     let mut live = BTreeSet::new();
     for count in 1..=4096_u32 {
         live.insert(Pn(count - 1));
-        let most = depth(Pn(count - 1), &live) + 1; // no place below it is taken
+        let most = depth(Pn(0), &live) + 1; // the deepest, as `fabricast_groups::tree` knows
         assert_eq!(most, count.ilog2() + 1, "{count} members");
     }
 }
