@@ -2,6 +2,7 @@
 
 mod certs;
 mod collectives;
+mod debug;
 mod demo;
 mod jobs;
 mod offline;
@@ -22,6 +23,7 @@ pub use collectives::{
     HolderArgs, ModelArgs, QuotaArgs, ReductionArg, ReserveArgs, RunCollectiveArgs, TreeArgs,
     TreeChoice, WorkArgs,
 };
+pub use debug::{BundleArgs, DebugCommand};
 pub use demo::{DemoArgs, RunningClusterArgs};
 pub use jobs::{JobAllocateArgs, JobCommand, JobPlanArgs};
 pub use offline::{EvalArgs, PlanArgs, RouteCommand, TopologyCommand, VerifyArgs};
@@ -29,9 +31,8 @@ pub use planning::{
     CapacityArgs, EngineArgs, ExplainArgs, GroupArgs, Layers, PlanCommand, Scope, Tables,
 };
 pub use running::{
-    BundleArgs, DebugCommand, ElementArgs, FabricCommand, FormArgs, GroupCommand, HealthArgs,
-    MemberArgs, NewGroupArgs, NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs,
-    SwitchCommand, TableArgs,
+    ElementArgs, FabricCommand, FormArgs, GroupCommand, HealthArgs, MemberArgs, NewGroupArgs,
+    NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs, SwitchCommand, TableArgs,
 };
 pub use store::StoreCommand;
 

@@ -55,17 +55,17 @@ fn started(script: &str) -> (std::process::Child, std::process::ChildStdout) {
         .command(&["run", "-n", "2", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
-    let mut said = run.stdout.take().unwrap();
+        .expect("the binary starts");
+    let mut said = run.stdout.take().expect("piped above");
     let mut up = [0; 6];
-    said.read_exact(&mut up).unwrap();
+    said.read_exact(&mut up).expect("both processes say so");
     assert_eq!(&up, b"up\nup\n");
     (run, said)
 }
 
 fn signal(run: &std::process::Child, name: &str) {
     let pid = run.id().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args([name, &pid]).status().expect("it runs").success());
 }
 
 #[test]
