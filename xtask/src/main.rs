@@ -6,6 +6,7 @@
 
 mod bench;
 mod e2e;
+mod figures;
 mod kubernetes;
 mod mutants;
 mod proto;
@@ -37,6 +38,9 @@ usage: cargo xtask <verb>
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
+  figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
+                    docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
+                    (--trial: a build without optimization, few processes, nothing written)
   bench-report [FILTER]
                     run the benches and print each figure beside its budget; only budgets whose work or
                     bench has FILTER in its text
@@ -70,6 +74,11 @@ fn main() -> Result<ExitCode> {
         ["tidy"] => print_findings(&tidy::run(&root)?),
         ["proto"] => print_rewritten(&proto::write(&root)?),
         ["proto", "--check"] => print_stale(&proto::check(&root)?),
+        ["figures"] | ["figures", "--trial"] => {
+            let (table, complete) = figures::run(&root, words.len() > 1)?;
+            print!("{table}");
+            complete
+        }
         ["bench-report", filter @ ..] if filter.len() < 2 => {
             let filter = filter.first().copied().unwrap_or_default();
             let (report, complete) = bench::report(&root, filter)?;

@@ -8,6 +8,7 @@ use fabricast_messages::{Answer, Mode, OnFailure, Operation, Reduction, Values};
 use fabricast_operating::{Seat, SeatEvent};
 use fabricast_proto::v1;
 use fabricast_rpc::reason_of;
+use fabricast_topology::TableKind;
 
 /// A message, and who sent it.
 type Message = (Pn, Vec<u8>);
@@ -138,6 +139,21 @@ async fn nothing_is_lost_while_the_fabric_breaks_and_heals() {
     cluster.client.heal(link).await;
     talk(&processes, "healed", 5).await;
     add_up(&processes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_two_trees_bring_twice_is_received_once() {
+    let layout = Layout::leaf_spine().with_tables(TableKind::PerSwitch).with_fault_tolerance();
+    let cluster = Cluster::start(layout).await;
+    let processes = form(&cluster, "twice", 0).await;
+    eventually("the group is routed", async || cluster.client.is_settled().await).await;
+    let groups = cluster.client.groups().await;
+    let route = groups.iter().find(|group| group.name.ends_with("twice")).unwrap().route.clone();
+    assert!(route.unwrap().second_color.is_some(), "there are two trees");
+    for about in ["first", "then"] {
+        talk(&processes, about, 10).await;
+        add_up(&processes).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
