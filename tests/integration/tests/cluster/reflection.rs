@@ -87,7 +87,7 @@ async fn every_listed_service_is_described_and_healthy() {
     let names: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
     let ours: Vec<&String> =
         names.iter().filter(|name| name.starts_with("fabricast.v1.")).collect();
-    assert_eq!(ours.len(), 14, "{names:?}");
+    assert_eq!(ours.len(), 15, "{names:?}");
     for name in ours {
         assert!(is_described(&peer, name).await, "{name}");
         let request = HealthCheckRequest { service: name.clone() };
