@@ -208,10 +208,13 @@ async fn contribute(
     Ok(())
 }
 
+/// Who waits for a sum.
+type Waiting = Vec<oneshot::Sender<Vec<i64>>>;
+
 /// Where calls meet: each is answered with the sum of all once so many have come.
 struct Meeting {
     count: usize,
-    here: Mutex<(Vec<i64>, Vec<oneshot::Sender<Vec<i64>>>)>,
+    here: Mutex<(Vec<i64>, Waiting)>,
 }
 
 impl Meeting {
