@@ -6,15 +6,16 @@
 mod divan;
 mod figures;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use divan::Measured;
+
+use crate::outside;
 
 /// The figures to reach, and which bench measures each.
 const BUDGETS: &str = "xtask/budgets.toml";
@@ -34,12 +35,9 @@ pub(crate) fn report(root: &Path, filter: &str) -> Result<(String, bool)> {
     if budgets.is_empty() {
         bail!("no budget in {BUDGETS} is about '{filter}'");
     }
-    let places = binaries(root)?;
     let (mut measured, mut failures) = (Vec::new(), String::new());
     for binary in needed(&budgets) {
-        // One that is not there is missed where its figures are.
-        let Some(package) = places.get(binary) else { continue };
-        let found = run_bench(root, package, binary).and_then(|output| {
+        let found = run_bench(root, binary).and_then(|output| {
             let mut found = divan::parse(&output)?;
             found.extend(figures::parse(&output)?);
             Ok(found)
@@ -59,45 +57,15 @@ fn needed(budgets: &[Budget]) -> BTreeSet<&str> {
     benches.filter_map(|bench| bench.split('/').next()).collect()
 }
 
-/// The package of every binary of benches: `<layer>/<folder>/benches/<binary>.rs`, or one folder less.
-fn binaries(root: &Path) -> Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
-    for layer in folders(root)? {
-        for package in folders(&layer)?.into_iter().chain([layer]) {
-            let Ok(benches) = fs::read_dir(package.join("benches")) else { continue };
-            let manifest = fs::read_to_string(package.join("Cargo.toml"))
-                .with_context(|| format!("read the manifest in {}", package.display()))?;
-            let manifest: toml::Table = manifest.parse().context("read a manifest")?;
-            let name = manifest.get("package").and_then(|package| package.get("name"));
-            let name = name.and_then(toml::Value::as_str).context("a package has a name")?;
-            for bench in benches {
-                let path = bench.context("list benches")?.path();
-                if let Some(binary) = path.file_stem().and_then(|stem| stem.to_str()) {
-                    found.insert(binary.to_owned(), name.to_owned());
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn folders(of: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(of).with_context(|| format!("list {}", of.display()))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let hidden =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
-    Ok(paths.filter(|path| path.is_dir() && !hidden(path) && !path.ends_with("target")).collect())
-}
-
-fn run_bench(root: &Path, package: &str, binary: &str) -> Result<String> {
-    let output = Command::new("cargo")
-        .args(["bench", "--quiet", "--package", package, "--bench", binary])
-        .current_dir(root)
+fn run_bench(root: &Path, binary: &str) -> Result<String> {
+    let output = outside("cargo", root)
+        // With all packages, so that what they have in common is built once for all benches.
+        .args(["bench", "--quiet", "--workspace", "--bench", binary])
         .stderr(std::process::Stdio::inherit())
         .output()
-        .with_context(|| format!("run the bench {binary} of {package}"))?;
+        .with_context(|| format!("run the bench {binary}"))?;
     if !output.status.success() {
-        bail!("the bench {binary} of {package} ended with {}", output.status);
+        bail!("the bench {binary} ended with {}", output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("read the bench {binary}"))
 }
@@ -361,15 +329,24 @@ mod tests {
         assert!(report.contains("'plan/big' is measured in another unit, 5 ms"), "{report}");
     }
 
+    fn has_bench(root: &Path, binary: &str) -> bool {
+        let folders = |of: &Path| {
+            let entries = fs::read_dir(of).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+        };
+        let layers = folders(root);
+        let packages = layers.iter().flat_map(|layer| folders(layer)).chain(layers.clone());
+        packages.into_iter().any(|package| package.join(format!("benches/{binary}.rs")).is_file())
+    }
+
     #[test]
     fn every_bench_of_the_table_in_the_repository_is_in_a_binary_that_exists() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let text = fs::read_to_string(root.join(BUDGETS)).unwrap();
         let budgets = parse_budgets(&text).unwrap();
-        let places = binaries(root).unwrap();
         assert!(!budgets.is_empty());
         for binary in needed(&budgets) {
-            assert!(places.contains_key(binary), "no package has a bench {binary}");
+            assert!(has_bench(root, binary), "no package has a bench {binary}");
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! They need a docker engine, which not every machine has; where there is none they are left out, aloud.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+
+use crate::outside;
 
 /// Builds the images and runs the tests. `false` if one failed.
 ///
@@ -17,18 +19,26 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         println!("== left out: the tests in containers ({missing})");
         return Ok(true);
     }
-    let cargo = "test --workspace --test containers -- --ignored --nocapture";
-    let commands = [
-        ("deploy/image/build", "--profile dev"),
-        ("deploy/image/build-etcd", ""),
-        ("cargo", cargo),
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let program = target.join("debug/fabricast").display().to_string();
+    let commands: [(&str, &[&str]); 6] = [
+        ("deploy/image/build", &["--profile", "dev"]),
+        ("deploy/image/build-etcd", &[]),
+        // The image has a static one of the same name.
+        ("cargo", &["build", "--package", "fabricast-cli", "--bin", "fabricast"]),
+        ("tests/e2e/build-skewed", &[&program]),
+        (
+            "cargo",
+            &["test", "--workspace", "--test", "containers", "--", "--ignored", "--nocapture"],
+        ),
+        ("cargo", &["test", "--workspace", "--test", "runbooks", "--", "--ignored", "--nocapture"]),
     ];
     for (program, arguments) in commands {
-        println!("== {program} {arguments}");
+        println!("== {program} {}", arguments.join(" "));
         let found = if program == "cargo" { program.into() } else { root.join(program) };
-        let status = Command::new(found)
-            .args(arguments.split_whitespace())
-            .current_dir(root)
+        let status = outside(found, root)
+            .args(arguments)
             .status()
             .with_context(|| format!("start {program}"))?;
         if !status.success() {

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::outside;
+
 /// Where the table goes.
 const TABLE: &str = "docs/evaluation/messages/README.md";
 /// Numbers of processes.
@@ -81,8 +83,8 @@ pub(crate) fn run(root: &Path, trial: bool) -> Result<(String, bool)> {
 /// Builds what runs; answers the folder that it is in.
 fn build(root: &Path, profile: &str) -> Result<PathBuf> {
     let what = "--workspace --bin fabricast --example figures";
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--profile", profile]).args(what.split(' ')).current_dir(root);
+    let mut cargo = outside("cargo", root);
+    cargo.args(["build", "--profile", profile]).args(what.split(' '));
     let built = cargo.status().context("start cargo")?;
     ensure!(built.success(), "cargo build --profile {profile} {what}");
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::python;
+use crate::{outside, python};
 
 const FOLDER: &str = "deploy/kubernetes";
 const OVERLAYS: [&str; 2] = ["dev", "production"];
@@ -23,9 +23,8 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         println!("== left out: the checks of {FOLDER} ({why})");
         return Ok(true);
     }
-    let built = Command::new("cargo")
+    let built = outside("cargo", root)
         .args(["build", "--quiet", "--package", "fabricast-cli"])
-        .current_dir(root)
         .status()
         .context("start cargo")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);

@@ -15,8 +15,9 @@ mod soak;
 mod steps;
 mod tidy;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
@@ -95,6 +96,22 @@ fn main() -> Result<ExitCode> {
         }
     };
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A program to be started at `root`, as if it were not from within `cargo xtask`.
+///
+/// What cargo tells a program that it runs about its package are settings to build scripts of other packages: with
+/// them cargo would compile again what it has compiled without, and the other way round.
+fn outside(program: impl AsRef<OsStr>, root: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root);
+    for (name, _) in std::env::vars_os() {
+        let about = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+        if about.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn print_findings(findings: &[tidy::Finding]) -> bool {

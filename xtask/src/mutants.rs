@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::outside;
+
 const LIST: &str = "tests/simulation/mutations.toml";
 
 /// How the simulation is run unless a mutation says otherwise.
@@ -102,10 +104,9 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
 
 /// Runs the simulation on a tree; what it says of a violation.
 fn simulate(tree: &Path, options: &str) -> Result<Option<String>> {
-    let ran = Command::new("cargo")
+    let ran = outside("cargo", tree)
         .args(["run", "--quiet", "--package", "fabricast-simulation", "--", "--brief"])
         .args(options.split(' '))
-        .current_dir(tree)
         .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
         .output()
         .context("start cargo")?;

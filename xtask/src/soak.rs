@@ -4,10 +4,11 @@
 //! looked for here, for as long as one likes.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+
+use crate::outside;
 
 /// What proptest takes the seed of its cases from.
 pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
@@ -23,10 +24,9 @@ pub(crate) fn run(root: &Path, minutes: u64) -> Result<bool> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH)?;
     for seed in since_1970.as_secs().. {
         let arguments = format!("test --quiet --no-fail-fast {packages}");
-        let status = Command::new("cargo")
+        let status = outside("cargo", root)
             .args(arguments.split(' '))
             .env(SEED, seed.to_string())
-            .current_dir(root)
             .status()
             .with_context(|| format!("start cargo {arguments}"))?;
         if !status.success() {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{print_findings, python, soak, tidy};
+use crate::{outside, print_findings, python, soak, tidy};
 
 /// Set to 1, the test that needs Python is left out.
 const NO_PYTHON: &str = "FABRICAST_NO_PYTHON";
@@ -60,10 +60,9 @@ pub(crate) fn check(root: &Path) -> Result<bool> {
 ///
 /// A command that cannot be started.
 pub(crate) fn simulate(root: &Path, options: &[&str]) -> Result<bool> {
-    let status = Command::new("cargo")
+    let status = outside("cargo", root)
         .args(["run", "--quiet", "--release", "--package", "fabricast-simulation", "--"])
         .args(options)
-        .current_dir(root)
         .status()
         .context("start cargo")?;
     Ok(status.success())
@@ -102,10 +101,9 @@ impl<'a> Steps<'a> {
     fn cargo(&mut self, name: &'static str, arguments: &str) -> Result<()> {
         println!("== {name}: cargo {arguments}");
         let start = Instant::now();
-        let status = Command::new("cargo")
+        let status = outside("cargo", self.root)
             .args(arguments.split(' '))
             .envs(self.environment.iter().copied())
-            .current_dir(self.root)
             .status()
             .with_context(|| format!("start cargo {arguments}"))?;
         self.done.push((name, status.success(), start.elapsed().as_secs_f32()));
