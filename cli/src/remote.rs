@@ -250,7 +250,11 @@ impl Remote {
             None => status.message().to_owned(),
         };
         match status.code() {
-            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded => {
+            Code::Cancelled | Code::DeadlineExceeded => Failure::input(format!(
+                "server {address}: no answer in time, so it is not known whether it was done: {why}"
+            ))
+            .hint("it may be waiting for another part: `fabricast health` asks each whether it serves"),
+            Code::Unavailable => {
                 let what = Failure::input(format!("no control plane answers at {address}: {why}"));
                 what.hint(
                     "`fabricast up` starts one; --server or FABRICAST_SERVER names another one",
@@ -326,15 +330,9 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// That of the failed call, or that what came is no text.
+    /// That of the failed call.
     pub(crate) async fn topology(&self) -> Result<String, Failure> {
-        let answer = self.tic().download_topology(v1::DownloadTopologyRequest {}).await;
-        let mut stream = answer.map_err(|status| self.failed(status))?.into_inner();
-        let mut bytes = Vec::new();
-        while let Some(part) = stream.message().await.map_err(|status| self.failed(status))? {
-            bytes.extend(part.chunk);
-        }
-        Ok(String::from_utf8(bytes).context("topology of the TIC")?)
+        self.leader.download_topology().await.map_err(|status| self.failed(status))
     }
 }
 

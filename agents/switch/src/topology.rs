@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
-use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::{Leader, Reason, reason_of};
 use fabricast_topology::{Graph, ibnetdiscover};
@@ -106,13 +105,7 @@ async fn tell(
 }
 
 async fn download(tic: &Leader) -> Result<Graph, Status> {
-    let mut client = TicServiceClient::new(tic.channel());
-    let mut stream = client.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();
-    let mut bytes = Vec::new();
-    while let Some(part) = stream.message().await? {
-        bytes.extend(part.chunk);
-    }
-    let unreadable = |why: String| Status::internal(format!("topology of the TIC: {why}"));
-    let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-    ibnetdiscover::read(&text).map_err(|error| unreadable(error.to_string()))
+    let text = tic.download_topology().await?;
+    ibnetdiscover::read(&text)
+        .map_err(|error| Status::internal(format!("topology of the TIC: {error}")))
 }

@@ -20,6 +20,7 @@ mod security;
 mod server;
 mod socket;
 mod status;
+mod topology;
 
 pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};

@@ -98,9 +98,6 @@ pub enum RunError {
     /// The TIC serves a topology that cannot be read.
     #[error("the TIC's topology cannot be read")]
     Topology(#[source] ibnetdiscover::ReadError),
-    /// The TIC serves a topology that is not UTF-8.
-    #[error("the TIC's topology is not text")]
-    TopologyNotText,
     /// No engine fits the topology or the settings.
     #[error("no routes can be planned")]
     Plan(#[from] PlanError),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use fabricast_proto::v1;
-use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Backoff, Leader};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
@@ -80,9 +78,8 @@ async fn follow_once<O: Outside>(
 pub(crate) async fn topology(tic: &Leader) -> Result<Map, RunError> {
     let mut backoff = Backoff::default();
     loop {
-        match download(tic).await {
-            Ok(bytes) => {
-                let text = String::from_utf8(bytes).map_err(|_| RunError::TopologyNotText)?;
+        match tic.download_topology().await {
+            Ok(text) => {
                 let graph = Arc::new(ibnetdiscover::read(&text).map_err(RunError::Topology)?);
                 return Ok(Map { graph, sha256: Sha256::digest(text).to_vec() });
             }
@@ -92,14 +89,4 @@ pub(crate) async fn topology(tic: &Leader) -> Result<Map, RunError> {
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
-}
-
-async fn download(tic: &Leader) -> Result<Vec<u8>, Status> {
-    let mut client = TicServiceClient::new(tic.channel());
-    let mut stream = client.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();
-    let mut bytes = Vec::new();
-    while let Some(part) = stream.message().await? {
-        bytes.extend(part.chunk);
-    }
-    Ok(bytes)
 }

@@ -49,14 +49,8 @@ impl Client {
     ///
     /// What keeps it from being read.
     pub async fn topology(&self) -> Result<Graph, String> {
-        let request = v1::DownloadTopologyRequest {};
-        let answer = self.tic().download_topology(request).await;
-        let mut stream = answer.map_err(|status| named(&status))?.into_inner();
-        let mut bytes = Vec::new();
-        while let Some(part) = stream.message().await.map_err(|status| named(&status))? {
-            bytes.extend(part.chunk);
-        }
-        ibnetdiscover::read(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+        let text = self.tic.download_topology().await.map_err(|status| named(&status))?;
+        ibnetdiscover::read(&text).map_err(|error| error.to_string())
     }
 
     /// The failed parts of the fabric that the TIC knows of.

@@ -1,0 +1,25 @@
+//! The topology that the leading TIC works with, as a caller gets it.
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use tonic::Status;
+
+use crate::Leader;
+
+impl Leader {
+    /// Asks the TIC that leads for its topology: what `ibnetdiscover` prints.
+    ///
+    /// # Errors
+    ///
+    /// That of the call; `INTERNAL` if what came is no text.
+    pub async fn download_topology(&self) -> Result<String, Status> {
+        let mut tic = TicServiceClient::new(self.channel());
+        let mut stream = tic.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(part) = stream.message().await? {
+            bytes.extend(part.chunk);
+        }
+        String::from_utf8(bytes)
+            .map_err(|error| Status::internal(format!("topology of the TIC: {error}")))
+    }
+}
