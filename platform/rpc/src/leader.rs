@@ -200,7 +200,7 @@ impl Leader {
         let silent = answers
             .iter()
             .any(|(address, said)| address == believed.peer.address() && said.is_none());
-        if let Some((term, address, leads)) = best(answers) {
+        if let Some((term, address, leads)) = best(answers, &self.0.addresses) {
             self.believe(term, &address, silent && leads);
         }
         *asked = Some(Instant::now());
@@ -250,13 +250,17 @@ impl Leader {
         only: &str,
         request: impl Fn() -> http::Request<Body>,
     ) -> Result<http::Response<Body>, Error> {
-        let mut hints = 0;
+        let (mut hints, mut refused) = (0, None);
         loop {
             let believed = self.0.believed.borrow().peer.clone();
             let ended = believed.channel().oneshot(request()).await;
             let refusal = ended.as_ref().ok().and_then(elsewhere);
-            if ended.is_ok() && refusal.is_none() || hints == HINTS {
+            if ended.is_ok() && refusal.is_none() {
                 return ended;
+            }
+            if hints == HINTS {
+                // Where the only one pointed to cannot be reached from here: what it said tells more.
+                return ended.or_else(|error| refused.ok_or(error));
             }
             hints += 1;
             refusal.iter().for_each(|status| self.take_hint(status));
@@ -266,6 +270,7 @@ impl Leader {
                 }
                 self.believe(0, only, true);
             }
+            refused = ended.ok().or(refused);
         }
     }
 
@@ -283,8 +288,7 @@ impl Leader {
     fn take_hint(&self, status: &Status) {
         let address = fact_of(status, "leader").filter(|address| !address.is_empty());
         let term = fact_of(status, "term").and_then(|term| term.parse().ok());
-        // Names that parts have for each other need not be good for callers from outside, who know all addresses.
-        // They ask all, and go to the one that says itself that it leads.
+        // As in `best`; who knows all addresses asks all, and goes to the one that says itself that it leads.
         let ours =
             |address: &String| self.0.addresses.len() == 1 || self.0.addresses.contains(address);
         if let (Some(address), Some(term)) = (address.filter(ours), term) {
@@ -302,11 +306,16 @@ async fn who_leads(peer: &Peer) -> Option<v1::Leadership> {
 }
 
 /// Picks the newest of what was said: term, address, and whether it was said by the leader itself.
-fn best(answers: Vec<(String, Option<v1::Leadership>)>) -> Option<(u64, String, bool)> {
+///
+/// - `ours`: the addresses that the caller was given; names that parts have for each other need not be good for it.
+fn best(
+    answers: Vec<(String, Option<v1::Leadership>)>,
+    ours: &[String],
+) -> Option<(u64, String, bool)> {
     let named = answers.into_iter().filter_map(|(asked, said)| {
         let v1::Leadership { leads, address, term } = said?;
         let address = if leads { asked } else { address };
-        (!address.is_empty()).then_some((term, leads, address))
+        (leads || ours.contains(&address)).then_some((term, leads, address))
     });
     named.max().map(|(term, leads, address)| (term, address, leads))
 }
@@ -349,7 +358,7 @@ mod tests {
 
     fn choose(answers: [Option<v1::Leadership>; 3]) -> Option<(u64, String, bool)> {
         let asked = ["a:1", "b:1", "c:1"].map(str::to_owned);
-        best(asked.into_iter().zip(answers).collect())
+        best(asked.clone().into_iter().zip(answers).collect(), &asked)
     }
 
     #[test]
@@ -360,6 +369,7 @@ mod tests {
         let answers = [said(true, "a:1", 7), said(false, "c:1", 9), None];
         assert_eq!(choose(answers), Some((9, "c:1".to_owned(), false)));
         assert_eq!(choose([None, said(false, "", 0), None]), None, "nobody knows");
+        assert_eq!(choose([None, said(false, "inside:1", 8), None]), None, "not a name for here");
     }
 
     #[tokio::test]
