@@ -20,6 +20,9 @@ use crate::driver::DriverError;
 use crate::inventory::Inventory;
 use crate::service::MESSAGE_LIMIT;
 
+/// Most elements that are named in the log at once.
+const MOST_LINES: usize = 16;
+
 /// All failed parts the agent answers for; `None` until the hardware has answered.
 pub(crate) type FailedElements = Option<Vec<v1::Element>>;
 
@@ -39,6 +42,29 @@ pub(crate) async fn follow(inventory: Arc<Inventory>, failed: watch::Sender<Fail
         }
         inventory.forget().await;
         tokio::time::sleep(backoff.next_delay()).await;
+    }
+}
+
+/// Says what has broken and what works again: one line each, but for more of them than anybody reads only how many.
+fn log_changes(before: &[v1::Element], after: &[v1::Element]) {
+    let lost = after.iter().filter(|element| !before.contains(element));
+    let back = before.iter().filter(|element| !after.contains(element));
+    for element in lost.clone().take(MOST_LINES) {
+        tracing::warn!(element = %name(element), "element has failed");
+    }
+    for element in back.clone().take(MOST_LINES) {
+        tracing::info!(element = %name(element), "element works again");
+    }
+    let (new, gone) = (lost.count(), back.count());
+    tracing::info!(failed = after.len(), new, gone, "failed elements changed");
+}
+
+/// As the command line takes it: `S-1:3` for a link, else the name.
+fn name(element: &v1::Element) -> String {
+    match &element.kind {
+        Some(Kind::Link(link)) => format!("{}:{}", link.switch_name, link.port),
+        Some(Kind::SwitchName(name) | Kind::Endpoint(name)) => name.clone(),
+        None => String::new(),
     }
 }
 
@@ -67,7 +93,7 @@ async fn follow_once(
             let changed = known.as_ref() != Some(&ours);
             if changed {
                 SWITCH_FAILED_ELEMENTS.set(ours.len() as u64);
-                tracing::info!(failed = ours.len(), "failed elements changed");
+                log_changes(known.as_deref().unwrap_or_default(), &ours);
                 *known = Some(ours);
             }
             changed
