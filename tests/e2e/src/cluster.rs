@@ -10,7 +10,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Security};
 use tonic::transport::Channel;
 
-use crate::docker::{containers, folder, networks, ok, order, run};
+use crate::docker::{containers, folder, networks, ok, order, run, run_in};
 use crate::load::{delete, persist, route};
 
 /// A bound for whatever must come about.
@@ -20,7 +20,14 @@ const ROUTERS: [&str; 2] = ["127.0.0.1:7421", "127.0.0.1:7422"];
 const SWITCH_AGENTS: &str = "127.0.0.1:7451,127.0.0.1:7452,127.0.0.1:7453";
 /// A part that says nothing for this long does not lead.
 const ANSWER: Duration = Duration::from_secs(1);
+/// The container that holds the disk of `etcd-2`, as `compose.yml` beside this package says.
+const HOLDER: &str = "node-3";
+/// More than that disk has.
+const DISK: u64 = 256 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Calls of an operating agent.
+pub(crate) type Agent = OperatingAgentServiceClient<Channel>;
 
 /// The running cluster, as an administrator sees it.
 #[derive(Debug)]
@@ -87,6 +94,60 @@ impl Cluster {
         ok("docker", &["network", "connect", "--alias", service, network, container]).await;
     }
 
+    /// Makes it anew with a clock that is wrong; only `tic-1` can be.
+    ///
+    /// - `skew`: seconds that the clock is ahead.
+    pub async fn skew(&mut self, service: &str, skew: i32) {
+        let arguments = ["up", "--detach", "--no-deps", "--force-recreate", service];
+        let made = run_in(&format!("{skew:+}"), "./compose", &arguments).await;
+        assert!(made.status.success(), "{made:?}");
+        self.containers = containers().await;
+    }
+
+    /// Fills the disk of `etcd-2`, to the last byte.
+    pub async fn fill(&self) {
+        let filler = folder().join("run/filler");
+        let file = std::fs::File::create(&filler).expect("a file can be made");
+        file.set_len(DISK).expect("a file has holes");
+        let to = format!("{}:/held/filler", self.container(HOLDER));
+        let output = run("docker", &["cp", &filler.to_string_lossy(), &to]).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("no space left on device"), "{output:?}");
+    }
+
+    /// Gives the room back.
+    pub async fn empty(&self) {
+        let filler = folder().join("run/filler");
+        std::fs::write(&filler, []).expect("a file can be made");
+        let to = format!("{}:/held/filler", self.container(HOLDER));
+        ok("docker", &["cp", &filler.to_string_lossy(), &to]).await;
+    }
+
+    /// Waits until a container ends by itself, as often as it is started again.
+    pub async fn fails(&self, service: &str) {
+        let started = Instant::now();
+        let format = "{{.RestartCount}}";
+        while ok("docker", &["inspect", "--format", format, self.container(service)]).await.trim()
+            == "0"
+        {
+            assert!(started.elapsed() < SOON, "{service} runs as if nothing were wrong");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until the health check of a container holds; how long that took.
+    pub async fn is_well(&self, service: &str) -> Duration {
+        let started = Instant::now();
+        let format = "{{.State.Health.Status}}";
+        while ok("docker", &["inspect", "--format", format, self.container(service)]).await.trim()
+            != "healthy"
+        {
+            assert!(started.elapsed() < SOON, "{service} is not well");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        started.elapsed()
+    }
+
     fn container(&self, service: &str) -> &str {
         let id = self.containers.get(service);
         id.unwrap_or_else(|| panic!("there is no container of '{service}'"))
@@ -102,7 +163,7 @@ impl Cluster {
 
     /// Calls of the operating agent of a node, by its number.
     #[must_use]
-    pub fn agent(&self, node: usize) -> OperatingAgentServiceClient<Channel> {
+    pub fn agent(&self, node: usize) -> Agent {
         let peer = self.security.peer(&format!("127.0.0.1:{}", 7440 + node));
         OperatingAgentServiceClient::new(peer.expect("an address").channel())
     }

@@ -1,7 +1,7 @@
 //! Runs the programs that containers are handled with.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
@@ -15,14 +15,24 @@ const ATTEMPTS: u32 = 5;
 
 /// Folder of the cluster.
 pub(crate) fn folder() -> PathBuf {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.join("deploy/compose").canonicalize().expect("the repository has the folder")
 }
 
 /// Runs a program in the folder of the cluster; what it printed, and whether it ended well.
 pub(crate) async fn run(program: &str, arguments: &[&str]) -> Output {
+    run_in("+0", program, arguments).await
+}
+
+/// The same.
+///
+/// - `skew`: how far the clock of a container that is made now is ahead, if its image has such a clock.
+pub(crate) async fn run_in(skew: &str, program: &str, arguments: &[&str]) -> Output {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose.yml");
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder()).kill_on_drop(true);
+    command.env("COMPOSE_FILE", format!("docker-compose.yml:{}", ours.display()));
+    command.env("FABRICAST_SKEW", skew);
     command.output().await.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 

@@ -7,19 +7,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabricast_e2e::{Cluster, Load};
+use fabricast_e2e::{Cluster, Load, Talk};
 use fabricast_proto::v1::NodeState;
 
 /// A cluster under load, and what was measured.
 struct World {
     cluster: Cluster,
     load: Arc<Load>,
+    talk: Arc<Talk>,
 }
 
 impl World {
     /// Reports how long it took to go on, and checks in peace that packets arrive.
     async fn after(&self, blow: &str, elapsed: Duration) {
         println!("e2e: {blow}: went on after {:.1} s", elapsed.as_secs_f64());
+        self.talk.goes_on().await;
         let _peace = self.load.rests().await;
         self.cluster.delivers().await;
     }
@@ -55,6 +57,42 @@ impl World {
         let elapsed = self.load.goes_on().await;
         self.cluster.unpause("etcd-1").await;
         self.after("etcd-1 was frozen", elapsed).await;
+
+        self.cluster.cut("etcd-0", "store").await;
+        let elapsed = self.load.goes_on().await;
+        self.cluster.mend("etcd-0", "store").await;
+        self.after("etcd-0 was cut off from the others", elapsed).await;
+    }
+
+    /// An etcd that can write nothing more is worth as much as one that is dead, until it has room again.
+    async fn disk(&mut self) {
+        self.cluster.fill().await;
+        self.cluster.restart("etcd-2").await;
+        self.cluster.fails("etcd-2").await;
+        let elapsed = self.load.goes_on().await;
+        self.after("the disk of etcd-2 was full", elapsed).await;
+        self.cluster.empty().await;
+        let elapsed = self.cluster.is_well("etcd-2").await;
+        self.after("etcd-2 had room again", elapsed).await;
+    }
+
+    /// Whatever time of day a TIC believes it is, it leads as well as another one.
+    async fn clock(&mut self) {
+        // Backwards by less than certificates are issued back.
+        for skew in [3600, -240] {
+            self.cluster.skew("tic-1", skew).await;
+            self.cluster.is_well("tic-1").await;
+            for other in ["tic-0", "tic-2"] {
+                self.cluster.pause(other).await;
+            }
+            let elapsed = self.load.goes_on().await;
+            assert_eq!(self.cluster.leading_tic().await, "tic-1");
+            for other in ["tic-0", "tic-2"] {
+                self.cluster.unpause(other).await;
+            }
+            self.after(&format!("a TIC led whose clock is {skew:+} s off"), elapsed).await;
+        }
+        self.cluster.skew("tic-1", 0).await;
     }
 
     async fn routers(&mut self) {
@@ -138,15 +176,21 @@ async fn the_work_goes_on_whichever_container_dies_freezes_or_is_cut_off() {
     let cluster = Cluster::start().await;
     let load = Load::start(&cluster).await;
     load.goes_on().await;
-    let mut world = World { cluster, load };
+    let talk = Talk::start(&cluster).await;
+    talk.goes_on().await;
+    let mut world = World { cluster, load, talk };
     world.tics().await;
+    world.clock().await;
     world.etcds().await;
+    world.disk().await;
     world.routers().await;
     world.switches().await;
     world.nodes().await;
     world.roll().await;
     println!("e2e: {} joins and leaves acknowledged", world.load.acknowledged());
     world.load.ends_as_acknowledged().await;
+    let (sent, heard) = world.talk.ends(&world.cluster).await;
+    println!("e2e: {heard} of {sent} packets arrived through the switches, none twice");
     let told = world.cluster.demo().await;
     println!("e2e: the demo after all that: {}", told.lines().last().unwrap_or_default());
     Cluster::end().await;
