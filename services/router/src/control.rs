@@ -267,9 +267,14 @@ impl<O: Outside> Control<O> {
         let meets = |gn: &u64, told: Option<&v1::Route>, route: &v1::Route| {
             self.planner.meets(&self.mirror.groups[gn], (told, route), swaps)
         };
-        let is_ready = |gn: &u64, route: &v1::Route| {
+        // Groups of a virtual group have their trees in common.
+        let mut programmed = BTreeMap::new();
+        let mut is_ready = |gn: &u64, route: &v1::Route| {
             let told = self.reported.get(gn).filter(|_| !self.doubted.contains(gn));
-            !meets(gn, told, route) && self.planner.is_programmed(route, self.programmer.held())
+            !meets(gn, told, route)
+                && *programmed
+                    .entry((route.state, route.virtual_group))
+                    .or_insert_with(|| self.planner.is_programmed(route, self.programmer.held()))
         };
         let (mut news, mut early) = (Vec::new(), Vec::new());
         for (gn, route) in &routes {

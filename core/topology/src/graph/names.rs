@@ -1,5 +1,7 @@
 //! Many short texts in one allocation, and a way to find one.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use crate::ids::dense;
 
 /// Texts by dense number.
@@ -34,9 +36,18 @@ impl Names {
     }
 }
 
-/// The numbers of some texts in the order of the texts.
+/// No number.
+const FREE: u32 = u32::MAX;
+/// Set in the number of a text that others have, too.
+const SHARED: u32 = 1 << 31;
+
+/// The numbers of some texts: in the order of the texts, and where the hash of each says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NameIndex(Vec<u32>);
+pub(crate) struct NameIndex {
+    order: Vec<u32>,
+    /// At least half of them free; a text is at the slot of its hash or behind it.
+    slots: Vec<u32>,
+}
 
 impl NameIndex {
     /// Sorts the numbers of `names` by their text.
@@ -45,24 +56,79 @@ impl NameIndex {
         order.sort_unstable_by(|a, b| {
             names.get(*a as usize).cmp(names.get(*b as usize)).then(a.cmp(b))
         });
-        Self(order)
+        let mut index = Self { slots: vec![FREE; (2 * order.len()).next_power_of_two()], order };
+        for number in 0..dense(names.len()) {
+            let slot = index.slot(names, names.get(number as usize));
+            let found = index.slots[slot];
+            index.slots[slot] = if found == FREE { number } else { found | SHARED };
+        }
+        index
     }
 
-    /// Finds the one text that equals `name`; none if there is no or more than one.
+    /// Finds the one text that equals `name`; none if there is no or more than one. Cost: O(1) expected.
     pub(crate) fn find(&self, names: &Names, name: &str) -> Option<u32> {
-        let at = self.0.partition_point(|index| names.get(*index as usize) < name);
-        let is_name =
-            |at: usize| self.0.get(at).is_some_and(|index| names.get(*index as usize) == name);
-        (is_name(at) && !is_name(at + 1)).then(|| self.0[at])
+        let found = self.slots.get(self.slot(names, name)).copied()?;
+        (found & SHARED == 0).then_some(found)
+    }
+
+    /// The slot that a text is at, or would be.
+    fn slot(&self, names: &Names, name: &str) -> usize {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let mask = self.slots.len().wrapping_sub(1);
+        let hash = usize::try_from(hasher.finish() >> 32).expect("32 bits");
+        let mut slot = hash & mask;
+        while let Some(&number) = self.slots.get(slot) {
+            if number == FREE || names.get((number & !SHARED) as usize) == name {
+                break;
+            }
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 
     /// Walks the numbers whose text is also that of another number.
     pub(crate) fn duplicates<'a>(&'a self, names: &'a Names) -> impl Iterator<Item = u32> + 'a {
         let same = |a: u32, b: u32| names.get(a as usize) == names.get(b as usize);
-        self.0.iter().enumerate().filter_map(move |(at, index)| {
-            let before = at > 0 && same(self.0[at - 1], *index);
-            let after = self.0.get(at + 1).is_some_and(|next| same(*next, *index));
+        self.order.iter().enumerate().filter_map(move |(at, index)| {
+            let before = at > 0 && same(self.order[at - 1], *index);
+            let after = self.order.get(at + 1).is_some_and(|next| same(*next, *index));
             (before || after).then_some(*index)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(texts: impl IntoIterator<Item = String>) -> Names {
+        let mut names = Names::default();
+        texts.into_iter().for_each(|text| names.push(&text));
+        names
+    }
+
+    #[test]
+    fn every_text_is_found_but_those_that_several_have() {
+        let texts = (0..1000).map(|number| format!("h{}", number % 900));
+        let names = names(texts);
+        let index = NameIndex::new(&names);
+        for number in 0..900 {
+            let once = (number >= 100).then_some(number);
+            assert_eq!(index.find(&names, &format!("h{number}")), once, "h{number}");
+        }
+        for absent in ["h900", "h", "", "h1 ", "H1"] {
+            assert_eq!(index.find(&names, absent), None, "{absent}");
+        }
+        assert_eq!(index.duplicates(&names).count(), 200);
+    }
+
+    #[test]
+    fn nothing_is_found_among_no_texts() {
+        let (names, default) = (Names::default(), NameIndex::default());
+        for index in [NameIndex::new(&names), default] {
+            assert_eq!(index.find(&names, "h0"), None);
+            assert_eq!(index.duplicates(&names).count(), 0);
+        }
     }
 }
