@@ -168,7 +168,8 @@ pub struct UpArgs {
     /// `cyclic`. Left out, by the engine's own order; not for `c-mr4lms-fixed` and `global-tree`.
     #[arg(long, value_parser = root_policy())]
     pub root_policy: Option<RootPolicy>,
-    /// File for the records, `memory`, or etcd://host:port,.../prefix.
+    /// File for the records, `memory`, or etcd://host:port,.../prefix with ?certificates=FOLDER or,
+    /// across machines, ?plaintext.
     #[arg(long, value_name = "FILE|memory|URL", default_value = "memory")]
     pub store: StoreLocation,
     /// Address at which all services answer; port 0 takes a free one.

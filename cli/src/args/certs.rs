@@ -29,8 +29,9 @@ pub struct IssueArgs {
     #[arg(long, value_name = "DIR")]
     pub authority: PathBuf,
     /// Who it is: tic/NAME, router/NAME, fabric/NAME, operating-agent/NODE (one for each node it hosts),
-    /// switch-agent/NAME, admin/NAME, or tenant/NAME, who has the groups named NAME/...
-    #[arg(long = "identity", value_name = "ROLE/NAME", required = true)]
+    /// switch-agent/NAME, admin/NAME, or tenant/NAME, who has the groups named NAME/... Left out for a server of another
+    /// program, such as an etcd, which has hosts only.
+    #[arg(long = "identity", value_name = "ROLE/NAME", required_unless_present = "hosts")]
     pub identities: Vec<String>,
     /// A name or address that others call it by; needed by all that serve.
     #[arg(long = "host", value_name = "HOST")]

@@ -11,7 +11,8 @@ pub enum StoreCommand {
     /// Write all records of a store to a file. An etcd may be in use meanwhile; the file of an embedded
     /// store may not.
     Export {
-        /// The store: its file, or etcd://host:port,.../prefix.
+        /// The store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or,
+        /// across machines, ?plaintext.
         #[arg(long, value_name = "FILE|URL")]
         store: StoreLocation,
         /// The file to write.
@@ -20,7 +21,8 @@ pub enum StoreCommand {
     },
     /// Write the records of a file into a store that is empty, of either kind.
     Import {
-        /// The store: its file, or etcd://host:port,.../prefix.
+        /// The store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or,
+        /// across machines, ?plaintext.
         #[arg(long, value_name = "FILE|URL")]
         store: StoreLocation,
         /// The file that `store export` wrote.

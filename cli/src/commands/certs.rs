@@ -39,7 +39,7 @@ pub(crate) fn run(command: CertsCommand, format: Format) -> Result<(), Failure> 
             fs::create_dir_all(&out).with_context(|| named(&out))?;
             write(&key, &authority.credentials().key, 0o600)?;
             write(&certificate, &authority.credentials().certificate, 0o644)?;
-            show(&Made { folder: out.display().to_string(), identities: Vec::new() }, format)
+            show(&Made { folder: out.display().to_string(), ..Made::default() }, format)
         }
         CertsCommand::Issue(args) => issue(&args, from, format),
     }
@@ -71,7 +71,8 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
     write(&files.certificate, &own.certificate, 0o644)?;
     write(&files.authority, &believed, 0o644)?;
     let identities = identities.iter().map(ToString::to_string).collect();
-    show(&Made { folder: args.out.display().to_string(), identities }, format)
+    let (folder, hosts) = (args.out.display().to_string(), args.hosts.clone());
+    show(&Made { folder, identities, hosts }, format)
 }
 
 /// Reads `ROLE/NAME`, where the name may be any name of a node.
@@ -106,16 +107,20 @@ fn named(path: &Path) -> String {
 }
 
 /// What was written, as it is printed.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Made {
     folder: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     identities: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
 }
 
 fn show(made: &Made, format: Format) -> Result<(), Failure> {
-    output::print(format, made, |made| match made.identities.as_slice() {
-        [] => format!("authority in {}", made.folder),
-        identities => format!("certificate of {} in {}", identities.join(", "), made.folder),
+    output::print(format, made, |made| match (made.identities.as_slice(), made.hosts.as_slice()) {
+        ([], []) => format!("authority in {}", made.folder),
+        ([], names) | (names, _) => {
+            format!("certificate of {} in {}", names.join(", "), made.folder)
+        }
     })
 }

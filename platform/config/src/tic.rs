@@ -70,7 +70,9 @@ pub struct RawTicConfig {
     /// at, which will not do if that is of all interfaces.
     pub advertise: Option<String>,
     /// `memory`, the path of the store's file, or `etcd://host:port,.../prefix`, which several TICs may
-    /// share: then one of them leads. No default: records that vanish with the process must be a choice.
+    /// share: then one of them leads. `?certificates=FOLDER` after it encrypts the connections, with `ca.crt`, `tls.crt` and
+    /// `tls.key` of that folder; without it, `?plaintext` must say so of an etcd on other machines. No default:
+    /// records that vanish with the process must be a choice.
     pub store: Option<String>,
     /// A leader that the store has not heard of for this time is replaced; whole seconds, at least 2s, as
     /// etcd grants nothing shorter. Default 5s: an etcd that elects a leader of its own, which takes it a

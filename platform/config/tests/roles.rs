@@ -350,9 +350,9 @@ fn the_tics_are_one_address_or_a_list_in_a_file_or_a_variable() {
 
 #[test]
 fn a_store_that_is_shared_asks_for_an_address_that_can_be_called_and_a_lease_that_etcd_grants() {
-    let shared = "[tic]\ntopology = 'net'\nstore = 'etcd://a:1,b:2/x'\n";
+    let shared = "[tic]\ntopology = 'net'\nstore = 'etcd://a:1,b:2/x?certificates=/c'\n";
     let config: TicConfig = load_text(shared, &[]).unwrap();
-    assert_eq!(config.store.to_string(), "etcd://a:1,b:2/x");
+    assert_eq!(config.store.to_string(), "etcd://a:1,b:2/x?certificates=/c");
     let everywhere = format!("{shared}listen = '0.0.0.0:7401'\nallow_plaintext = true\n");
     assert_eq!(
         complaints::<TicConfig>(&everywhere, &[]),

@@ -85,7 +85,8 @@ impl Authority {
 
     /// Makes a certificate for a process, believed from `now` for `lifetime`.
     ///
-    /// - `identities`: who it is; at least one, or nobody will speak with it.
+    /// - `identities`: who it is; at least one, or no part will speak with it. Servers of other programs, such as
+    ///   etcd, need none.
     /// - `hosts`: names and addresses by which others call it; none for a mere client.
     ///
     /// # Errors
@@ -102,8 +103,9 @@ impl Authority {
         for identity in identities {
             params.subject_alt_names.push(SanType::URI(identity.uri().try_into()?));
         }
-        if let Some(first) = identities.first() {
-            params.distinguished_name.push(DnType::CommonName, first.to_string());
+        let first = identities.first().map(ToString::to_string);
+        if let Some(first) = first.or_else(|| hosts.first().cloned()) {
+            params.distinguished_name.push(DnType::CommonName, first);
         }
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];

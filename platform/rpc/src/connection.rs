@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -127,19 +128,26 @@ pub(crate) async fn connect(
     security: Security,
 ) -> io::Result<TokioIo<client::TlsStream<TcpStream>>> {
     let loaded = security.current().ok_or_else(|| denied("no certificates"))?;
+    let stream = secure(&uri, Arc::clone(&loaded.client)).await?;
+    let identities = named(stream.get_ref().1.peer_certificates())?;
+    if !identities.iter().any(|identity| identity.role.serves()) {
+        return Err(denied(format!("{} is no server", Caller::Known(identities))));
+    }
+    Ok(TokioIo::new(stream))
+}
+
+/// Connects to a server that has a certificate for the name it is called by.
+pub(crate) async fn secure(
+    uri: &Uri,
+    config: Arc<ClientConfig>,
+) -> io::Result<client::TlsStream<TcpStream>> {
     let host = uri.host().unwrap_or_default();
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let name = ServerName::try_from(bare.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let stream = TcpStream::connect((bare, uri.port_u16().unwrap_or_default())).await?;
     stream.set_nodelay(true)?;
-    let connector = TlsConnector::from(Arc::clone(&loaded.client));
-    let stream = connector.connect(name, stream).await?;
-    let identities = named(stream.get_ref().1.peer_certificates())?;
-    if !identities.iter().any(|identity| identity.role.serves()) {
-        return Err(denied(format!("{} is no server", Caller::Known(identities))));
-    }
-    Ok(TokioIo::new(stream))
+    TlsConnector::from(config).connect(name, stream).await
 }
 
 impl AsyncRead for Taken {

@@ -125,11 +125,19 @@ pub enum OpenError {
         /// What the system said.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// The certificates for an etcd cannot be used.
+    #[error("certificates for etcd cannot be used")]
+    Certificates {
+        /// Which file, and what is wrong with it.
+        source: fabricast_rpc::SecurityError,
+    },
     /// No member of an etcd answers.
-    #[error("etcd at {endpoints} does not answer")]
+    #[error("etcd at {endpoints} does not answer {how}")]
     Unreachable {
         /// Its members, as given.
         endpoints: String,
+        /// In plain text, or over TLS.
+        how: &'static str,
         /// What the last attempt came to.
         source: Arc<dyn Error + Send + Sync>,
     },

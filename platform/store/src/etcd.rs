@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use fabricast_rpc::OutsideServers;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tonic::Code;
 
@@ -95,8 +96,8 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Unreachable`] if etcd does not answer, [`OpenError::EtcdLayout`] if what lies
-    /// there is of another version.
+    /// [`OpenError::Certificates`] names a file that cannot be used; [`OpenError::Unreachable`] if etcd does
+    /// not answer, [`OpenError::EtcdLayout`] if what lies there is of another version.
     pub async fn open(location: &EtcdLocation) -> Result<Self, OpenError> {
         Self::open_with(location, EtcdOptions::default()).await
     }
@@ -111,9 +112,12 @@ impl EtcdStore {
         options: EtcdOptions,
     ) -> Result<Self, OpenError> {
         let unreachable = |source: Arc<dyn std::error::Error + Send + Sync>| {
-            OpenError::Unreachable { endpoints: location.endpoints.join(","), source }
+            let how = if location.certificates.is_some() { "over TLS" } else { "in plain text" };
+            OpenError::Unreachable { endpoints: location.endpoints.join(","), how, source }
         };
-        let client = Client::new(&location.endpoints, options.patience)
+        let servers = location.certificates.as_deref().map(OutsideServers::new).transpose();
+        let servers = servers.map_err(|source| OpenError::Certificates { source })?;
+        let client = Client::new(&location.endpoints, servers, options.patience)
             .map_err(|error| unreachable(Arc::new(error)))?;
         let client = Arc::new(client);
         let keep_alives = KeepAlives::start(Arc::clone(&client), options.patience);

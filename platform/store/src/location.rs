@@ -1,6 +1,7 @@
 //! Where a store is, as people write it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,11 +16,15 @@ use crate::store::Store;
 
 /// What a URL of an etcd begins with.
 const ETCD: &str = "etcd://";
+/// What may stand after the `?` of such a URL.
+const CERTIFICATES: &str = "certificates=";
+const PLAINTEXT: &str = "plaintext";
 /// The prefix of the keys if the URL names none.
 const DEFAULT_PREFIX: &str = "fabricast";
 
 /// Where durable records are kept: `memory`, the path of a file, or
-/// `etcd://host:port,host:port,.../prefix`.
+/// `etcd://host:port,host:port,.../prefix?certificates=FOLDER`, or `...?plaintext`; on this machine plain text
+/// need not be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     /// Nowhere: they are gone with the process.
@@ -37,6 +42,9 @@ pub struct EtcdLocation {
     pub endpoints: Vec<String>,
     /// What the keys begin with, between slashes. Two clusters that share an etcd must differ in it.
     pub prefix: String,
+    /// Folder with `ca.crt`, `tls.crt` and `tls.key`, for connections that are encrypted and whose ends both show
+    /// certificates; `None` for plain text.
+    pub certificates: Option<PathBuf>,
 }
 
 /// Why a text is no location.
@@ -58,6 +66,20 @@ pub enum LocationError {
     Prefix {
         /// The prefix as given.
         prefix: String,
+    },
+    /// What stands after the `?` is not known, or there twice.
+    #[error("'{option}' after the '?': expected either certificates=FOLDER or plaintext")]
+    Option {
+        /// It, as given.
+        option: String,
+    },
+    /// Others could listen to what is said, and nobody has said that they may.
+    #[error(
+        "{endpoint} can be reached from other machines, and connections to it are not encrypted: add ?certificates=FOLDER, or ?plaintext to accept that"
+    )]
+    Plaintext {
+        /// A member that is not on this machine.
+        endpoint: String,
     },
     /// A URL of a kind that is not known.
     #[error("'{scheme}://' is not known; expected 'memory', the path of a file, or etcd://...")]
@@ -92,7 +114,18 @@ impl fmt::Display for StoreLocation {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Etcd(etcd) => write!(f, "{ETCD}{}/{}", etcd.endpoints.join(","), etcd.prefix),
+            Self::Etcd(etcd) => etcd.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for EtcdLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{ETCD}{}/{}", self.endpoints.join(","), self.prefix)?;
+        match &self.certificates {
+            Some(folder) => write!(f, "?{CERTIFICATES}{}", folder.display()),
+            None if self.endpoints.iter().all(|endpoint| is_local(endpoint)) => Ok(()),
+            None => write!(f, "?{PLAINTEXT}"),
         }
     }
 }
@@ -122,7 +155,11 @@ impl StoreLocation {
 }
 
 fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
-    let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let (place, option) = match rest.split_once('?') {
+        Some((place, option)) => (place, Some(option)),
+        None => (rest, None),
+    };
+    let (members, prefix) = place.split_once('/').unwrap_or((place, ""));
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     let prefix = if prefix.is_empty() { DEFAULT_PREFIX } else { prefix };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -130,10 +167,27 @@ fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
         return Err(LocationError::Prefix { prefix: prefix.to_owned() });
     }
     let endpoints: Vec<String> = members.split(',').map(str::to_owned).collect();
-    match endpoints.iter().find(|endpoint| !is_address(endpoint)) {
-        Some(bad) => Err(LocationError::Endpoint { endpoint: bad.clone() }),
-        None => Ok(EtcdLocation { endpoints, prefix: prefix.to_owned() }),
+    if let Some(bad) = endpoints.iter().find(|endpoint| !is_address(endpoint)) {
+        return Err(LocationError::Endpoint { endpoint: bad.clone() });
     }
+    let folder = option.and_then(|option| option.strip_prefix(CERTIFICATES));
+    let folder = folder.filter(|folder| !folder.is_empty() && !folder.contains('&'));
+    match (option, folder, endpoints.iter().find(|endpoint| !is_local(endpoint))) {
+        (Some(option), None, _) if option != PLAINTEXT => {
+            return Err(LocationError::Option { option: option.to_owned() });
+        }
+        (None, _, Some(far)) => return Err(LocationError::Plaintext { endpoint: far.clone() }),
+        _ => {}
+    }
+    let (prefix, certificates) = (prefix.to_owned(), folder.map(PathBuf::from));
+    Ok(EtcdLocation { endpoints, prefix, certificates })
+}
+
+/// Whether `host:port` is of this machine, where nobody can listen in.
+fn is_local(endpoint: &str) -> bool {
+    let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Whether a text has the form `host:port`.
@@ -147,23 +201,27 @@ fn is_address(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn etcd(endpoints: &[&str], prefix: &str) -> StoreLocation {
+    fn etcd(endpoints: &[&str], prefix: &str, certificates: Option<&str>) -> StoreLocation {
         let endpoints = endpoints.iter().map(|endpoint| (*endpoint).to_owned()).collect();
-        StoreLocation::Etcd(EtcdLocation { endpoints, prefix: prefix.to_owned() })
+        let certificates = certificates.map(PathBuf::from);
+        StoreLocation::Etcd(EtcdLocation { endpoints, prefix: prefix.to_owned(), certificates })
     }
 
     #[test]
     fn locations_are_read_and_written_back() {
+        let near = ["127.0.0.1:1", "localhost:2", "[::1]:3"];
         for (text, location) in [
             ("memory", StoreLocation::Memory),
             ("/var/lib/tic.redb", StoreLocation::File("/var/lib/tic.redb".into())),
-            ("etcd://a:1,b:2,[::1]:3/x/y", etcd(&["a:1", "b:2", "[::1]:3"], "x/y")),
+            ("etcd://127.0.0.1:1,localhost:2,[::1]:3/x/y", etcd(&near, "x/y", None)),
+            ("etcd://a:1,b:2/x?plaintext", etcd(&["a:1", "b:2"], "x", None)),
+            ("etcd://a:1/x?certificates=/e/c", etcd(&["a:1"], "x", Some("/e/c"))),
         ] {
             assert_eq!(text.parse(), Ok(location.clone()), "{text}");
             assert_eq!(location.to_string(), text);
         }
-        for short in ["etcd://a:1", "etcd://a:1/", "etcd://a:1/fabricast/"] {
-            assert_eq!(short.parse(), Ok(etcd(&["a:1"], "fabricast")), "{short}");
+        for short in ["etcd://[::1]:1", "etcd://[::1]:1/", "etcd://[::1]:1/fabricast/?plaintext"] {
+            assert_eq!(short.parse(), Ok(etcd(&["[::1]:1"], "fabricast", None)), "{short}");
         }
     }
 
@@ -177,6 +235,12 @@ mod tests {
             ("etcd://u@a:1/x", "'u@a:1' is not a member"),
             ("etcd://a:1//x", "'/x' is no prefix"),
             ("etcd://a:1/x y", "'x y' is no prefix"),
+            ("etcd://127.0.0.1:1,a:1/x", "a:1 can be reached from other machines"),
+            ("etcd://10.0.0.1:1/x", "10.0.0.1:1 can be reached from other machines"),
+            ("etcd://a:1/x?", "'' after the '?'"),
+            ("etcd://a:1/x?certificates=", "'certificates=' after the '?'"),
+            ("etcd://a:1/x?plaintext&certificates=y", "'plaintext&certificates=y' after the '?'"),
+            ("etcd://a:1/x?certificates=y&plaintext", "'certificates=y&plaintext' after the '?'"),
             ("redis://a:1", "'redis://' is not known"),
         ] {
             let error = text.parse::<StoreLocation>().unwrap_err().to_string();

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 const SOON: Duration = Duration::from_secs(60);
 
 fn location(etcd: &Etcd) -> EtcdLocation {
-    EtcdLocation { endpoints: etcd.endpoints(), prefix: "test".to_owned() }
+    EtcdLocation { endpoints: etcd.endpoints(), prefix: "test".to_owned(), certificates: None }
 }
 
 async fn open(etcd: &Etcd) -> Arc<EtcdStore> {
@@ -120,10 +120,11 @@ async fn without_a_majority_a_write_is_given_up_and_later_ones_succeed() {
 
 #[tokio::test]
 async fn an_etcd_that_does_not_answer_is_named() {
-    let location = EtcdLocation { endpoints: vec!["127.0.0.1:1".into()], prefix: "p".into() };
+    let endpoints = vec!["127.0.0.1:1".to_owned()];
+    let location = EtcdLocation { endpoints, prefix: "p".into(), certificates: None };
     let options = EtcdOptions { patience: Duration::from_millis(50), ..EtcdOptions::default() };
     let error = EtcdStore::open_with(&location, options).await.unwrap_err();
-    assert_eq!(error.to_string(), "etcd at 127.0.0.1:1 does not answer");
+    assert_eq!(error.to_string(), "etcd at 127.0.0.1:1 does not answer in plain text");
 }
 
 #[tokio::test]

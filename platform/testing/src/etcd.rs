@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub struct Etcd {
     members: Vec<Member>,
     cluster: String,
     folder: TempDir,
+    /// With `ca.crt`, `tls.crt` and `tls.key`, where connections are encrypted.
+    certificates: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,21 @@ impl Etcd {
     ///
     /// If there is no etcd though it is needed, or it does not start.
     pub async fn start(members: usize) -> Option<Self> {
+        Self::start_with(members, None).await
+    }
+
+    /// As [`Etcd::start`], but members and clients have to show certificates.
+    ///
+    /// - `certificates`: folder with `ca.crt`, `tls.crt` and `tls.key`, good for 127.0.0.1.
+    ///
+    /// # Panics
+    ///
+    /// As [`Etcd::start`].
+    pub async fn start_secured(members: usize, certificates: &Path) -> Option<Self> {
+        Self::start_with(members, Some(certificates.to_owned())).await
+    }
+
+    async fn start_with(members: usize, certificates: Option<PathBuf>) -> Option<Self> {
         if !is_installed() {
             assert!(
                 std::env::var_os(NEEDED).is_none(),
@@ -60,11 +77,12 @@ impl Etcd {
                 process: None,
             })
             .collect();
+        let scheme = scheme(certificates.as_deref());
         let peers = members.iter().map(|member| {
-            format!("{}=http://{}:{}", member.name, Ipv4Addr::LOCALHOST, member.peer)
+            format!("{}={scheme}://{}:{}", member.name, Ipv4Addr::LOCALHOST, member.peer)
         });
         let cluster = peers.collect::<Vec<_>>().join(",");
-        let mut etcd = Self { members, cluster, folder };
+        let mut etcd = Self { members, cluster, folder, certificates };
         for member in 0..etcd.members.len() {
             etcd.launch(member);
         }
@@ -81,10 +99,14 @@ impl Etcd {
         self.members.iter().map(address).collect()
     }
 
-    /// The URL of a store in it.
+    /// The URL of a store in it; with certificates, those of the members are the client's, too.
     #[must_use]
     pub fn url(&self, prefix: &str) -> String {
-        format!("etcd://{}/{prefix}", self.endpoints().join(","))
+        let url = format!("etcd://{}/{prefix}", self.endpoints().join(","));
+        match &self.certificates {
+            Some(folder) => format!("{url}?certificates={}", folder.display()),
+            None => url,
+        }
     }
 
     /// Ends a member as a crash would.
@@ -142,7 +164,8 @@ impl Etcd {
         let member = &mut self.members[index];
         let log = File::options().create(true).append(true).open(log_of(folder, &member.name));
         let log = log.expect("a log file");
-        let url = |port: u16| format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
+        let scheme = scheme(self.certificates.as_deref());
+        let url = |port: u16| format!("{scheme}://{}:{port}", Ipv4Addr::LOCALHOST);
         let arguments = [
             ("--name", member.name.clone()),
             ("--data-dir", folder.join(&member.name).display().to_string()),
@@ -157,6 +180,15 @@ impl Etcd {
         let mut command = tokio::process::Command::new("etcd");
         for (flag, value) in arguments {
             command.arg(flag).arg(value);
+        }
+        if let Some(folder) = &self.certificates {
+            command.args(["--client-cert-auth", "--peer-client-cert-auth"]);
+            for (flag, file) in
+                [("trusted-ca-file", "ca.crt"), ("cert-file", "tls.crt"), ("key-file", "tls.key")]
+            {
+                command.arg(format!("--{flag}")).arg(folder.join(file));
+                command.arg(format!("--peer-{flag}")).arg(folder.join(file));
+            }
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle"));
         let process = command.stderr(log).kill_on_drop(true).spawn().expect("etcd starts");
@@ -178,7 +210,11 @@ impl Etcd {
     }
 }
 
-fn log_of(folder: &std::path::Path, name: &str) -> PathBuf {
+fn scheme(certificates: Option<&Path>) -> &'static str {
+    if certificates.is_some() { "https" } else { "http" }
+}
+
+fn log_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }
 

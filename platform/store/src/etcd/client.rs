@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fabricast_rpc::OutsideServers;
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
@@ -35,6 +36,8 @@ const MESSAGE_LIMIT: usize = 256 << 20;
 #[derive(Debug)]
 pub(crate) struct Client {
     members: Vec<Channel>,
+    /// How to connect with certificates; `None` for plain text.
+    servers: Option<OutsideServers>,
     current: AtomicUsize,
     /// A call that had no answer for this long is given up.
     patience: Duration,
@@ -54,6 +57,7 @@ impl Client {
     /// - `endpoints`: `host:port` of each member.
     pub(crate) fn new(
         endpoints: &[String],
+        servers: Option<OutsideServers>,
         patience: Duration,
     ) -> Result<Self, tonic::transport::Error> {
         let connect = |address: &String| -> Result<Channel, tonic::transport::Error> {
@@ -63,10 +67,15 @@ impl Client {
                 .http2_keep_alive_interval(KEEP_ALIVE)
                 .keep_alive_timeout(KEEP_ALIVE)
                 .keep_alive_while_idle(true);
-            Ok(endpoint.connect_lazy())
+            Ok(match servers.clone() {
+                None => endpoint.connect_lazy(),
+                Some(servers) => endpoint.connect_with_connector_lazy(tower::service_fn(
+                    move |uri: http::Uri| servers.clone().connect(uri),
+                )),
+            })
         };
         let members = endpoints.iter().map(connect).collect::<Result<_, _>>()?;
-        Ok(Self { members, current: AtomicUsize::new(0), patience })
+        Ok(Self { members, servers, current: AtomicUsize::new(0), patience })
     }
 
     /// Makes a call, as often as it takes.
@@ -99,7 +108,7 @@ impl Client {
             repeated = true;
             self.leave(member);
             if started.elapsed() + pause >= self.patience {
-                return Err(Failure { status, unclear: true });
+                return Err(Failure { status: self.explained(status), unclear: true });
             }
             tracing::debug!(error = status.message(), "etcd call repeated");
             sleep(pause).await;
@@ -150,6 +159,12 @@ impl Client {
         let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_LIMIT);
         grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(grpc)
+    }
+
+    /// What certificates have to do with a failure says more than that a connection broke.
+    fn explained(&self, status: Status) -> Status {
+        let fault = self.servers.as_ref().and_then(OutsideServers::fault);
+        fault.map_or(status, Status::unavailable)
     }
 
     /// Goes on to the next member, unless somebody else has already left this one.
@@ -221,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn a_member_is_left_once_however_many_calls_failed_on_it() {
         let members = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"].map(str::to_owned);
-        let client = Client::new(&members, Duration::ZERO).unwrap();
+        let client = Client::new(&members, None, Duration::ZERO).unwrap();
         client.leave(0);
         client.leave(0);
         assert_eq!(client.member(), 1);

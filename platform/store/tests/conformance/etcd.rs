@@ -8,7 +8,8 @@ use fabricast_testing::Etcd;
 use crate::suite;
 
 async fn store(etcd: &Etcd, prefix: &str) -> Arc<EtcdStore> {
-    let location = EtcdLocation { endpoints: etcd.endpoints(), prefix: prefix.to_owned() };
+    let (endpoints, prefix) = (etcd.endpoints(), prefix.to_owned());
+    let location = EtcdLocation { endpoints, prefix, certificates: None };
     Arc::new(EtcdStore::open(&location).await.unwrap())
 }
 
