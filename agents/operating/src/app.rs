@@ -140,7 +140,7 @@ impl App {
         let fabric = security.peer(&options.fabric)?;
         let server = BoundServer::bind(options.listen)?.secured(security.clone());
         let socket = options.socket.map(|socket| BoundSocket::bind(&socket.path, socket.mode));
-        let socket = socket.transpose()?;
+        let socket = socket.transpose()?.map(|socket| socket.limited(&security));
         let address = options.advertise.unwrap_or_else(|| server.address().to_string());
         let nodes = identities(&options.nodes, &address)?;
         let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);

@@ -33,7 +33,8 @@ impl Host {
     ) {
         let mut backoff = Backoff::default();
         loop {
-            match self.attach_once(&fabric, &mut messages, &mut backoff).await {
+            let ended = self.attach_once(&fabric, &mut messages, &mut backoff).await;
+            match &ended {
                 Ok(()) => debug!(peer = fabric.address(), "fabric closed the stream"),
                 Err(status) => {
                     warn!(peer = fabric.address(), error = %status.message(), "fabric not attached");
@@ -42,7 +43,11 @@ impl Host {
             self.0.attached.store(false, Ordering::Relaxed);
             // What was to be sent while nobody listened is lost, as on a wire.
             while messages.try_recv().is_ok() {}
-            tokio::time::sleep(backoff.next_delay()).await;
+            let delay = match &ended {
+                Ok(()) => backoff.next_delay(),
+                Err(status) => backoff.delay_after(status),
+            };
+            tokio::time::sleep(delay).await;
         }
     }
 

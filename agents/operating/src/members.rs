@@ -11,7 +11,7 @@ use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_groups::operating::Membership;
 use fabricast_proto::v1;
-use fabricast_rpc::{Backoff, Reason, reason_of};
+use fabricast_rpc::{Backoff, Reason, reason_of, retry_after};
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status};
@@ -66,14 +66,15 @@ impl Host {
                 Err(status) => status,
             };
             let moving = reason_of(&status).as_deref() == Some(Reason::NotHostedHere.text());
-            if !moving && status.code() != Code::Unavailable {
+            let busy = retry_after(&status).is_some();
+            if !moving && !busy && status.code() != Code::Unavailable {
                 return Err(status);
             }
             if asked.elapsed() > PATIENCE {
                 let text = "the group's agent does not answer";
                 return Err(Reason::PeerUnavailable.status(text, &[]));
             }
-            tokio::time::sleep(backoff.next_delay()).await;
+            tokio::time::sleep(backoff.delay_after(&status)).await;
         }
     }
 

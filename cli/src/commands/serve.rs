@@ -100,7 +100,7 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     if args.check_config {
         return Ok(());
     }
-    let security = security(config.certificates.as_deref())?;
+    let security = security(config.certificates.as_deref(), config.limits)?;
     let _telemetry = telemetry("fabricast-tic", "info")?;
     let mut options = fabricast_tic::Options::new(config.listen, config.store, topology);
     options.security = security;
@@ -138,7 +138,7 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<RouterConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let security = security(config.certificates.as_deref())?;
+    let security = security(config.certificates.as_deref(), config.limits)?;
     let _telemetry = telemetry("fabricast-router", "info")?;
     let engine_options = EngineOptions {
         root_scope: config.root_scope,
@@ -182,7 +182,7 @@ pub(crate) fn fabric(
     if check_config {
         return Ok(());
     }
-    let security = security(config.certificates.as_deref())?;
+    let security = security(config.certificates.as_deref(), config.limits)?;
     let _telemetry = telemetry("fabricast-fabric", "info")?;
     let options = fabricast_fabric::Options {
         listen: config.listen,
@@ -212,7 +212,7 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<OperatingAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let security = security(config.certificates.as_deref())?;
+    let security = security(config.certificates.as_deref(), config.limits)?;
     let _telemetry = telemetry("fabricast-operating-agent", "info")?;
     let nodes = config.nodes.into_iter();
     let options = fabricast_operating::Options {
@@ -241,7 +241,7 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
     let Some(config) = checked::<SwitchAgentConfig>(args.config, args.check_config)? else {
         return Ok(());
     };
-    let security = security(config.certificates.as_deref())?;
+    let security = security(config.certificates.as_deref(), config.limits)?;
     let _telemetry = telemetry("fabricast-switch-agent", "info")?;
     runtime()?.block_on(async {
         let discovery_interval = config.hardware.discovery_interval();
@@ -266,10 +266,11 @@ fn addresses(peers: &[PeerAddress]) -> Vec<String> {
 }
 
 /// Reads the part's certificates, if it has any.
-fn security(folder: Option<&Path>) -> Result<Security, Failure> {
-    let Some(folder) = folder else { return Ok(Security::plaintext()) };
-    Security::mutual(CertificateFiles::in_folder(folder))
-        .map_err(|error| Failure::BadConfig(anyhow!(error).context("certificates")))
+fn security(folder: Option<&Path>, limits: fabricast_rpc::Limits) -> Result<Security, Failure> {
+    let Some(folder) = folder else { return Ok(Security::plaintext().limited(limits)) };
+    let security = Security::mutual(CertificateFiles::in_folder(folder));
+    let security = security.map(|security| security.limited(limits));
+    security.map_err(|error| Failure::BadConfig(anyhow!(error).context("certificates")))
 }
 
 /// Opens the hardware that a switch agent programs.

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use fabricast_rpc::Limits;
 use fabricast_topology::TableKind;
 use serde::Deserialize;
 
+use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -18,6 +20,8 @@ pub struct FabricConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of it.
+    pub limits: Limits,
     /// Topology file.
     pub topology: PathBuf,
     /// Table entries of every switch, at least 1.
@@ -44,6 +48,8 @@ pub struct RawFabricConfig {
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
     /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of the part, as `[fabric.limits]`.
+    pub limits: RawLimits,
     /// Topology file, as `ibnetdiscover` prints it. No default: there is no usual network.
     pub topology: Option<PathBuf>,
     /// Table entries of every switch, 1 to 65535. Default 32: what the paper's switches have.
@@ -64,6 +70,7 @@ impl Default for RawFabricConfig {
             listen: ports::loopback(ports::FABRIC),
             allow_plaintext: false,
             certificates: None,
+            limits: RawLimits::default(),
             topology: None,
             colors: 32,
             tables: TableKind::PerPort,
@@ -81,6 +88,7 @@ impl Role for FabricConfig {
     fn check(raw: RawFabricConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         check_aggregation(problems, raw.aggregation_entries, raw.aggregation_children);
         let topology = check_path(problems, "topology", raw.topology);
@@ -88,6 +96,7 @@ impl Role for FabricConfig {
         Some(Self {
             listen: raw.listen,
             certificates,
+            limits,
             topology: topology?,
             colors: raw.colors,
             tables: raw.tables,

@@ -6,15 +6,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_groups::detector::DetectorConfig;
+use fabricast_rpc::Limits;
 use serde::Deserialize;
 
 use crate::addresses::Addresses;
 use crate::detection::{Expel, RawAdaptive, RawDetection};
+use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
 use crate::value::{
-    PeerAddress, check_connections, check_longer, check_mode, check_path, check_positive,
+    PeerAddress, check_connections, check_longer, check_mode, check_path,
+    check_positive,
 };
 
 /// Checked settings of an operating agent process.
@@ -24,6 +27,8 @@ pub struct OperatingAgentConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of it.
+    pub limits: Limits,
     /// What the TIC and other nodes are told to call; `None` for the address it listens at.
     pub advertise: Option<PeerAddress>,
     /// The TICs.
@@ -64,6 +69,8 @@ pub struct RawOperatingAgentConfig {
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
     /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of the part, as `[operating_agent.limits]`.
+    pub limits: RawLimits,
     /// What the TIC and other nodes are told to call, `host:port`. Default: the address it listens at, which
     /// will not do if that is of all interfaces, or if certificates are for names.
     pub advertise: Option<String>,
@@ -119,6 +126,7 @@ impl Default for RawOperatingAgentConfig {
             listen: ports::loopback(ports::OPERATING_AGENT),
             allow_plaintext: false,
             certificates: None,
+            limits: RawLimits::default(),
             advertise: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             fabric: ports::local_peer(ports::FABRIC),
@@ -142,6 +150,7 @@ impl Role for OperatingAgentConfig {
     fn check(raw: RawOperatingAgentConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
         check_longer(
             problems,
@@ -172,6 +181,7 @@ impl Role for OperatingAgentConfig {
         Some(Self {
             listen: raw.listen,
             certificates,
+            limits,
             advertise: advertise.flatten(),
             tic: tic?,
             fabric: fabric?,

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_routing::{EngineKind, RootPolicy, RootScope};
+use fabricast_rpc::Limits;
 use fabricast_topology::TableKind;
 use serde::{Deserialize, Deserializer};
 
 use crate::addresses::Addresses;
+use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -29,6 +31,8 @@ pub struct RouterConfig {
     pub advertise: Option<PeerAddress>,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of it.
+    pub limits: Limits,
     /// The TICs.
     pub tic: Vec<PeerAddress>,
     /// Switch agents, at least one; each says itself which switches it programs.
@@ -74,6 +78,8 @@ pub struct RawRouterConfig {
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
     /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of the part, as `[router.limits]`.
+    pub limits: RawLimits,
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
     /// 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
@@ -169,6 +175,7 @@ impl Default for RawRouterConfig {
             allow_plaintext: false,
             advertise: None,
             certificates: None,
+            limits: RawLimits::default(),
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: None,
@@ -193,6 +200,7 @@ impl Role for RouterConfig {
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         let only = EngineKind::CMr4lmsFixed;
         for (field, asked) in
@@ -238,6 +246,7 @@ impl Role for RouterConfig {
             listen: raw.listen,
             advertise: advertise.flatten(),
             certificates,
+            limits,
             tic: tic?,
             switch_agents,
             engine: raw.engine,

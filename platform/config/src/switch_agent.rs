@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_rpc::Limits;
 use serde::Deserialize;
 
 use crate::addresses::Addresses;
 use crate::infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
+use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -21,6 +23,8 @@ pub struct SwitchAgentConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of it.
+    pub limits: Limits,
     /// Its name, unique among switch agents.
     pub name: String,
     /// The TICs, of which the one that leads is told of failed parts of the fabric.
@@ -70,6 +74,8 @@ pub struct RawSwitchAgentConfig {
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
     /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of the part, as `[switch_agent.limits]`.
+    pub limits: RawLimits,
     /// Its name. No default: two agents of one name would overwrite each other's reports.
     pub name: Option<String>,
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
@@ -97,6 +103,7 @@ impl Default for RawSwitchAgentConfig {
             listen: ports::loopback(ports::SWITCH_AGENT),
             allow_plaintext: false,
             certificates: None,
+            limits: RawLimits::default(),
             name: None,
             tic: Addresses::one(ports::local_peer(ports::TIC)),
             driver: DriverName::default(),
@@ -116,6 +123,7 @@ impl Role for SwitchAgentConfig {
     fn check(raw: RawSwitchAgentConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
         let name = check_name(problems, "name", raw.name);
         let tic = raw.tic.check(problems, "tic");
@@ -133,6 +141,7 @@ impl Role for SwitchAgentConfig {
         Some(Self {
             listen: raw.listen,
             certificates,
+            limits,
             name: name?,
             tic: tic?,
             hardware: hardware?,

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use fabricast_groups::flaps::FlapDamping;
 use fabricast_groups::watch::WatchConfig;
+use fabricast_rpc::Limits;
 use fabricast_store::StoreLocation;
 use fabricast_topology::TableKind;
 use serde::Deserialize;
 
 use crate::detection::{Expel, RawAdaptive, RawDetection, RawFlapping};
+use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
@@ -26,6 +28,8 @@ pub struct TicConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of it.
+    pub limits: Limits,
     /// What others are told to call when this TIC leads; `None` for the address it listens at.
     pub advertise: Option<PeerAddress>,
     /// Where groups, members and nodes are kept.
@@ -66,6 +70,8 @@ pub struct RawTicConfig {
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
     /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
     pub certificates: Option<PathBuf>,
+    /// What one client may ask of the part, as `[tic.limits]`.
+    pub limits: RawLimits,
     /// What others are told to call when this TIC leads, `host:port`. Default: the address it listens
     /// at, which will not do if that is of all interfaces.
     pub advertise: Option<String>,
@@ -130,6 +136,7 @@ impl Default for RawTicConfig {
             listen: ports::loopback(ports::TIC),
             allow_plaintext: false,
             certificates: None,
+            limits: RawLimits::default(),
             advertise: None,
             store: None,
             leader_lease: Duration::from_secs(5),
@@ -160,6 +167,7 @@ impl Role for TicConfig {
     fn check(raw: RawTicConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         check_aggregation(problems, raw.aggregation_entries, raw.aggregation_children);
         check_positive(problems, "route_lease", raw.route_lease);
@@ -188,6 +196,7 @@ impl Role for TicConfig {
         Some(Self {
             listen: raw.listen,
             certificates,
+            limits,
             advertise: advertise.flatten(),
             store: store?,
             leader_lease: raw.leader_lease,

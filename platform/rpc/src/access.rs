@@ -4,15 +4,11 @@
 //! operating agent acts for its own nodes only, and a tenant sees its own groups only, is checked by the calls
 //! themselves, through [`Caller`].
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use http::{Request, Response};
 use tonic::body::Body;
-use tower::{Layer, Service};
 use tracing::info;
 
+use crate::around::{Around, Server};
 use crate::identity::{Caller, Role};
 use crate::status::Reason;
 
@@ -233,39 +229,16 @@ fn roles_of(path: &str) -> &'static [Role] {
     access_of(path).map_or(&[], |access| access.roles)
 }
 
-/// Puts [`Enforcement`] around a server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EnforceLayer;
-
-impl<S> Layer<S> for EnforceLayer {
-    type Service = Enforcement<S>;
-
-    fn layer(&self, inner: S) -> Enforcement<S> {
-        Enforcement { inner }
-    }
-}
-
 /// Refuses calls whose caller may not make them.
-#[derive(Clone, Debug)]
-pub(crate) struct Enforcement<S> {
-    inner: S,
-}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enforcing;
 
-impl<S> Service<Request<Body>> for Enforcement<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>>,
-    S::Future: Send + 'static,
-    S::Error: 'static,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+impl Around for Enforcing {
+    async fn answer<S: Server>(
+        self,
+        request: Request<Body>,
+        mut server: S,
+    ) -> Result<Response<Body>, S::Error> {
         let caller = request.extensions().get::<Caller>();
         let path = request.uri().path();
         if let Some(caller) = caller
@@ -274,10 +247,9 @@ where
             info!(%caller, path, "a call was refused");
             let call = path.rsplit('.').next().unwrap_or(path);
             let why = format!("{caller} may not call {call}");
-            let refusal = Reason::NotPermitted.status(why, &[("call", call)]).into_http();
-            return Box::pin(async { Ok(refusal) });
+            return Ok(Reason::NotPermitted.status(why, &[("call", call)]).into_http());
         }
-        Box::pin(self.inner.call(request))
+        server.call(request).await
     }
 }
 

@@ -17,11 +17,15 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::connection;
 use crate::security::Security;
+use crate::status::retry_after;
 
 /// A connection attempt is given up after this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Every unary call and the start of every stream has this deadline.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// No server is believed that asks to be left alone for longer.
+pub(crate) const MOST_ASKED: Duration = Duration::from_secs(5);
 
 /// Why a peer's address cannot be used.
 #[derive(Debug, Error)]
@@ -127,6 +131,13 @@ impl Backoff {
         let jitter = RandomState::new().hash_one(delay) % 512;
         delay / 2 + delay.mul_f64(jitter_share(jitter))
     }
+
+    /// The delay before the next attempt after one that ended so: no shorter than the server asks for, and
+    /// no longer than a few seconds.
+    pub fn delay_after(&mut self, status: &Status) -> Duration {
+        let asked = retry_after(status).unwrap_or_default();
+        self.next_delay().max(asked.min(MOST_ASKED))
+    }
 }
 
 /// Maps 0..512 to 0.0..0.5.
@@ -146,6 +157,7 @@ pub fn request_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
     use tonic::Code;
 
     #[test]
@@ -156,6 +168,16 @@ mod tests {
             let (delay, full) = (backoff.next_delay(), Duration::from_millis(full));
             assert!(delay >= full / 2 && delay <= full, "{delay:?} of {full:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_again_is_heard() {
+        let mut backoff = Backoff::default();
+        let asked = |delay| Reason::RateLimited.status_after("busy", delay);
+        let wait = Duration::from_secs(2);
+        assert_eq!(backoff.delay_after(&asked(wait)), wait);
+        assert_eq!(backoff.delay_after(&asked(Duration::MAX / 4)), MOST_ASKED);
+        assert!(backoff.delay_after(&Status::unavailable("gone")) <= backoff.most);
     }
 
     #[test]

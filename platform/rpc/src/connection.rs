@@ -15,38 +15,47 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::{Connected, TcpIncoming};
 use tracing::{debug, info};
 
+use crate::allowance::{Arrival, Book, Seat};
 use crate::identity::{Caller, identities};
+use crate::limits::{Client, Limits};
 use crate::security::Security;
 
 /// Whoever has not shown a certificate by then is hung up on.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at a time; further connections wait in the listener's queue.
 const HANDSHAKES: usize = 256;
+/// Pause after the system could not give a connection.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// A connection that a server has taken.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) struct Taken {
+    wire: Wire,
+    caller: Caller,
+    seat: Seat,
+}
+
+#[derive(Debug)]
+enum Wire {
     Plain(TcpStream),
-    Secured(Box<server::TlsStream<TcpStream>>, Caller),
+    Secured(Box<server::TlsStream<TcpStream>>),
+    Local(UnixStream),
 }
 
 impl Connected for Taken {
-    type ConnectInfo = Caller;
+    type ConnectInfo = Arrival;
 
-    fn connect_info(&self) -> Caller {
-        match self {
-            Self::Plain(_) => Caller::Unasked,
-            Self::Secured(_, caller) => caller.clone(),
-        }
+    fn connect_info(&self) -> Arrival {
+        self.seat.arrival(self.caller.clone())
     }
 }
 
@@ -57,7 +66,7 @@ pub(crate) fn take(
     stop: CancellationToken,
 ) -> ReceiverStream<io::Result<Taken>> {
     let (ready, taken) = mpsc::channel(HANDSHAKES);
-    let room = Arc::new(Semaphore::new(HANDSHAKES));
+    let (room, book) = (Arc::new(Semaphore::new(HANDSHAKES)), Book::new(security.limits()));
     tokio::spawn(async move {
         loop {
             let next = tokio::select! {
@@ -68,32 +77,83 @@ pub(crate) fn take(
                 Some(Ok(stream)) => stream,
                 Some(Err(error)) => {
                     debug!(%error, "a connection was lost before it was taken");
+                    // Too many open files, mostly: it passes, and asking at once again does not help.
+                    tokio::time::sleep(BREATH).await;
                     continue;
                 }
                 None => return,
             };
+            let from = stream.peer_addr().ok();
+            let Some(place) = book.place() else {
+                refused(from, &"there are as many connections as there may be");
+                continue;
+            };
             let Some(loaded) = security.current() else {
-                if ready.send(Ok(Taken::Plain(stream))).await.is_err() {
+                let seat = book.seat(place, Client::of(&Caller::Unasked, from));
+                if !hand_over(&ready, Wire::Plain(stream), (Caller::Unasked, seat), from).await {
                     return;
                 }
                 continue;
             };
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
-            let ready = ready.clone();
+            let Ok(turn) = Arc::clone(&room).acquire_owned().await else { return };
+            let (ready, book) = (ready.clone(), Arc::clone(&book));
             tokio::spawn(async move {
-                let from = stream.peer_addr().ok();
                 let acceptor = TlsAcceptor::from(Arc::clone(&loaded.server));
                 match tokio::time::timeout(HANDSHAKE, greet(&acceptor, stream)).await {
-                    // The server has gone if nobody waits for it.
-                    Ok(Ok(taken)) => _ = ready.send(Ok(taken)).await,
+                    Ok(Ok((stream, caller))) => {
+                        let seat = book.seat(place, Client::of(&caller, from));
+                        let wire = Wire::Secured(Box::new(stream));
+                        hand_over(&ready, wire, (caller, seat), from).await;
+                    }
                     Ok(Err(error)) => refused(from, &error),
                     Err(_elapsed) => refused(from, &"no certificate shown in time"),
                 }
-                drop(place);
+                drop(turn);
             });
         }
     });
     ReceiverStream::new(taken)
+}
+
+/// Gives a connection to the server, if its client has not too many; `false` if the server has gone.
+async fn hand_over(
+    ready: &mpsc::Sender<io::Result<Taken>>,
+    wire: Wire,
+    (caller, seat): (Caller, Option<Seat>),
+    from: Option<SocketAddr>,
+) -> bool {
+    match seat {
+        Some(seat) => ready.send(Ok(Taken { wire, caller, seat })).await.is_ok(),
+        None => {
+            refused(from, &"its client has as many connections as it may have");
+            true
+        }
+    }
+}
+
+/// Connections of processes at a socket, as they are taken.
+pub(crate) fn take_local(
+    listener: UnixListener,
+    limits: Limits,
+) -> impl Stream<Item = io::Result<Taken>> {
+    let book = Book::new(limits);
+    UnixListenerStream::new(listener).filter_map(move |stream| {
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => return Some(Err(error)),
+        };
+        let process = stream.peer_cred().ok();
+        let client = process.map_or(Client::Unknown, |process| Client::Process {
+            user: process.uid(),
+            process: process.pid().unwrap_or_default(),
+        });
+        let seat = book.place().and_then(|place| book.seat(place, client.clone()));
+        let Some(seat) = seat else {
+            info!(%client, "a connection was refused, as there are too many");
+            return None;
+        };
+        Some(Ok(Taken { wire: Wire::Local(stream), caller: Caller::Unasked, seat }))
+    })
 }
 
 fn refused(from: Option<SocketAddr>, error: &dyn std::fmt::Display) {
@@ -101,11 +161,14 @@ fn refused(from: Option<SocketAddr>, error: &dyn std::fmt::Display) {
     info!(%from, %error, "a connection was refused");
 }
 
-async fn greet(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Taken> {
+async fn greet(
+    acceptor: &TlsAcceptor,
+    stream: TcpStream,
+) -> io::Result<(server::TlsStream<TcpStream>, Caller)> {
     let stream = acceptor.accept(stream).await?;
     let certificates = stream.get_ref().1.peer_certificates();
     let identities = named(certificates)?;
-    Ok(Taken::Secured(Box::new(stream), Caller::Known(identities)))
+    Ok((stream, Caller::Known(identities)))
 }
 
 fn named(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<crate::identity::Identity>> {
@@ -156,9 +219,10 @@ impl AsyncRead for Taken {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Secured(stream, _) => Pin::new(stream).poll_read(context, buffer),
+        match &mut self.get_mut().wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Wire::Secured(stream) => Pin::new(stream).poll_read(context, buffer),
+            Wire::Local(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -169,9 +233,10 @@ impl AsyncWrite for Taken {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Secured(stream, _) => Pin::new(stream).poll_write(context, bytes),
+        match &mut self.get_mut().wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Wire::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
+            Wire::Local(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -180,30 +245,34 @@ impl AsyncWrite for Taken {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Self::Secured(stream, _) => Pin::new(stream).poll_write_vectored(context, bytes),
+        match &mut self.get_mut().wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Wire::Secured(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Wire::Local(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Secured(stream, _) => stream.is_write_vectored(),
+        match &self.wire {
+            Wire::Plain(stream) => stream.is_write_vectored(),
+            Wire::Secured(stream) => stream.is_write_vectored(),
+            Wire::Local(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Secured(stream, _) => Pin::new(stream).poll_flush(context),
+        match &mut self.get_mut().wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Wire::Secured(stream) => Pin::new(stream).poll_flush(context),
+            Wire::Local(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Secured(stream, _) => Pin::new(stream).poll_shutdown(context),
+        match &mut self.get_mut().wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Wire::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+            Wire::Local(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

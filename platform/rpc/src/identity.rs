@@ -16,7 +16,7 @@ use crate::status::Reason;
 const SCHEME: &str = "spiffe://fabricast/";
 
 /// What a process is in a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A topology information center.
     Tic,
@@ -73,7 +73,7 @@ impl fmt::Display for Role {
 }
 
 /// A role and a name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// What it is.
     pub role: Role,

@@ -3,7 +3,7 @@
 //! A [`Leader`] knows the addresses of all and believes one of them to lead. Calls go there. Who is
 //! refused with `NOT_LEADER`, finds nobody, or waits longer than is usual, asks all of them who leads
 //! (`GetServerInfo` of the administration service) and sends its call again, to the new one if there
-//! is one. A frozen leader answers nothing, and the others soon name its successor: then calls that
+//! is one. Who is asked to come again later does. A frozen leader answers nothing, and the others soon name its successor: then calls that
 //! wait for it are given up and sent to that one.
 //!
 //! So every call made through here must be safe to repeat, which all of Fabricast's are, and must
@@ -11,14 +11,14 @@
 //! nobody is asked, and a call that fails has failed; but who is refused there by one that names the
 //! leader goes to that one, and comes back if it is not there any more.
 
+mod answers;
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fabricast_proto::v1;
-use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,7 +30,9 @@ use tower::{Service, ServiceExt};
 
 use crate::client::{Backoff, Peer, PeerError};
 use crate::security::Security;
-use crate::status::{Reason, fact_of, reason_of};
+use crate::status::fact_of;
+
+use answers::{asked_to_wait, best, elsewhere, who_leads};
 
 /// A call that has had no answer for this long makes one ask who leads.
 const SUSPICION: Duration = Duration::from_millis(400);
@@ -216,10 +218,27 @@ impl Leader {
             let body = Body::new(Full::new(body.clone()));
             http::Request::from_parts(parts.clone(), body)
         };
+        let started = Instant::now();
+        loop {
+            let ended = self.call_now(&request, started).await;
+            let Some(wait) = ended.as_ref().ok().and_then(asked_to_wait) else { return ended };
+            if started.elapsed() + wait >= PATIENCE {
+                return ended;
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// Makes a call, whatever its server says of coming again later.
+    async fn call_now(
+        &self,
+        request: &impl Fn() -> http::Request<Body>,
+        started: Instant,
+    ) -> Result<http::Response<Body>, Error> {
         if let [only] = self.0.addresses.as_slice() {
             return self.call_from(only, request).await;
         }
-        let (started, mut backoff) = (Instant::now(), Backoff::default());
+        let mut backoff = Backoff::default();
         loop {
             let belief = self.0.believed.borrow().clone();
             let ended = match self.attempt(&belief, request()).await {
@@ -297,37 +316,6 @@ impl Leader {
     }
 }
 
-/// Asks one part; a part that stands alone leads.
-async fn who_leads(peer: &Peer) -> Option<v1::Leadership> {
-    let mut client = AdministrationServiceClient::new(peer.channel());
-    let answer = client.get_server_info(v1::GetServerInfoRequest {}).await.ok()?;
-    let alone = || v1::Leadership { leads: true, ..v1::Leadership::default() };
-    Some(answer.into_inner().leadership.unwrap_or_else(alone))
-}
-
-/// Picks the newest of what was said: term, address, and whether it was said by the leader itself.
-///
-/// - `ours`: the addresses that the caller was given; names that parts have for each other need not be good for it.
-fn best(
-    answers: Vec<(String, Option<v1::Leadership>)>,
-    ours: &[String],
-) -> Option<(u64, String, bool)> {
-    let named = answers.into_iter().filter_map(|(asked, said)| {
-        let v1::Leadership { leads, address, term } = said?;
-        let address = if leads { asked } else { address };
-        (leads || ours.contains(&address)).then_some((term, leads, address))
-    });
-    named.max().map(|(term, leads, address)| (term, address, leads))
-}
-
-/// The refusal of a part that is not, or not any more, the one to ask.
-fn elsewhere(response: &http::Response<Body>) -> Option<Status> {
-    let status = Status::from_header_map(response.headers())?;
-    let reason = reason_of(&status)?;
-    let reasons = [Reason::NotLeader, Reason::ShuttingDown];
-    reasons.iter().any(|one| one.text() == reason).then_some(status)
-}
-
 /// A channel to whoever leads.
 #[derive(Clone, Debug)]
 pub struct LeaderChannel {
@@ -351,26 +339,6 @@ impl Service<http::Request<Body>> for LeaderChannel {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn said(leads: bool, address: &str, term: u64) -> Option<v1::Leadership> {
-        Some(v1::Leadership { leads, address: address.to_owned(), term })
-    }
-
-    fn choose(answers: [Option<v1::Leadership>; 3]) -> Option<(u64, String, bool)> {
-        let asked = ["a:1", "b:1", "c:1"].map(str::to_owned);
-        best(asked.clone().into_iter().zip(answers).collect(), &asked)
-    }
-
-    #[test]
-    fn the_newest_term_wins_and_a_leader_is_asked_where_it_answered() {
-        let answers = [said(false, "c:1", 7), None, said(true, "10.0.0.3:1", 7)];
-        assert_eq!(choose(answers), Some((7, "c:1".to_owned(), true)));
-        // A leader that does not know yet that it was deposed.
-        let answers = [said(true, "a:1", 7), said(false, "c:1", 9), None];
-        assert_eq!(choose(answers), Some((9, "c:1".to_owned(), false)));
-        assert_eq!(choose([None, said(false, "", 0), None]), None, "nobody knows");
-        assert_eq!(choose([None, said(false, "inside:1", 8), None]), None, "not a name for here");
-    }
 
     #[tokio::test]
     async fn older_news_is_believed_only_over_a_leader_that_is_silent() {

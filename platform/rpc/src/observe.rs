@@ -4,10 +4,7 @@
 //! ended. People are those whose certificate says `admin` or `tenant`; what parts of the cluster do by themselves is
 //! not written down, as the records and the log of each part tell of it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::LazyLock;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use fabricast_telemetry::metrics::{CALLS, Outcome};
@@ -16,10 +13,10 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use tonic::Code;
 use tonic::body::Body;
-use tower::{Layer, Service};
 use tracing::info;
 
 use crate::access::{Access, access_of};
+use crate::around::{Around, Server};
 use crate::identity::{Caller, Role};
 use crate::status::Reason;
 
@@ -38,65 +35,34 @@ const LONGEST_TEXT: usize = 1_000;
 static DESCRIPTORS: LazyLock<Option<DescriptorPool>> =
     LazyLock::new(|| DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET).ok());
 
-/// Puts [`Observation`] around a server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObserveLayer;
-
-impl<S> Layer<S> for ObserveLayer {
-    type Service = Observation<S>;
-
-    fn layer(&self, inner: S) -> Observation<S> {
-        Observation { inner }
-    }
-}
-
 /// Counts calls, and writes down changes.
-#[derive(Clone, Debug)]
-pub(crate) struct Observation<S> {
-    inner: S,
-}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observing;
 
-impl<S> Service<Request<Body>> for Observation<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+impl Around for Observing {
+    async fn answer<S: Server>(
+        self,
+        request: Request<Body>,
+        mut server: S,
+    ) -> Result<Response<Body>, S::Error> {
         let Some(access) = access_of(request.uri().path()) else {
-            return Box::pin(self.inner.call(request));
+            return server.call(request).await;
         };
         let started = Instant::now();
         let who = person(&request).filter(|_| changes(access.call));
         let Some(who) = who else {
-            let answering = self.inner.call(request);
-            return Box::pin(async move {
-                let answer = answering.await;
-                count(access, started, answer.as_ref().ok());
-                answer
-            });
+            let answer = server.call(request).await;
+            count(access, started, answer.as_ref().ok());
+            return answer;
         };
-        // The one that was asked whether it is ready must be the one that is called.
-        let fresh = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, fresh);
-        Box::pin(async move {
-            let (request, what) = match read(access, request).await {
-                Ok(read) => read,
-                Err(refusal) => return Ok(refusal),
-            };
-            let answer = inner.call(request).await;
-            let code = count(access, started, answer.as_ref().ok());
-            info!(target: TARGET, caller = who, call = access.call, code, request = what, "changed");
-            answer
-        })
+        let (request, what) = match read(access, request).await {
+            Ok(read) => read,
+            Err(refusal) => return Ok(refusal),
+        };
+        let answer = server.call(request).await;
+        let code = count(access, started, answer.as_ref().ok());
+        info!(target: TARGET, caller = who, call = access.call, code, request = what, "changed");
+        answer
     }
 }
 

@@ -18,6 +18,7 @@ use crate::certificates::{
 use crate::client::{Peer, PeerError};
 use crate::identity::{Identity, identities};
 use crate::leader::Leader;
+use crate::limits::Limits;
 
 /// HTTP/2, which is all that gRPC speaks.
 const PROTOCOL: &[u8] = b"h2";
@@ -27,6 +28,7 @@ const PROTOCOL: &[u8] = b"h2";
 pub struct Security {
     /// `None` for plain text.
     certificates: Option<Arc<Watched<Loaded>>>,
+    limits: Limits,
 }
 
 /// What the files hold.
@@ -51,7 +53,18 @@ impl Security {
     /// [`SecurityError`] names the file and what is wrong with it.
     pub fn mutual(files: CertificateFiles) -> Result<Self, SecurityError> {
         let certificates = Some(Arc::new(Watched::new(files, load)?));
-        Ok(Self { certificates })
+        Ok(Self { certificates, ..Self::default() })
+    }
+
+    /// What each client may ask of the servers of this process, if not what is usual.
+    #[must_use]
+    pub fn limited(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Whether connections are encrypted and both ends named.

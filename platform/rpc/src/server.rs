@@ -4,26 +4,28 @@
 //! and reports a taken port before anything else has started.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
-use tonic::transport::server::{Connected, TcpIncoming};
+use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
-use crate::access::EnforceLayer;
+use crate::access::Enforcing;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
-use crate::connection;
-use crate::observe::ObserveLayer;
+use crate::allowance::Allowing;
+use crate::around::AroundLayer;
+use crate::connection::{self, Taken};
+use crate::observe::Observing;
 use crate::security::Security;
 
 /// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
@@ -196,7 +198,8 @@ impl BoundServer {
         Ok(Self { incoming, address, security: Security::plaintext() })
     }
 
-    /// Lets in only who shows a certificate, if `security` says so. Without this, everybody is let in.
+    /// Lets in only who shows a certificate, if `security` says so, and to each client what it grants. Without this,
+    /// everybody is let in, with the usual limits.
     #[must_use]
     pub fn secured(mut self, security: Security) -> Self {
         self.security = security;
@@ -225,17 +228,12 @@ impl BoundServer {
 }
 
 /// Serves whoever comes in until `stop` is cancelled, then lets calls in flight end.
-pub(crate) async fn serve_incoming<I, C, E>(
-    incoming: I,
+pub(crate) async fn serve_incoming(
+    incoming: impl Stream<Item = io::Result<Taken>>,
     address: String,
     services: Services,
     stop: CancellationToken,
-) -> Result<(), ServeError>
-where
-    I: Stream<Item = Result<C, E>>,
-    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
-    E: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Result<(), ServeError> {
     let routes = services.routes().await?;
     let limits = tower::ServiceBuilder::new()
         .layer(tower::load_shed::LoadShedLayer::new())
@@ -245,8 +243,9 @@ where
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .max_concurrent_streams(Some(1024))
-        .layer(ObserveLayer)
-        .layer(EnforceLayer)
+        .layer(AroundLayer(Allowing))
+        .layer(AroundLayer(Observing))
+        .layer(AroundLayer(Enforcing))
         .layer(limits)
         .add_routes(routes);
     let mut serving =

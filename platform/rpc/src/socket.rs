@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection;
+use crate::limits::Limits;
+use crate::security::Security;
 use crate::server::{ServeError, Services, serve_incoming};
 
 /// Why a socket could not be had.
@@ -47,6 +49,7 @@ pub enum SocketError {
 pub struct BoundSocket {
     listener: UnixListener,
     file: SocketFile,
+    limits: Limits,
 }
 
 impl BoundSocket {
@@ -87,7 +90,14 @@ impl BoundSocket {
         let made = fs::metadata(first)?;
         fs::rename(first, path)?;
         let file = SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) };
-        Ok(Self { listener, file })
+        Ok(Self { listener, file, limits: Limits::default() })
+    }
+
+    /// Grants each process what `security` grants each client; nobody is asked for a certificate here.
+    #[must_use]
+    pub fn limited(mut self, security: &Security) -> Self {
+        self.limits = security.limits();
+        self
     }
 
     /// The path that clients use.
@@ -106,9 +116,9 @@ impl BoundSocket {
         services: Services,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        let Self { listener, file } = self;
+        let Self { listener, file, limits } = self;
         let name = file.path.display().to_string();
-        serve_incoming(UnixListenerStream::new(listener), name, services, stop).await
+        serve_incoming(connection::take_local(listener, limits), name, services, stop).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! programs branch on the reason and people read the message.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -188,6 +189,10 @@ reasons! {
     ShuttingDown => Unavailable / "SHUTTING_DOWN",
     /// A bounded queue or table is full.
     LimitReached => ResourceExhausted / "LIMIT_REACHED",
+    /// The client makes more calls in a second than it may; the details say when to come again.
+    RateLimited => ResourceExhausted / "RATE_LIMITED",
+    /// The client has as many calls open as it may; the details say when to come again.
+    TooManyOpenCalls => ResourceExhausted / "TOO_MANY_OPEN_CALLS",
     /// The caller's certificate does not give it this call, or not for this node or group.
     NotPermitted => PermissionDenied / "NOT_PERMITTED",
     /// The management key is wrong.
@@ -210,6 +215,26 @@ impl Reason {
         let details = ErrorDetails::with_error_info(self.text(), DOMAIN, facts);
         Status::with_error_details(self.code(), cut(&message.into(), MAX_MESSAGE), details)
     }
+}
+
+impl Reason {
+    /// As [`Reason::status`], and when to try again, as `google.rpc.RetryInfo`.
+    pub(crate) fn status_after(self, message: impl Into<String>, delay: Duration) -> Status {
+        let none = HashMap::<String, String>::new();
+        let mut details = ErrorDetails::with_error_info(self.text(), DOMAIN, none);
+        details.set_retry_info(Some(delay));
+        Status::with_error_details(self.code(), cut(&message.into(), MAX_MESSAGE), details)
+    }
+}
+
+/// When a server says that a call may be tried again; `None` if it does not say.
+#[must_use]
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    // Most statuses have no details, and reading some costs.
+    if status.code() != Code::ResourceExhausted {
+        return None;
+    }
+    status.get_details_retry_info()?.retry_delay
 }
 
 /// Builds a status of a reason that is known by its text only.
@@ -261,6 +286,15 @@ mod tests {
         let size = status.message().len() + status.details().len();
         assert!(size < 6_000, "{size} bytes");
         assert_eq!(reason_of(&status).as_deref(), Some("UNKNOWN_GROUP"));
+    }
+
+    #[test]
+    fn a_status_says_when_to_come_again() {
+        let delay = Duration::from_millis(70);
+        let status = Reason::RateLimited.status_after("too many", delay);
+        assert_eq!(retry_after(&status), Some(delay));
+        assert_eq!(reason_of(&status).as_deref(), Some("RATE_LIMITED"));
+        assert_eq!(retry_after(&Reason::LimitReached.status("full", &[])), None);
     }
 
     #[test]

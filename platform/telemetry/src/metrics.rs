@@ -6,12 +6,14 @@
 
 mod calls;
 mod endpoint;
+mod limited;
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use calls::{Calls, Outcome};
 pub use endpoint::{MetricsError, MetricsServer};
+pub use limited::Limited;
 
 /// One number with a name.
 #[derive(Debug)]
@@ -90,6 +92,8 @@ metrics! {
 
 /// Calls that this process has answered.
 pub static CALLS: Calls = Calls::new();
+/// Calls and connections that this process has refused, as their client asked too much.
+pub static LIMITED: Limited = Limited::new();
 
 /// All numbers, as Prometheus reads them.
 ///
@@ -115,6 +119,7 @@ pub fn exposition(service: &str) -> String {
         let _ = writeln!(text, "{} {}", metric.name, metric.value.load(Ordering::Relaxed));
     }
     CALLS.write(&mut text);
+    LIMITED.write(&mut text);
     text
 }
 

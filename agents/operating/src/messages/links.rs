@@ -42,12 +42,17 @@ impl Host {
             tokio::time::sleep(PRECEDENCE).await;
         }
         while self.needs_call(&node, &peer) {
-            if let Err(status) = self.dial_once(&node, &peer, &address).await {
-                debug!(member = %node, peer = %peer, error = %status.message(), "not linked");
-            } else {
-                backoff = Backoff::default();
-            }
-            tokio::time::sleep(backoff.next_delay()).await;
+            let delay = match self.dial_once(&node, &peer, &address).await {
+                Err(status) => {
+                    debug!(member = %node, peer = %peer, error = %status.message(), "not linked");
+                    backoff.delay_after(&status)
+                }
+                Ok(()) => {
+                    backoff = Backoff::default();
+                    backoff.next_delay()
+                }
+            };
+            tokio::time::sleep(delay).await;
         }
     }
 

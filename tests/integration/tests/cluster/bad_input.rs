@@ -164,7 +164,7 @@ fn is_clear(fault: Fault, status: &Status) -> bool {
         || (blames_the_caller && reason_of(status).is_some() && !status.message().is_empty())
 }
 
-fn channel(cluster: &Cluster, service: &str) -> Channel {
+pub(crate) fn channel(cluster: &Cluster, service: &str) -> Channel {
     let address = match service {
         "ProcessService" => {
             let socket = format!("unix://{}", cluster.socket(0).display());

@@ -15,6 +15,7 @@ mod failures;
 mod fault_tolerance;
 mod groups;
 mod history;
+mod limits;
 mod messages;
 mod processes;
 mod python;

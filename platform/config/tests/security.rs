@@ -1,0 +1,40 @@
+//! What clients may ask.
+
+use std::fmt::Debug;
+
+use fabricast_config::{FabricConfig, Role, Sources, load};
+
+fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<String>> {
+    let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("F");
+    std::fs::write(&path, text).expect("a scratch file");
+    let sources = Sources { file: Some(path.clone()), variables, flags: Vec::new() };
+    load(&sources).map_err(|errors| {
+        let text = errors.to_string().replace(&*path.to_string_lossy(), "F");
+        text.lines().map(str::to_owned).collect()
+    })
+}
+
+fn complaints<R: Role + Debug>(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    load_text::<R>(text, variables).expect_err("the settings are bad")
+}
+
+#[test]
+fn limits_are_those_that_were_set_and_bad_ones_are_named() {
+    let text = "[fabric]\ntopology = 'f'\nmanagement_key = 'k'\n[fabric.limits]\nburst = 7\n";
+    let fabric: FabricConfig =
+        load_text(text, &[("FABRICAST_FABRIC__LIMITS__OPEN_CALLS", "9")]).unwrap();
+    assert_eq!((fabric.limits.burst, fabric.limits.open_calls), (7, 9));
+    assert_eq!(fabric.limits.calls_per_second, 20_000);
+    let bad = "[fabric]\ntopology = 'f'\nmanagement_key = 'k'\n[fabric.limits]\ncalls_per_second = 0\nconnections = 5\nburst = 1000001\nopen_calls = 0\n";
+    assert_eq!(
+        complaints::<FabricConfig>(bad, &[]),
+        [
+            "F:5: fabric.limits.calls_per_second: 0 is not from 1 to 1000000",
+            "F:7: fabric.limits.burst: 1000001 is not from 1 to 1000000",
+            "F:8: fabric.limits.open_calls: must be at least 1: nobody could call",
+            "fabric.limits.client_connections: 4096 are more than connections, 5",
+        ]
+    );
+}

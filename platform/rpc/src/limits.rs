@@ -1,0 +1,114 @@
+//! What a server grants its clients, and who a client is.
+//!
+//! A client is who its certificate says. In plain text it is the address that it calls from; on this machine,
+//! where all would be one, each connection is one; and at a socket each process of a user.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::identity::{Caller, Identity};
+
+/// What a server grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls that a client may make in a second, at least 1.
+    pub calls_per_second: u32,
+    /// Calls that a client which was quiet before may make at once, at least 1.
+    pub burst: u32,
+    /// Calls, streams among them, that a client may have open, at least 1.
+    pub open_calls: u32,
+    /// Connections that a client may have, at least 1.
+    pub client_connections: u32,
+    /// Connections of all clients, at least 1.
+    pub connections: u32,
+}
+
+impl Default for Limits {
+    /// Four times what the busiest operating agent asks, which joins 5 000 times a second; two full connections of
+    /// calls; and room for the agents of 40 000 nodes.
+    fn default() -> Self {
+        Self {
+            calls_per_second: 20_000,
+            burst: 20_000,
+            open_calls: 2_048,
+            client_connections: 4_096,
+            connections: 65_536,
+        }
+    }
+}
+
+/// Who is at the other end of a connection, to be told apart from others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Client {
+    /// The holder of a certificate.
+    Named(Vec<Identity>),
+    /// Whoever calls from another machine.
+    At(IpAddr),
+    /// Whoever made this connection on this machine.
+    Through(SocketAddr),
+    /// A process of this machine, at a socket.
+    Process { user: u32, process: i32 },
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Client {
+    /// The client of a connection.
+    pub(crate) fn of(caller: &Caller, from: Option<SocketAddr>) -> Self {
+        match (caller, from) {
+            (Caller::Known(identities), _) => Self::Named(identities.clone()),
+            (Caller::Unasked, Some(from)) if from.ip().is_loopback() => Self::Through(from),
+            (Caller::Unasked, Some(from)) => Self::At(from.ip().to_canonical()),
+            (Caller::Unasked, None) => Self::Unknown,
+        }
+    }
+
+    /// Its role, as metrics name it.
+    pub(crate) fn role(&self) -> &'static str {
+        match self {
+            Self::Named(identities) => identities.first().map_or("anyone", |one| one.role.word()),
+            Self::At(_) | Self::Through(_) | Self::Unknown => "anyone",
+            Self::Process { .. } => "process",
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(identities) => Caller::Known(identities.clone()).fmt(formatter),
+            Self::At(address) => write!(formatter, "{address}"),
+            Self::Through(address) => write!(formatter, "{address}"),
+            Self::Process { user, process } => {
+                write!(formatter, "process {process} of user {user}")
+            }
+            Self::Unknown => formatter.write_str("an unknown client"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_on_this_machine_is_told_apart_by_connection() {
+        let of = |from: &str| Client::of(&Caller::Unasked, Some(from.parse().unwrap()));
+        assert_ne!(of("127.0.0.1:1"), of("127.0.0.1:2"));
+        assert_eq!(of("10.0.0.1:1"), of("10.0.0.1:2"));
+        assert_eq!(of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:9"));
+        assert_ne!(of("10.0.0.1:1"), of("10.0.0.2:1"));
+        assert_eq!(of("10.0.0.1:1").role(), "anyone");
+    }
+
+    #[test]
+    fn a_certificate_says_who_a_client_is_wherever_it_calls_from() {
+        let caller = Caller::Known(vec!["tenant/acme".parse().unwrap()]);
+        let of = |from: &str| Client::of(&caller, Some(from.parse().unwrap()));
+        assert_eq!(of("10.0.0.1:1"), of("127.0.0.1:9"));
+        assert_eq!(
+            (of("10.0.0.1:1").role(), of("[::1]:1").to_string().as_str()),
+            ("tenant", "tenant/acme")
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! What one client may ask of a server, from both ends, over real sockets.
+
+#![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
+
+use std::time::Duration;
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_rpc::{
+    Authority, BoundServer, BoundSocket, CertificateFiles, Limits, Peer, Reason, Security,
+    Services, reason_of, retry_after,
+};
+use fabricast_telemetry::metrics::LIMITED;
+use tempfile::TempDir;
+use time::OffsetDateTime;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+const DAY: time::Duration = time::Duration::days(1);
+/// So slow that nothing is earned back while a test runs.
+const FEW: Limits =
+    Limits { calls_per_second: 1, burst: 5, open_calls: 3, client_connections: 2, connections: 4 };
+
+/// Serves until the guard is dropped; answers the address.
+fn serve(security: Security) -> (String, DropGuard) {
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap().secured(security);
+    let (address, stop) = (bound.address().to_string(), CancellationToken::new());
+    let serving = bound.serve(Services::new("tic"), stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    (address, stop.drop_guard())
+}
+
+/// What a process with this identity connects and serves with.
+fn known(authority: &Authority, identity: &str) -> Security {
+    let from = OffsetDateTime::now_utc() - DAY;
+    let hosts = ["127.0.0.1".to_owned()];
+    let own = authority.issue(&[identity.parse().unwrap()], &hosts, (from, DAY * 2)).unwrap();
+    let folder = TempDir::new().unwrap();
+    let files = CertificateFiles::in_folder(folder.path());
+    for (path, text) in [
+        (&files.authority, &authority.credentials().certificate),
+        (&files.certificate, &own.certificate),
+        (&files.key, &own.key),
+    ] {
+        std::fs::write(path, text).unwrap();
+    }
+    Security::mutual(files).unwrap()
+}
+
+fn authority() -> Authority {
+    Authority::create(OffsetDateTime::now_utc() - DAY, DAY * 3).unwrap()
+}
+
+async fn ask(channel: Channel) -> Result<(), Status> {
+    let mut client = AdministrationServiceClient::new(channel);
+    client.get_server_info(v1::GetServerInfoRequest {}).await.map(|_| ())
+}
+
+/// Opens a stream that does not end by itself.
+async fn watch(channel: Channel) -> Result<Streaming<HealthCheckResponse>, Status> {
+    let request = HealthCheckRequest::default();
+    Ok(HealthClient::new(channel).watch(request).await?.into_inner())
+}
+
+/// How a call ends as soon as that is not because of a limit.
+async fn in_time<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> T {
+    let patience = tokio::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(status) => assert!(tokio::time::Instant::now() < patience, "{status}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_calls_too_often_is_refused_and_no_other_is() {
+    let ours = authority();
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(FEW));
+    let noisy = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    let again = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    for _ in 0..5 {
+        ask(noisy.channel()).await.unwrap();
+    }
+    // Another connection, and another certificate with the same name, are the same client.
+    for peer in [&noisy, &again] {
+        let refused = ask(peer.channel()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert_eq!(reason_of(&refused).as_deref(), Some(Reason::RateLimited.text()));
+        assert!(refused.message().contains("tenant/noisy makes more than 1 calls"), "{refused}");
+        let wait = retry_after(&refused).unwrap();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(1), "{wait:?}");
+    }
+    let counted = LIMITED.count("AdministrationService", "tenant", "calls_per_second");
+    assert_eq!(counted, 2);
+    let quiet = known(&ours, "tenant/quiet").peer(&address).unwrap();
+    for _ in 0..5 {
+        ask(quiet.channel()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn streams_are_open_calls_until_they_end() {
+    let limits = Limits { burst: 1_000, ..FEW };
+    let (address, _serving) = serve(Security::plaintext().limited(limits));
+    let peer = Peer::new(&address).unwrap();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(watch(peer.channel()).await.unwrap());
+    }
+    let refused = watch(peer.channel()).await.unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some(Reason::TooManyOpenCalls.text()));
+    assert!(retry_after(&refused).is_some());
+    let refused = ask(peer.channel()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "a short call is one more, too");
+    // In plain text on one machine another connection is another client.
+    ask(Peer::new(&address).unwrap().channel()).await.unwrap();
+    open.pop();
+    in_time(async || watch(peer.channel()).await).await;
+}
+
+#[tokio::test]
+async fn connections_are_bounded_for_a_client_and_for_all() {
+    let ours = authority();
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(FEW));
+    let connect = async |identity: &str| {
+        let peer = known(&ours, identity).peer(&address).unwrap();
+        let stream = watch(peer.channel()).await;
+        stream.map(|stream| (peer, stream))
+    };
+    let first = connect("admin/a").await.unwrap();
+    let _second = connect("admin/a").await.unwrap();
+    assert!(connect("admin/a").await.is_err(), "one more than a client may have");
+    let _third = connect("admin/b").await.unwrap();
+    let _fourth = connect("admin/b").await.unwrap();
+    assert!(connect("admin/c").await.is_err(), "one more than there may be");
+    assert!(LIMITED.count("-", "admin", "client_connections") > 0);
+    assert!(LIMITED.count("-", "anyone", "connections") > 0);
+    drop(first);
+    in_time(async || connect("admin/c").await).await;
+}
+
+#[tokio::test]
+async fn a_leader_channel_comes_again_when_it_was_asked_to() {
+    let limits = Limits { calls_per_second: 20, burst: 1, ..FEW };
+    for count in [1, 2] {
+        let (address, _serving) = serve(Security::plaintext().limited(limits));
+        let addresses = vec![address; count];
+        let leader = Security::plaintext().leader(&addresses).unwrap();
+        let mut client = AdministrationServiceClient::new(leader.channel());
+        for _ in 0..5 {
+            client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap();
+        }
+    }
+    assert!(LIMITED.count("AdministrationService", "anyone", "calls_per_second") > 0);
+}
+
+#[tokio::test]
+async fn processes_at_a_socket_are_limited_too() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("agent.sock");
+    let security = Security::plaintext().limited(FEW);
+    let (bound, stop) =
+        (BoundSocket::bind(&path, 0o600).unwrap().limited(&security), CancellationToken::new());
+    let serving = bound.serve(Services::new("operating-agent"), stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    let _serving = stop.drop_guard();
+    let connect =
+        || Endpoint::from_shared(format!("unix://{}", path.display())).unwrap().connect_lazy();
+    let (first, second) = (connect(), connect());
+    for _ in 0..5 {
+        ask(first.clone()).await.unwrap();
+    }
+    // Both are connections of this process.
+    let refused = ask(second).await.unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some(Reason::RateLimited.text()));
+    let who = format!("process {} of user", std::process::id());
+    assert!(refused.message().contains(&who), "{refused}");
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_refused_and_the_connection_goes_on() {
+    let (address, _serving) = serve(Security::plaintext());
+    let peer = Peer::new(&address).unwrap();
+    let service = "x".repeat(5 << 20);
+    let checked = HealthClient::new(peer.channel()).check(HealthCheckRequest { service }).await;
+    assert_eq!(checked.unwrap_err().code(), Code::OutOfRange);
+    ask(peer.channel()).await.unwrap();
+}
