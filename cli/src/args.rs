@@ -175,6 +175,9 @@ pub struct UpArgs {
     /// Address at which all services answer; port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7400")]
     pub listen: std::net::SocketAddr,
+    /// Accept that nothing is encrypted, and everybody may call, if that can be reached from other machines.
+    #[arg(long)]
+    pub plaintext: bool,
     /// Unix domain socket at which processes of this machine attach, to any of the nodes; left out,
     /// none can.
     #[arg(long, value_name = "PATH")]

@@ -136,10 +136,10 @@ fn groups(
 
 /// The cluster that the arguments name, if they name one; they name all of its parts or none.
 fn parts_of(running: &RunningClusterArgs) -> Result<Option<Parts>, Failure> {
-    let RunningClusterArgs { tic, router, fabric, switch_agents, operating_agents, certificates } =
+    let RunningClusterArgs { tic, router, fabric, switch_agents, operating_agents, .. } =
         running.clone();
     let Some(((tic, router), fabric)) = tic.zip(router).zip(fabric) else { return Ok(None) };
-    let security = security(certificates.as_deref())?;
+    let security = security(running.certificates.as_deref(), running.plaintext)?;
     Ok(Some(Parts { tic, router, fabric, switch_agents, operating_agents, security }))
 }
 

@@ -52,13 +52,16 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     runtime.block_on(work)
 }
 
-/// How to connect to others with the certificates in a folder, or in plain text without one.
+/// How to connect to others with the certificates in a folder, or in plain text without one; to those on other
+/// machines only if that was asked for.
 ///
 /// # Errors
 ///
 /// Certificates that cannot be used.
-pub(crate) fn security(folder: Option<&Path>) -> Result<Security, Failure> {
-    let Some(folder) = folder else { return Ok(Security::plaintext()) };
+pub(crate) fn security(folder: Option<&Path>, plaintext: bool) -> Result<Security, Failure> {
+    let Some(folder) = folder else {
+        return Ok(if plaintext { Security::plaintext() } else { Security::local() });
+    };
     Security::mutual(CertificateFiles::in_folder(folder))
         .map_err(|error| Failure::input(format!("--certificates: {error}")))
 }
@@ -70,7 +73,7 @@ impl Remote {
     ///
     /// An address that cannot be parsed, or certificates that cannot be used.
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
-        Self::secured(&server.server, security(server.certificates.as_deref())?)
+        Self::secured(&server.server, security(server.certificates.as_deref(), server.plaintext)?)
     }
 
     /// Prepares calls to other servers, as the same caller.
@@ -93,8 +96,13 @@ impl Remote {
             let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));
             return Err(failure.hint("give one such as 127.0.0.1:7400"));
         }
-        let leader = security.leader(&addresses).context("--server")?;
-        let peer = security.peer(&addresses[0]).context("--server")?;
+        let refused = |error: PeerError| match error {
+            PeerError::Plaintext { .. } => Failure::input(format!("--server: {error}"))
+                .hint("give --certificates, or --plaintext to accept that"),
+            PeerError::Address { .. } => Failure::from(anyhow!(error).context("--server")),
+        };
+        let leader = security.leader(&addresses).map_err(refused)?;
+        let peer = security.peer(&addresses[0]).map_err(refused)?;
         Ok(Self { peer, leader, security })
     }
 

@@ -65,4 +65,7 @@ pub struct RunningClusterArgs {
     /// Folder with ca.crt, tls.crt and tls.key of an administrator, if it wants to know who calls.
     #[arg(long, env = "FABRICAST_CERTIFICATES", value_name = "DIR")]
     pub certificates: Option<PathBuf>,
+    /// Accept that nothing is encrypted on the way to other machines.
+    #[arg(long, env = "FABRICAST_PLAINTEXT", conflicts_with = "certificates")]
+    pub plaintext: bool,
 }

@@ -37,6 +37,12 @@ use crate::source::Topology;
 ///
 /// What keeps a part from starting, or made it end.
 pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
+    if !args.listen.ip().is_loopback() && !args.plaintext {
+        let what = format!("--listen: {} can be reached from other machines", args.listen);
+        return Err(
+            Failure::input(what).hint("nothing is encrypted: give --plaintext to accept that")
+        );
+    }
     // The lines that begin and end a log are for services; here they would frame every refusal.
     let _telemetry = telemetry("fabricast", "info,fabricast_telemetry=warn")?;
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;

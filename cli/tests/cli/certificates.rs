@@ -199,3 +199,33 @@ fn certificates_that_cannot_be_made_or_used_are_refused() {
     tic("certificates = 'nowhere'\n").refused(78, "nowhere/ca.crt: no such file");
     tic("certificates = 'ca'\nallow_plaintext = true\n").refused(78, "contradicts certificates");
 }
+
+#[test]
+fn plain_text_leaves_this_machine_only_where_that_was_asked_for() {
+    let bench = Bench::new();
+    // An address that nobody has: refused before anything is sent, or not reached.
+    let far = ["group", "list", "--server", "192.0.2.1:1"];
+    let refused = bench.run(&far);
+    assert!(refused.stderr.contains("--plaintext"), "{refused:?}");
+    refused.refused(2, "'192.0.2.1:1' is on another machine, and the connection would not be encrypted");
+    bench.run(&["up", "--listen", "0.0.0.0:0"]).refused(2, "can be reached from other machines");
+    let store = ["store", "export", "--out", "x", "--store"];
+    let run = |url: &str| bench.run(&[&store[..], &[url]].concat());
+    run("etcd://192.0.2.1:1/x").refused(2, "add ?certificates=FOLDER, or ?plaintext to accept that");
+    run("etcd://192.0.2.1:1/x?certificates=no").refused(2, "no/ca.crt: no such file");
+    let both = ["group", "list", "--plaintext", "--certificates", "x"];
+    bench.run(&both).refused(2, "cannot be used with");
+}
+
+#[test]
+fn a_server_of_another_program_needs_no_identity() {
+    let bench = Bench::new();
+    bench.ok(&["certs", "authority", "--out", "ca"]);
+    let issue = ["certs", "issue", "--authority", "ca", "--out", "etcd-0"];
+    bench.run(&issue).refused(2, "--identity");
+    let made = bench.ok(&[&issue[..], &["--host", "etcd-0", "--host", "127.0.0.1"]].concat());
+    assert!(made.contains("certificate of etcd-0, 127.0.0.1 in etcd-0"), "{made}");
+    // It is nobody to the parts.
+    let asked = bench.run(&["group", "list", "--certificates", "etcd-0"]);
+    asked.refused(2, "no name of the form spiffe://fabricast/");
+}

@@ -16,7 +16,7 @@ use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
 use crate::value::{
-    PeerAddress, check_connections, check_longer, check_mode, check_path,
+    PeerAddress, check_calls, check_connections, check_longer, check_mode, check_path,
     check_positive,
 };
 
@@ -150,6 +150,7 @@ impl Role for OperatingAgentConfig {
     fn check(raw: RawOperatingAgentConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
         check_longer(
@@ -164,6 +165,8 @@ impl Role for OperatingAgentConfig {
         }
         let tic = raw.tic.check(problems, "tic");
         let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
+        check_calls(problems, unasked, "tic", tic.iter().flatten());
+        check_calls(problems, unasked, "fabric", &fabric);
         let nodes = check_nodes(problems, raw.nodes);
         let detection = RawDetection {
             report_timeout: raw.report_timeout,

@@ -14,7 +14,7 @@ use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, check_colors, check_connections, check_positive};
+use crate::value::{PeerAddress, check_calls, check_colors, check_connections, check_positive};
 
 /// Counters are not read more often.
 const LEAST_COUNTER_INTERVAL: Duration = Duration::from_millis(100);
@@ -200,6 +200,7 @@ impl Role for RouterConfig {
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         let only = EngineKind::CMr4lmsFixed;
@@ -233,6 +234,7 @@ impl Role for RouterConfig {
         }
         let advertise = raw.advertise.map(|text| PeerAddress::check(problems, "advertise", &text));
         let tic = raw.tic.check(problems, "tic");
+        check_calls(problems, unasked, "tic", tic.iter().flatten());
         let mut switch_agents = Vec::new();
         for (index, agent) in raw.switch_agents.iter().enumerate() {
             let field = format!("switch_agents[{index}]");
@@ -242,6 +244,7 @@ impl Role for RouterConfig {
             }
             switch_agents.extend(agent);
         }
+        check_calls(problems, unasked, "switch_agents", &switch_agents);
         Some(Self {
             listen: raw.listen,
             advertise: advertise.flatten(),

@@ -14,7 +14,9 @@ use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
-use crate::value::{PeerAddress, Secret, check_connections, check_name, check_positive};
+use crate::value::{
+    PeerAddress, Secret, check_calls, check_connections, check_name, check_positive,
+};
 
 /// Checked settings of a switch agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,13 +125,16 @@ impl Role for SwitchAgentConfig {
     fn check(raw: RawSwitchAgentConfig, problems: &mut Problems) -> Option<Self> {
         let open = (raw.listen, raw.allow_plaintext);
         let certificates = check_connections(problems, open, raw.certificates);
+        let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
         let name = check_name(problems, "name", raw.name);
         let tic = raw.tic.check(problems, "tic");
+        check_calls(problems, unasked, "tic", tic.iter().flatten());
         let hardware = match raw.driver {
             DriverName::Emulated => {
                 let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
+                check_calls(problems, unasked, "fabric", &fabric);
                 let key = Secret::check(problems, "management_key", raw.management_key);
                 fabric
                     .zip(key)

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabricast_rpc::is_of_this_machine;
 use fabricast_store::{LocationError, StoreLocation};
 
 use crate::problem::Problems;
@@ -108,6 +109,24 @@ pub(crate) fn check_connections(
         None | Some(_) => {}
     }
     certificates
+}
+
+/// Refuses to call other machines in plain text that nobody asked for.
+///
+/// - `unasked`: whether connections are in plain text, and that was not asked for.
+pub(crate) fn check_calls<'a>(
+    problems: &mut Problems,
+    unasked: bool,
+    field: &str,
+    peers: impl IntoIterator<Item = &'a PeerAddress>,
+) {
+    let far = peers.into_iter().find(|address| !is_of_this_machine(address.as_str()));
+    if let Some(far) = far.filter(|_| unasked) {
+        let what = format!(
+            "{far} is on another machine, and connections are not encrypted: give certificates, or set allow_plaintext = true to accept that"
+        );
+        problems.add(field, what);
+    }
 }
 
 /// Refuses a duration of zero, with which nothing would ever happen, or all the time.

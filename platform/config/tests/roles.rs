@@ -112,7 +112,7 @@ fn flag_beats_variable_beats_file_beats_default() {
     let path = folder.path().join("f.toml");
     fs::write(
         &path,
-        "[router]\nread_back = '3s'\ntic = 'file:1'\ncolors = 8\ndrain = '2s'\n[tic]\nstore = 'x'",
+        "[router]\nread_back = '3s'\nallow_plaintext = true\ntic = 'file:1'\ncolors = 8\ndrain = '2s'\n[tic]\nstore = 'x'",
     )
     .unwrap();
     let mut sources = Sources { file: Some(path), ..Sources::default() };
@@ -328,9 +328,9 @@ fn the_tics_are_one_address_or_a_list_in_a_file_or_a_variable() {
         addresses.collect::<Vec<_>>().join(" ")
     };
     for (text, variables) in [
-        ("[router]\ntic = ['a:1', 'b:2']", [].as_slice()),
-        ("[router]\ntic = 'a:1, b:2'", &[]),
-        ("", &[("FABRICAST_ROUTER__TIC", "a:1,b:2")]),
+        ("[router]\nallow_plaintext = true\ntic = ['a:1', 'b:2']", [].as_slice()),
+        ("[router]\nallow_plaintext = true\ntic = 'a:1, b:2'", &[]),
+        ("[router]\nallow_plaintext = true", &[("FABRICAST_ROUTER__TIC", "a:1,b:2")]),
     ] {
         let config: RouterConfig = load_text(text, variables).unwrap();
         assert_eq!(tics(&config), "a:1 b:2", "{text}");

@@ -1,8 +1,11 @@
-//! What clients may ask.
+//! Who may be called how, and what clients may ask.
 
 use std::fmt::Debug;
 
-use fabricast_config::{FabricConfig, Role, Sources, load};
+use fabricast_config::{
+    FabricConfig, OperatingAgentConfig, Role, RouterConfig, Sources, SwitchAgentConfig, TicConfig,
+    load,
+};
 
 fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<String>> {
     let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
@@ -18,6 +21,45 @@ fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<S
 
 fn complaints<R: Role + Debug>(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
     load_text::<R>(text, variables).expect_err("the settings are bad")
+}
+
+#[test]
+fn other_machines_are_called_in_plain_text_only_where_that_was_asked_for() {
+    let names = "name = 'a'\nmanagement_key = 'k'\n";
+    let nodes = "nodes = [{ name = 'n', endpoints = ['h'] }]\n";
+    let told = |field: &str| {
+        format!(
+            "F:2: {field}: far:1 is on another machine, and connections are not encrypted: give certificates, or set allow_plaintext = true to accept that"
+        )
+    };
+    let one = |key: &str, rest: &str| format!("\n{key} = 'far:1'\n{rest}");
+    for (key, section) in [
+        ("tic", "router"),
+        ("tic", "operating_agent"),
+        ("fabric", "operating_agent"),
+        ("tic", "switch_agent"),
+        ("fabric", "switch_agent"),
+    ] {
+        let rest = match section {
+            "operating_agent" => nodes,
+            "switch_agent" => names,
+            _ => "",
+        };
+        let text = format!("[{section}]{}", one(key, rest));
+        let found = |text: &str| match section {
+            "router" => load_text::<RouterConfig>(text, &[]).map(drop),
+            "operating_agent" => load_text::<OperatingAgentConfig>(text, &[]).map(drop),
+            _ => load_text::<SwitchAgentConfig>(text, &[]).map(drop),
+        };
+        assert_eq!(found(&text).unwrap_err(), [told(&format!("{section}.{key}"))]);
+        assert_eq!(found(&format!("{text}allow_plaintext = true\n")), Ok(()), "{text}");
+        assert_eq!(found(&format!("{text}certificates = 'c'\n")), Ok(()), "{text}");
+    }
+    let agents = "[router]\nswitch_agents = ['127.0.0.1:1', 'far:1']\n";
+    assert_eq!(complaints::<RouterConfig>(agents, &[]), [told("router.switch_agents")]);
+    let store = "[tic]\nstore = 'etcd://far:1/x'\ntopology = 'f'\n";
+    let found = complaints::<TicConfig>(store, &[]);
+    assert!(found[0].contains("add ?certificates=FOLDER, or ?plaintext"), "{found:?}");
 }
 
 #[test]

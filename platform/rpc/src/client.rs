@@ -4,6 +4,7 @@
 //! a call decides on its own when to give up; every mutation of Fabricast is safe to repeat.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,13 +30,22 @@ pub(crate) const MOST_ASKED: Duration = Duration::from_secs(5);
 
 /// Why a peer's address cannot be used.
 #[derive(Debug, Error)]
-#[error("'{address}' is not an address of the form host:port")]
-pub struct PeerError {
-    /// The address as given.
-    pub address: String,
-    /// The parser's reason.
-    #[source]
-    pub source: tonic::transport::Error,
+pub enum PeerError {
+    /// It is none.
+    #[error("'{address}' is not an address of the form host:port")]
+    Address {
+        /// The address as given.
+        address: String,
+        /// The parser's reason.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// Others could listen, and nobody has said that they may.
+    #[error("'{address}' is on another machine, and the connection would not be encrypted")]
+    Plaintext {
+        /// The address as given.
+        address: String,
+    },
 }
 
 /// Another part: its address, and a channel that connects when used.
@@ -56,6 +66,9 @@ impl Peer {
     }
 
     pub(crate) fn secured(address: &str, security: Security) -> Result<Self, PeerError> {
+        if security.is_local() && !is_of_this_machine(address) {
+            return Err(PeerError::Plaintext { address: address.to_owned() });
+        }
         Self::with_deadline(address, CALL_DEADLINE, security)
     }
 
@@ -65,7 +78,7 @@ impl Peer {
         security: Security,
     ) -> Result<Self, PeerError> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|source| PeerError { address: address.to_owned(), source })?
+            .map_err(|source| PeerError::Address { address: address.to_owned(), source })?
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(deadline)
             .tcp_nodelay(true)
@@ -105,6 +118,14 @@ impl Peer {
         let answer = HealthClient::new(self.channel()).check(request).await?;
         Ok(answer.into_inner().status() == ServingStatus::Serving)
     }
+}
+
+/// Whether `host:port` leads to this machine by its looks: what a name stands for is not looked up.
+#[must_use]
+pub fn is_of_this_machine(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Delays between attempts: doubling from `first` to `most`, each with up to half of jitter.
@@ -178,6 +199,20 @@ mod tests {
         assert_eq!(backoff.delay_after(&asked(wait)), wait);
         assert_eq!(backoff.delay_after(&asked(Duration::MAX / 4)), MOST_ASKED);
         assert!(backoff.delay_after(&Status::unavailable("gone")) <= backoff.most);
+    }
+
+    #[tokio::test]
+    async fn plain_text_leaves_this_machine_only_where_that_was_asked_for() {
+        let local = Security::local();
+        for near in ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1"] {
+            assert!(local.peer(near).is_ok(), "{near}");
+        }
+        for far in ["10.0.0.1:1", "tic-0:7401", "[2001:db8::1]:1", "localhost.example:1"] {
+            let refused = local.peer(far).unwrap_err();
+            assert!(matches!(refused, PeerError::Plaintext { .. }), "{far}: {refused}");
+            assert!(Security::plaintext().peer(far).is_ok(), "{far}");
+        }
+        assert!(local.leader(&["127.0.0.1:1".to_owned(), "tic-1:1".to_owned()]).is_err());
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod topology;
 pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use certificates::{CertificateFiles, SecurityError};
-pub use client::{Backoff, Peer, PeerError, request_id};
+pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
 pub use identity::{Caller, Identity, IdentityError, NamelessError, Role, identity_name};
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;

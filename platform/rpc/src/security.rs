@@ -29,6 +29,8 @@ pub struct Security {
     /// `None` for plain text.
     certificates: Option<Arc<Watched<Loaded>>>,
     limits: Limits,
+    /// Without certificates, others on this machine only are called.
+    local: bool,
 }
 
 /// What the files hold.
@@ -44,6 +46,12 @@ impl Security {
     #[must_use]
     pub fn plaintext() -> Self {
         Self::default()
+    }
+
+    /// Plain text, and nobody on another machine is called.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { local: true, ..Self::default() }
     }
 
     /// Certificates on both ends.
@@ -71,6 +79,11 @@ impl Security {
     #[must_use]
     pub fn is_mutual(&self) -> bool {
         self.certificates.is_some()
+    }
+
+    /// Whether others on this machine only may be called.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local
     }
 
     /// Who this process is, for logs; nobody with plain text.

@@ -1,11 +1,11 @@
 //! Where a store is, as people write it.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use fabricast_rpc::is_of_this_machine;
 use thiserror::Error;
 
 use crate::clock::SystemClock;
@@ -124,7 +124,7 @@ impl fmt::Display for EtcdLocation {
         write!(f, "{ETCD}{}/{}", self.endpoints.join(","), self.prefix)?;
         match &self.certificates {
             Some(folder) => write!(f, "?{CERTIFICATES}{}", folder.display()),
-            None if self.endpoints.iter().all(|endpoint| is_local(endpoint)) => Ok(()),
+            None if self.endpoints.iter().all(|endpoint| is_of_this_machine(endpoint)) => Ok(()),
             None => write!(f, "?{PLAINTEXT}"),
         }
     }
@@ -172,7 +172,7 @@ fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
     }
     let folder = option.and_then(|option| option.strip_prefix(CERTIFICATES));
     let folder = folder.filter(|folder| !folder.is_empty() && !folder.contains('&'));
-    match (option, folder, endpoints.iter().find(|endpoint| !is_local(endpoint))) {
+    match (option, folder, endpoints.iter().find(|endpoint| !is_of_this_machine(endpoint))) {
         (Some(option), None, _) if option != PLAINTEXT => {
             return Err(LocationError::Option { option: option.to_owned() });
         }
@@ -181,13 +181,6 @@ fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
     }
     let (prefix, certificates) = (prefix.to_owned(), folder.map(PathBuf::from));
     Ok(EtcdLocation { endpoints, prefix, certificates })
-}
-
-/// Whether `host:port` is of this machine, where nobody can listen in.
-fn is_local(endpoint: &str) -> bool {
-    let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Whether a text has the form `host:port`.
