@@ -1,10 +1,11 @@
 //! Sets up what a process says about itself: one call to [`init`] at the top of `main`.
 //!
-//! Everything goes to the standard error stream; standard output belongs to data.
+//! [`audit()`] writes down who changed what. Everything goes to the standard error stream; standard output belongs to data.
 //!
 //! Invariants
 //! - LOG-1: one process has one subscriber; a second [`init`] is refused and changes nothing.
 
+mod audit;
 pub mod metrics;
 
 use std::io::{self, IsTerminal};
@@ -12,6 +13,8 @@ use std::time::Instant;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+
+pub use audit::{TARGET as AUDIT_TARGET, audit};
 
 /// Environment variable that overrides the filter given to [`init`].
 pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";

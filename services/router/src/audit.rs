@@ -12,7 +12,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
+use fabricast_telemetry::audit;
 use fabricast_topology::{Graph, SwitchId};
+use serde_json::json;
 use tracing::{info, warn};
 
 use crate::image::{Difference, Image};
@@ -92,7 +94,11 @@ impl Audit {
         for drift in self.drifts.iter_mut().filter(|drift| drift.repaired.is_none()) {
             if held.difference(desired, drift.switch) == Difference::default() {
                 drift.repaired = Some(now);
-                info!(switch = graph.switch_name(drift.switch), "table repaired");
+                let Difference { missing, extra, altered } = drift.difference;
+                let switch = graph.switch_name(drift.switch);
+                info!(switch, "table repaired");
+                let what = json!({ "switch": switch, "missing": missing, "extra": extra, "altered": altered });
+                audit("router", "RepairTable", "OK", &what.to_string());
             }
         }
     }

@@ -13,6 +13,7 @@
 //! - S2: a refused request changes nothing, and its message names the field.
 
 mod app;
+mod audit;
 pub mod backup;
 mod batch_service;
 mod batches;

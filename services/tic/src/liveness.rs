@@ -22,6 +22,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
+use crate::audit;
 use crate::orders::{Orders, Work};
 use crate::peers::Peers;
 use crate::records::Records;
@@ -241,6 +242,7 @@ async fn expel(orders: Orders, life: Life, cause: Cause) -> Outcome {
         match orders.place(Work::Decide(command)).await {
             Ok(_) => {
                 TIC_EXPELLED.add(1);
+                audit::expelled(&life, reason);
                 break;
             }
             Err(status) if matches!(status.code(), Code::ResourceExhausted | Code::Internal) => {

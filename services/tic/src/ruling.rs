@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{Options, RunError};
+use crate::audit;
 use crate::batch_service::GroupBatches;
 use crate::choice_service::RouteChoices;
 use crate::choices::report::Yardstick;
@@ -315,6 +316,7 @@ async fn rule(
             () = stop.cancelled() => return Ok(()),
         };
         tracing::info!(epoch = tenure.term(), "this TIC leads");
+        audit::leads(tenure.term());
         let ended = tokio::select! {
             ended = lead(&blueprint, &candidate, &tenure, (stop.clone(), drained.clone())) => ended,
             () = candidate.keep(&tenure) => Err(Ended::Deposed),

@@ -14,6 +14,7 @@ use fabricast_topology::Graph;
 use tokio_stream::Iter;
 use tonic::{Request, Response, Status};
 
+use crate::audit;
 use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
@@ -319,6 +320,7 @@ impl v1::tic_service_server::TicService for Tic {
             return Err(mismatch());
         };
         tracing::info!(peer = %name, epoch = term, "route service has a new term");
+        audit::route_term(&name, term);
         let lease = prost_types::Duration::try_from(lease).ok();
         Ok(Response::new(v1::AcquireRouteTermResponse { term, lease }))
     }

@@ -23,6 +23,7 @@ use fabricast_telemetry::metrics::{TIC_CHANGES, TIC_STORE_FAILURES, TIC_TRANSACT
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
+use crate::audit;
 use crate::choices::{ChoiceDesk, Puts};
 use crate::collectives::CollectiveDesk;
 use crate::commit::{self, Written};
@@ -128,8 +129,11 @@ impl Writer {
                 return Ok(());
             }
             let worked = self.work_off(&mut orders).await;
-            let is_over = worked.is_ok() && self.next_site.is_some();
-            let worked = if is_over { Err(Ended::Replaced) } else { worked };
+            let worked = worked.and_then(|()| {
+                let Some(next) = &self.next_site else { return Ok(()) };
+                audit::topology(&next.summary());
+                Err(Ended::Replaced)
+            });
             if let Err(ended) = &worked {
                 let refusal = ended.status();
                 queue.close();
@@ -244,8 +248,6 @@ impl Writer {
         };
         next.store(site, &mut batch.puts);
         let summary = next.summary();
-        let (switches, endpoints) = (summary.switch_count, summary.endpoint_count);
-        tracing::info!(switches, endpoints, "topology changes");
         self.next_site = Some(next);
         Ok(Done::Topology { summary, changed: true })
     }
@@ -284,6 +286,7 @@ impl Writer {
         };
         if !changes.is_empty() {
             TIC_CHANGES.add(changes.len() as u64);
+            self.records.read(|before| audit::appointed(before, &changes));
             let concerned = self.records.publish(&changes);
             self.hints.leave(concerned.hints);
             if concerned.hosts {

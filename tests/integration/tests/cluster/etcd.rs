@@ -19,7 +19,7 @@ async fn leads(part: &Part) -> bool {
 }
 
 /// Kills whichever of some parts leads; answers its number.
-async fn kill_leader<'a>(parts: impl IntoIterator<Item = &'a mut Part>) -> usize {
+pub(crate) async fn kill_leader<'a>(parts: impl IntoIterator<Item = &'a mut Part>) -> usize {
     let mut parts: Vec<&mut Part> = parts.into_iter().collect();
     let found = eventually("one leads", async || {
         for (number, part) in parts.iter().enumerate() {
