@@ -7,6 +7,7 @@
 mod bench;
 mod e2e;
 mod figures;
+mod fuzz;
 mod kubernetes;
 mod mutants;
 mod proto;
@@ -27,6 +28,9 @@ usage: cargo xtask <verb>
   test              run every test: with nextest if it is installed, else with cargo test; the cases
                     of random tests are the same each time
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
+  fuzz TARGET|all [MINUTES]
+                    let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
+                    reached, for so many minutes each (5); needs a C++ compiler
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
   mutants           plant bugs in the protocol and demand that the simulation finds each
   e2e               build the images, start the cluster of deploy/compose without records, break it container
@@ -58,6 +62,12 @@ fn main() -> Result<ExitCode> {
             let minutes =
                 minutes.parse().with_context(|| format!("soak {minutes}: not minutes"))?;
             soak::run(&root, minutes)?
+        }
+        ["fuzz", target] => fuzz::run(&root, target, 5)?,
+        ["fuzz", target, minutes] => {
+            let minutes =
+                minutes.parse().with_context(|| format!("fuzz {minutes}: not minutes"))?;
+            fuzz::run(&root, target, minutes)?
         }
         ["sim", options @ ..] => steps::simulate(&root, options)?,
         ["mutants"] => mutants::run(&root)?,

@@ -39,7 +39,7 @@ pub use fabric::{FabricConfig, RawFabricConfig};
 pub use fabricast_store::StoreLocation;
 pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig, RoutingName};
 pub use limits::RawLimits;
-pub use load::{Flag, Role, SECTIONS, Sources, load};
+pub use load::{Flag, Role, SECTIONS, Sources, load, load_text};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
 pub use router::{RawRouterConfig, RouterConfig, ScopeName};

@@ -26,15 +26,22 @@ const VARIABLE_PREFIX: &str = "FABRICAST_";
 ///
 /// [`ConfigErrors`] with everything that is wrong; nothing has been started or changed.
 pub fn load<R: Role>(sources: &Sources) -> Result<R, ConfigErrors> {
+    match sources.file.as_deref().map(read_file).transpose() {
+        Ok(text) => load_text(&text.unwrap_or_default(), sources),
+        Err(problem) => Err(ConfigErrors { problems: vec![problem] }),
+    }
+}
+
+/// As [`load()`], with what the file holds: it is not read, and its name stands in messages.
+///
+/// # Errors
+///
+/// As there.
+pub fn load_text<R: Role>(text: &str, sources: &Sources) -> Result<R, ConfigErrors> {
     let mut problems = Problems::new(R::SECTION);
     let mut tree = Tree::default();
-    let text = match sources.file.as_deref().map(read_file).transpose() {
-        Ok(text) => text.unwrap_or_default(),
-        Err(problem) => return Err(ConfigErrors { problems: vec![problem] }),
-    };
-    if let Some(path) = &sources.file
-        && !add_file(path, &text, R::SECTION, &mut tree, &mut problems)
-    {
+    let path = sources.file.as_deref().unwrap_or(Path::new(""));
+    if !add_file(path, text, R::SECTION, &mut tree, &mut problems) {
         // What else such a file says cannot be told, so the checks would only mislead.
         return problems.into_result(None);
     }

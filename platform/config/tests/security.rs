@@ -4,19 +4,13 @@ use std::fmt::Debug;
 
 use fabricast_config::{
     FabricConfig, OperatingAgentConfig, Role, RouterConfig, Sources, SwitchAgentConfig, TicConfig,
-    load,
 };
 
 fn load_text<R: Role>(text: &str, variables: &[(&str, &str)]) -> Result<R, Vec<String>> {
     let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    let folder = tempfile::tempdir().expect("a scratch folder");
-    let path = folder.path().join("F");
-    std::fs::write(&path, text).expect("a scratch file");
-    let sources = Sources { file: Some(path.clone()), variables, flags: Vec::new() };
-    load(&sources).map_err(|errors| {
-        let text = errors.to_string().replace(&*path.to_string_lossy(), "F");
-        text.lines().map(str::to_owned).collect()
-    })
+    let sources = Sources { file: Some("F".into()), variables, flags: Vec::new() };
+    let loaded = fabricast_config::load_text(text, &sources);
+    loaded.map_err(|errors| errors.to_string().lines().map(str::to_owned).collect())
 }
 
 fn complaints<R: Role + Debug>(text: &str, variables: &[(&str, &str)]) -> Vec<String> {

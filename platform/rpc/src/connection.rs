@@ -25,7 +25,7 @@ use tonic::transport::server::{Connected, TcpIncoming};
 use tracing::{debug, info};
 
 use crate::allowance::{Arrival, Book, Seat};
-use crate::identity::{Caller, identities};
+use crate::identity::{Caller, certificate_identities};
 use crate::limits::{Client, Limits};
 use crate::security::Security;
 
@@ -173,7 +173,7 @@ async fn greet(
 
 fn named(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<crate::identity::Identity>> {
     let first = chain.and_then(<[_]>::first).ok_or_else(|| denied("no certificate shown"))?;
-    identities(first).map_err(denied)
+    certificate_identities(first).map_err(denied)
 }
 
 fn denied(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

@@ -252,10 +252,12 @@ pub enum NamelessError {
 
 /// The identities that a certificate names, at least one.
 ///
+/// - `certificate`: as it is shown, in DER.
+///
 /// # Errors
 ///
 /// [`NamelessError`] if there is none; names of other systems are passed over.
-pub(crate) fn identities(certificate: &[u8]) -> Result<Vec<Identity>, NamelessError> {
+pub fn certificate_identities(certificate: &[u8]) -> Result<Vec<Identity>, NamelessError> {
     let unreadable = |error: &dyn fmt::Display| NamelessError::Unreadable(error.to_string());
     let (_, parsed) =
         x509_parser::parse_x509_certificate(certificate).map_err(|error| unreadable(&error))?;

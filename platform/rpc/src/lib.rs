@@ -32,7 +32,9 @@ pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
-pub use identity::{Caller, Identity, IdentityError, NamelessError, Role, identity_name};
+pub use identity::{
+    Caller, Identity, IdentityError, NamelessError, Role, certificate_identities, identity_name,
+};
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
 pub use outside::{OutsideServers, Watchful};

@@ -16,7 +16,7 @@ use crate::certificates::{
     CertificateFiles, SecurityError, Watched, authorities, certificates, private_key,
 };
 use crate::client::{Peer, PeerError};
-use crate::identity::{Identity, identities};
+use crate::identity::{Identity, certificate_identities};
 use crate::leader::Leader;
 use crate::limits::Limits;
 
@@ -119,7 +119,7 @@ impl Security {
 fn load(files: &CertificateFiles) -> Result<Loaded, SecurityError> {
     let (roots, chain) =
         (Arc::new(authorities(&files.authority)?), certificates(&files.certificate)?);
-    let identities = identities(&chain[0])
+    let identities = certificate_identities(&chain[0])
         .map_err(|source| SecurityError::Nameless { path: files.certificate.clone(), source })?;
     let key = private_key(&files.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
