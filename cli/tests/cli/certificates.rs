@@ -207,11 +207,15 @@ fn plain_text_leaves_this_machine_only_where_that_was_asked_for() {
     let far = ["group", "list", "--server", "192.0.2.1:1"];
     let refused = bench.run(&far);
     assert!(refused.stderr.contains("--plaintext"), "{refused:?}");
-    refused.refused(2, "'192.0.2.1:1' is on another machine, and the connection would not be encrypted");
+    refused.refused(
+        2,
+        "'192.0.2.1:1' is on another machine, and the connection would not be encrypted",
+    );
     bench.run(&["up", "--listen", "0.0.0.0:0"]).refused(2, "can be reached from other machines");
     let store = ["store", "export", "--out", "x", "--store"];
     let run = |url: &str| bench.run(&[&store[..], &[url]].concat());
-    run("etcd://192.0.2.1:1/x").refused(2, "add ?certificates=FOLDER, or ?plaintext to accept that");
+    run("etcd://192.0.2.1:1/x")
+        .refused(2, "add ?certificates=FOLDER, or ?plaintext to accept that");
     run("etcd://192.0.2.1:1/x?certificates=no").refused(2, "no/ca.crt: no such file");
     let both = ["group", "list", "--plaintext", "--certificates", "x"];
     bench.run(&both).refused(2, "cannot be used with");

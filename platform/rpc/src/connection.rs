@@ -3,10 +3,11 @@
 //! A server takes TLS connections here and not in tonic, which could not exchange its certificate while
 //! it runs.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ use crate::security::Security;
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at a time; further connections wait in the listener's queue.
 const HANDSHAKES: usize = 256;
+/// Handshakes with one address at a time; further connections from there are closed, so that whoever shows no
+/// certificate keeps nobody else waiting.
+const ADDRESS_HANDSHAKES: usize = 64;
 /// Pause after the system could not give a connection.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -67,6 +71,7 @@ pub(crate) fn take(
 ) -> ReceiverStream<io::Result<Taken>> {
     let (ready, taken) = mpsc::channel(HANDSHAKES);
     let (room, book) = (Arc::new(Semaphore::new(HANDSHAKES)), Book::new(security.limits()));
+    let greetings = Arc::<Greetings>::default();
     tokio::spawn(async move {
         loop {
             let next = tokio::select! {
@@ -95,6 +100,10 @@ pub(crate) fn take(
                 }
                 continue;
             };
+            let Some(greeting) = greetings.begin(from.map(|from| from.ip())) else {
+                refused(from, &"too many connections from there have shown no certificate yet");
+                continue;
+            };
             let Ok(turn) = Arc::clone(&room).acquire_owned().await else { return };
             let (ready, book) = (ready.clone(), Arc::clone(&book));
             tokio::spawn(async move {
@@ -108,11 +117,47 @@ pub(crate) fn take(
                     Ok(Err(error)) => refused(from, &error),
                     Err(_elapsed) => refused(from, &"no certificate shown in time"),
                 }
-                drop(turn);
+                drop((turn, greeting));
             });
         }
     });
     ReceiverStream::new(taken)
+}
+
+/// Handshakes that are under way, by address.
+#[derive(Debug, Default)]
+struct Greetings(Mutex<HashMap<Option<IpAddr>, usize>>);
+
+/// One handshake, until it is dropped.
+#[derive(Debug)]
+struct Greeting {
+    all: Arc<Greetings>,
+    from: Option<IpAddr>,
+}
+
+impl Greetings {
+    /// Counts one in, unless there are too many with this address.
+    fn begin(self: &Arc<Self>, from: Option<IpAddr>) -> Option<Greeting> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(from).or_default();
+        if *count >= ADDRESS_HANDSHAKES {
+            return None;
+        }
+        *count += 1;
+        Some(Greeting { all: Arc::clone(self), from })
+    }
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        let mut counts = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.from) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.from);
+            }
+        }
+    }
 }
 
 /// Gives a connection to the server, if its client has not too many; `false` if the server has gone.
@@ -274,5 +319,27 @@ impl AsyncWrite for Taken {
             Wire::Secured(stream) => Pin::new(stream).poll_shutdown(context),
             Wire::Local(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_cannot_take_all_handshakes() {
+        let greetings = Arc::<Greetings>::default();
+        let (noisy, quiet) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
+        let mut open: Vec<_> =
+            (0..ADDRESS_HANDSHAKES).map(|_| greetings.begin(noisy).unwrap()).collect();
+        assert!(greetings.begin(noisy).is_none());
+        assert!(greetings.begin(quiet).is_some());
+        open.pop();
+        assert!(greetings.begin(noisy).is_some());
+        drop(open);
+        assert!(
+            greetings.0.lock().unwrap().is_empty(),
+            "nothing is remembered of those who have gone"
+        );
     }
 }

@@ -191,3 +191,18 @@ async fn a_message_that_is_too_long_is_refused_and_the_connection_goes_on() {
     assert_eq!(checked.unwrap_err().code(), Code::OutOfRange);
     ask(peer.channel()).await.unwrap();
 }
+
+#[tokio::test]
+async fn whoever_shows_no_certificate_keeps_nobody_waiting() {
+    let ours = authority();
+    let (address, _serving) = serve(known(&ours, "tic/a"));
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        // Closed by the server, or kept in its handshake.
+        silent.extend(tokio::net::TcpStream::connect(&address).await);
+    }
+    // From the same machine a place has to come free first, which takes a handshake's time at most.
+    let friend = known(&ours, "admin/a").peer(&address).unwrap();
+    in_time(async || ask(friend.channel()).await).await;
+    drop(silent);
+}
