@@ -303,7 +303,11 @@ fn operating_app(
         tic: vec![tic.to_string()],
         fabric: fabric.to_string(),
         nodes,
-        socket: socket.map(|path| LocalSocket { path, mode: 0o600 }),
+        socket: socket.map(|path| LocalSocket {
+            path,
+            mode: 0o600,
+            memory: Some(PathBuf::from("/dev/shm")),
+        }),
         report_interval,
         detector: DetectorConfig::new(report_timeout, PROBING),
     };

@@ -27,6 +27,7 @@
 pub mod blocking;
 mod error;
 mod group;
+mod memory;
 mod operations;
 mod part;
 mod session;

@@ -1,11 +1,17 @@
 //! Collective operations: what all members of a group do together.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
+use fabricast_proto::v1::process_service_client::ProcessServiceClient;
+use prost::Message as _;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
 
+use crate::memory::{Lent, Memory, to_its_end};
 use crate::{Error, Group};
 
 /// How numbers are combined, one by one.
@@ -201,17 +207,51 @@ impl Group {
         let part = self.part().await?;
         let on_failure =
             if self.survivors { v1::FailurePolicy::Survivors } else { v1::FailurePolicy::Fail };
+        let wish = v1::GroupOperation { on_failure: on_failure.into(), ..wish };
         let request = v1::RunOperationRequest {
             session: self.session.number,
             group: self.name.to_string(),
-            operation: Some(v1::GroupOperation { on_failure: on_failure.into(), ..wish }),
+            ..Default::default()
         };
-        let ended = self.session.calls().run_operation(request).await;
+        let mut calls = self.session.calls();
+        let ended = match part.memory().cloned() {
+            None => {
+                let request = v1::RunOperationRequest { operation: Some(wish), ..request };
+                calls.run_operation(request).await.map(Response::into_inner)
+            }
+            Some(memory) => {
+                to_its_end(async move { run_through(&memory, &mut calls, request, wish).await })
+                    .await
+            }
+        };
         let ended = ended.map_err(|status| Error::of_group(&self.name, &status))?;
-        let result = ended.into_inner().result.unwrap_or_default();
+        let result = ended.result.unwrap_or_default();
         part.by_switches.fetch_add(u64::from(result.by_switches), Ordering::Relaxed);
         Ok(result)
     }
+}
+
+/// Runs an operation, the long parts of which go through memory.
+async fn run_through(
+    memory: &Arc<Memory>,
+    calls: &mut ProcessServiceClient<Channel>,
+    request: v1::RunOperationRequest,
+    wish: v1::GroupOperation,
+) -> Result<v1::RunOperationResponse, Status> {
+    let lent = memory.lend_encoded(&wish);
+    let request = v1::RunOperationRequest {
+        operation: lent.is_none().then_some(wish),
+        shared_operation: lent.as_ref().map(Lent::range),
+        ..request
+    };
+    let mut ended = calls.run_operation(request).await?.into_inner();
+    drop(lent);
+    if let Some(range) = ended.shared_result.take() {
+        let result = v1::OperationResult::decode(memory.take(range)?.as_slice());
+        let wrong = |error| Status::internal(format!("the agent's memory: {error}"));
+        ended.result = Some(result.map_err(wrong)?);
+    }
+    Ok(ended)
 }
 
 fn operation(kind: Kind, peer: u32) -> v1::GroupOperation {

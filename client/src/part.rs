@@ -3,6 +3,7 @@
 //! One task reads what the agent sends, which is never more than the process has asked for; more is
 //! asked for as messages are received.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_proto::v1;
@@ -11,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
+use crate::memory::{Lent, Memory, to_its_end};
 use crate::session::Session;
 use crate::{Error, Group};
 
@@ -34,6 +36,14 @@ pub(crate) struct Part {
     asks: mpsc::UnboundedSender<v1::TakePartRequest>,
     pub(crate) by_switches: AtomicU64, // operations
     reader: tokio::task::AbortHandle,
+    memory: Option<PartMemory>,
+}
+
+/// What messages may come through, and the number of the call there.
+#[derive(Clone, Debug)]
+struct PartMemory {
+    memory: Arc<Memory>,
+    number: u64,
 }
 
 /// The latest news.
@@ -52,6 +62,9 @@ struct Inbox {
 impl Drop for Part {
     fn drop(&mut self) {
         self.reader.abort();
+        if let Some(PartMemory { memory, number }) = &self.memory {
+            memory.end_part(*number); // nothing more of it is kept, whatever is read
+        }
     }
 }
 
@@ -59,21 +72,30 @@ impl Part {
     async fn begin(session: &Session, group: &str) -> Result<Self, Error> {
         session.check()?;
         let (asks, asked) = mpsc::unbounded_channel();
-        let first =
-            v1::TakePartRequest { session: session.number, group: group.to_owned(), more: ROOM };
+        let memory = session
+            .memory()
+            .await
+            .map(|memory| PartMemory { memory: Arc::clone(memory), number: memory.begin_part() });
+        let first = v1::TakePartRequest {
+            session: session.number,
+            group: group.to_owned(),
+            more: ROOM,
+            part: memory.as_ref().map_or(0, |memory| memory.number),
+        };
         // The other end is in this function.
         let _ = asks.send(first);
         let begun = session.calls().take_part(UnboundedReceiverStream::new(asked)).await;
         let mut news = begun.map_err(|status| Error::of_group(group, &status))?.into_inner();
         let (see, seen) = watch::channel(Seen::default());
         let (bring, messages) = mpsc::unbounded_channel();
+        let shared = memory.as_ref().map(|memory| Arc::clone(&memory.memory));
         let reading = async move {
-            let end = read(&mut news, &see, &bring).await;
+            let end = read(&mut news, shared.as_deref(), &see, &bring).await;
             see.send_modify(|seen| seen.end = Some(end));
         };
         let reader = tokio::spawn(reading).abort_handle();
         let inbox = Mutex::new(Inbox { messages, received: 0 });
-        Ok(Self { seen, inbox, asks, by_switches: AtomicU64::new(0), reader })
+        Ok(Self { seen, inbox, asks, by_switches: AtomicU64::new(0), reader, memory })
     }
 
     /// Waits until those who take part are as wanted.
@@ -99,6 +121,11 @@ impl Part {
         Ok(message)
     }
 
+    /// The memory that payloads may go through.
+    pub(crate) fn memory(&self) -> Option<&Arc<Memory>> {
+        self.memory.as_ref().map(|memory| &memory.memory)
+    }
+
     fn end(&self) -> Status {
         let gone = || Status::unavailable("the agent has ended the call");
         self.seen.borrow().end.clone().unwrap_or_else(gone)
@@ -108,6 +135,7 @@ impl Part {
 /// Reads to the end, and answers how it ended.
 async fn read(
     news: &mut Streaming<v1::TakePartResponse>,
+    memory: Option<&Memory>,
     see: &watch::Sender<Seen>,
     bring: &mpsc::UnboundedSender<Message>,
 ) -> Status {
@@ -121,7 +149,16 @@ async fn read(
             Some(Event::Participants(v1::Participants { pns })) => {
                 see.send_modify(|seen| seen.participants = pns);
             }
-            Some(Event::Message(v1::GroupMessage { from_pn, payload })) => {
+            Some(Event::Message(v1::GroupMessage { from_pn, payload, shared_payload })) => {
+                let payload = match (shared_payload, memory) {
+                    (Some(range), Some(memory)) => memory.take(range),
+                    (Some(_), None) => Err(Status::internal("no memory is shared")),
+                    (None, _) => Ok(payload),
+                };
+                let payload = match payload {
+                    Ok(payload) => payload,
+                    Err(status) => return status,
+                };
                 // The inbox goes with this task.
                 let _ = bring.send(Message { from: from_pn, payload });
             }
@@ -162,7 +199,8 @@ impl Group {
         self.wait_until(|pns| pns.len() >= count).await
     }
 
-    /// Sends a message to all others who take part, and waits until all have it. Answers who ceased to take part
+    /// Sends a message to all others who take part, and waits until all have it; a long one is sent also if the wait is
+    /// given up. Answers who ceased to take part
     /// meanwhile: those may have it or not. Messages of one process arrive everywhere in the order in which
     /// they were sent, if each is awaited before the next.
     ///
@@ -210,14 +248,27 @@ impl Group {
     }
 
     async fn send(&self, payload: &[u8], best_effort: bool) -> Result<Vec<u32>, Error> {
-        self.part().await?;
+        let part = self.part().await?;
+        let lent = part.memory().and_then(|memory| memory.lend(payload));
         let request = v1::SendMessageRequest {
             session: self.session.number,
             group: self.name.to_string(),
-            payload: payload.to_vec(),
+            payload: if lent.is_some() { Vec::new() } else { payload.to_vec() },
             best_effort,
+            shared_payload: lent.as_ref().map(Lent::range),
         };
-        let sent = self.session.calls().send_message(request).await;
+        let mut calls = self.session.calls();
+        let sent = match lent {
+            None => calls.send_message(request).await,
+            Some(lent) => {
+                to_its_end(async move {
+                    let sent = calls.send_message(request).await;
+                    drop(lent);
+                    sent
+                })
+                .await
+            }
+        };
         let sent = sent.map_err(|status| Error::of_group(&self.name, &status))?;
         Ok(sent.into_inner().unknown_pns)
     }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
+use crate::memory::Memory;
 use crate::{Error, Group, Settings};
 
 /// An agent at the same machine answers a connection at once or not at all.
@@ -47,6 +48,8 @@ pub(crate) struct Session {
     calls: ProcessServiceClient<Channel>,
     lost: watch::Receiver<Option<String>>,
     lease: tokio::task::AbortHandle,
+    share_from: usize,
+    memory: OnceCell<Option<Arc<Memory>>>,
 }
 
 impl Drop for Session {
@@ -67,6 +70,15 @@ impl Session {
             Some(what) => Err(Error::Detached { what: what.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// The memory that is shared with the agent, which is asked for it once; `None` if none is.
+    pub(crate) async fn memory(&self) -> Option<&Arc<Memory>> {
+        if self.share_from == usize::MAX {
+            return None;
+        }
+        let share = || Memory::share(self.calls(), self.number, self.share_from);
+        self.memory.get_or_init(share).await.as_ref()
     }
 
     /// A request that ends in bounded time.
@@ -127,7 +139,7 @@ impl Client {
     /// of that name is attached already, or the agent does not serve the node.
     pub async fn attach(settings: Settings) -> Result<Self, Error> {
         let mut calls = connect(&settings.socket).await?;
-        let Settings { process, node, .. } = settings;
+        let Settings { process, node, share_from, .. } = settings;
         let request = v1::AttachProcessRequest { process: process.clone(), node };
         let refused = |status| Error::of_call(&status);
         let mut answers = calls.attach_process(request).await.map_err(refused)?.into_inner();
@@ -137,7 +149,8 @@ impl Client {
         };
         let (lose, lost) = watch::channel(None);
         let lease = tokio::spawn(hold(answers, lose)).abort_handle();
-        let session = Session { number, node, process, calls, lost, lease };
+        let memory = OnceCell::new();
+        let session = Session { number, node, process, calls, lost, lease, share_from, memory };
         Ok(Self { session: Arc::new(session) })
     }
 

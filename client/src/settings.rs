@@ -18,6 +18,7 @@ pub struct Settings {
     pub(crate) socket: PathBuf,
     pub(crate) process: String,
     pub(crate) node: String,
+    pub(crate) share_from: usize,
 }
 
 impl Settings {
@@ -34,12 +35,17 @@ impl Settings {
     /// Variable with the number of processes that the launcher has put there.
     pub const SIZE: &str = "FABRICAST_SIZE";
 
+    /// Bytes from which on payloads go through memory that is shared with the agent, where it has any; unless
+    /// said otherwise. `cargo xtask figures` shows what that gains.
+    pub const SHARE_FROM: usize = 32 << 10;
+
     /// The agent at this socket; the process is called `pid-` and its number, and is on the only node that
     /// the agent serves.
     #[must_use]
     pub fn at(socket: impl Into<PathBuf>) -> Self {
         let process = format!("pid-{}", std::process::id());
-        Self { socket: socket.into(), process, node: String::new() }
+        let share_from = Self::SHARE_FROM;
+        Self { socket: socket.into(), process, node: String::new(), share_from }
     }
 
     /// What the environment says: [`Self::SOCKET`], and [`Self::PROCESS`] and [`Self::NODE`] where they
@@ -67,6 +73,12 @@ impl Settings {
     #[must_use]
     pub fn node(self, name: impl Into<String>) -> Self {
         Self { node: name.into(), ..self }
+    }
+
+    /// The same with another length, in bytes, from which on payloads go through shared memory; `usize::MAX`: none do.
+    #[must_use]
+    pub fn share_from(self, bytes: usize) -> Self {
+        Self { share_from: bytes, ..self }
     }
 
     /// The name of the process.

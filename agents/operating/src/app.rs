@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::collectives::CollectiveAgent;
 use crate::host::{Host, NodeSpec, Parts};
+use crate::memory::Memories;
 use crate::messages::Messages;
 use crate::processes::ProcessServer;
 use crate::service::OperatingAgentServer;
@@ -83,6 +84,8 @@ pub struct LocalSocket {
     pub path: PathBuf,
     /// Permissions of the file, such as 0o600: whoever may write to it may attach processes.
     pub mode: u32,
+    /// Folder, kept in memory, for what is shared with them; `None`: all payloads go through the socket.
+    pub memory: Option<PathBuf>,
 }
 
 /// Why an operating agent could not start.
@@ -139,8 +142,11 @@ impl App {
         let tic = security.leader(&options.tic)?;
         let fabric = security.peer(&options.fabric)?;
         let server = BoundServer::bind(options.listen)?.secured(security.clone());
-        let socket = options.socket.map(|socket| BoundSocket::bind(&socket.path, socket.mode));
+        let local = options.socket;
+        let socket = local.as_ref().map(|local| BoundSocket::bind(&local.path, local.mode));
         let socket = socket.transpose()?.map(|socket| socket.limited(&security));
+        let memory = local.as_ref().and_then(|local| local.memory.as_deref());
+        let memories = Memories::new(memory, socket.as_ref().map(BoundSocket::path));
         let address = options.advertise.unwrap_or_else(|| server.address().to_string());
         let nodes = identities(&options.nodes, &address)?;
         let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);
@@ -158,6 +164,7 @@ impl App {
             tic,
             fabric: fabric.clone(),
             security,
+            memories,
             address,
             start_id: start_id(),
             to_fabric: sending,

@@ -27,6 +27,7 @@ use tracing::{info, warn};
 use crate::errands::Errands;
 use crate::listeners::{Listener, Numbers};
 use crate::members::Followed;
+use crate::memory::Memories;
 use crate::messages::{MessageEffect, Messaging};
 use crate::outbox::Outbox;
 use crate::peers::Peers;
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) listeners: Mutex<Vec<Listener>>,
     pub(crate) numbers: Mutex<Numbers>,
     pub(crate) sessions: Sessions,
+    pub(crate) memories: Memories,
     /// Members of the groups that local processes watch.
     pub(crate) followed: Followed,
     watchers: Watchers,
@@ -117,6 +119,7 @@ pub(crate) struct Parts {
     pub(crate) tic: Leader,
     pub(crate) fabric: Peer,
     pub(crate) security: Security,
+    pub(crate) memories: Memories,
     pub(crate) address: String,
     pub(crate) start_id: u64,
     pub(crate) to_fabric: mpsc::Sender<v1::AttachEndpointsRequest>,
@@ -145,6 +148,7 @@ impl Host {
             listeners: Mutex::default(),
             numbers: Mutex::default(),
             sessions: Sessions::default(),
+            memories: parts.memories,
             followed: Followed::default(),
             watchers: Watchers::default(),
             dropped: AtomicU64::new(0),

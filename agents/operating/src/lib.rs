@@ -13,6 +13,7 @@ mod fabric;
 mod host;
 mod listeners;
 mod members;
+mod memory;
 mod messages;
 mod operations;
 mod outbox;

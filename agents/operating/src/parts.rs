@@ -22,13 +22,14 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
 
-use crate::host::lock;
+use crate::host::{Host, lock};
+use crate::memory::Shared;
 use crate::messages::{Seat, SeatEvent, SeatEvents};
 use crate::processes::{AnswerStream, ProcessServer, user};
 use crate::service::not_a_member;
 use crate::sessions::Session;
 
-/// Who takes part says in this time in what.
+/// Whoever begins a call of many requests says in this time who he is.
 const FIRST_WORD: Duration = Duration::from_secs(5);
 
 /// What a process is sent.
@@ -43,6 +44,43 @@ struct Part {
     events: SeatEvents,
     requests: Streaming<v1::TakePartRequest>,
     room: u64, // messages that may be sent
+    memory: Option<PartMemory>,
+}
+
+/// The way of a part's messages through shared memory.
+#[derive(Debug)]
+struct PartMemory {
+    host: Host,
+    shared: Arc<Shared>,
+    part: u64,
+}
+
+impl PartMemory {
+    /// - `part`: the number of the call; 0 if the process has given it none.
+    fn open(host: &Host, session: &Session, part: u64) -> Option<Self> {
+        let shared = session.shared().filter(|_| part != 0)?;
+        shared.open_part(part);
+        Some(Self { host: host.clone(), shared, part })
+    }
+
+    fn lend(&self, payload: &[u8]) -> Option<v1::MemoryRange> {
+        self.shared.lend(&self.host.0.memories, Some(self.part), payload)
+    }
+}
+
+impl Drop for PartMemory {
+    fn drop(&mut self) {
+        self.shared.close_part(self.part);
+    }
+}
+
+/// The first request of a call, which says who calls.
+pub(crate) async fn first_word<T>(
+    message: impl Future<Output = Result<Option<T>, Status>>,
+) -> Result<T, Status> {
+    let missing = || Reason::FieldMissing.status("session is missing", &[("field", "session")]);
+    let first = tokio::time::timeout(FIRST_WORD, message).await;
+    first.map_err(|_| missing())??.ok_or_else(missing)
 }
 
 impl ProcessServer {
@@ -53,9 +91,7 @@ impl ProcessServer {
     ) -> Result<AnswerStream<v1::TakePartResponse>, Status> {
         let user = user(&request);
         let mut requests = request.into_inner();
-        let missing = || Reason::FieldMissing.status("session is missing", &[("field", "session")]);
-        let first = tokio::time::timeout(FIRST_WORD, requests.message()).await;
-        let first = first.map_err(|_| missing())??.ok_or_else(missing)?;
+        let first = first_word(requests.message()).await?;
         let call = self.host().0.sessions.call(first.session, user)?;
         let group = name("group", &first.group, GroupName::new)?;
         let member = self.member(&call.session, &group)?;
@@ -63,7 +99,9 @@ impl ProcessServer {
         let (seat, events) = self.host().open_seat(node, member.gn, member.pn)?;
         let session = Arc::clone(&call.session);
         lock(&session.seats).insert(group.clone(), seat.clone());
-        let part = Part { session, group, seat, events, requests, room: first.more.into() };
+        let memory = PartMemory::open(self.host(), &session, first.part);
+        let room = first.more.into();
+        let part = Part { session, group, seat, events, requests, room, memory };
         // Were the session over since, nobody else would close the seat.
         if part.session.over.is_cancelled() {
             return Err(Reason::UnknownSession.status("session: it has ended", &[]));
@@ -74,18 +112,12 @@ impl ProcessServer {
     }
 
     /// The seat of a session's process in a group.
-    pub(crate) fn seat<T>(
-        &self,
-        request: &Request<T>,
-        session: u64,
-        group: &str,
-    ) -> Result<Seat, Status> {
-        let call = self.session(request, session)?;
+    pub(crate) fn seat(&self, session: &Session, group: &str) -> Result<Seat, Status> {
         let group = name("group", group, GroupName::new)?;
-        if let Some(seat) = lock(&call.session.seats).get(&group) {
+        if let Some(seat) = lock(&session.seats).get(&group) {
             return Ok(seat.clone());
         }
-        self.member(&call.session, &group)?;
+        self.member(session, &group)?;
         let text = format!("group: the process takes no part in '{group}'");
         Err(Reason::TakesNoPart.status(text, &[("group", group.as_str())]))
     }
@@ -122,7 +154,11 @@ impl Part {
                 Some(SeatEvent::Roster(pns)) => Ok(Event::Participants(participants(&pns))),
                 Some(SeatEvent::Message { from, payload }) => {
                     self.room -= 1;
-                    Ok(Event::Message(v1::GroupMessage { from_pn: from.0, payload }))
+                    let memory = self.memory.as_ref();
+                    let shared_payload = memory.and_then(|memory| memory.lend(&payload));
+                    let payload = if shared_payload.is_some() { Vec::new() } else { payload };
+                    let from_pn = from.0;
+                    Ok(Event::Message(v1::GroupMessage { from_pn, payload, shared_payload }))
                 }
                 Some(SeatEvent::Ended) => Err(not_a_member(&self.group, &self.session.process.0)),
                 None => return,

@@ -1,6 +1,7 @@
 //! `ProcessService`: what the processes of this machine see of their operating agent.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use fabricast_group::wire::name;
 use fabricast_group::{News, news};
@@ -10,6 +11,7 @@ use fabricast_messages::Mode;
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
 use fabricast_rpc::{Reason, refusal_from_wire};
+use prost::Message as _;
 use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::UdsConnectInfo;
@@ -18,6 +20,7 @@ use tracing::info;
 
 use crate::calls::{joined, left};
 use crate::host::Host;
+use crate::memory::{Shared, range_invalid};
 use crate::operations::{read, result};
 use crate::parts::participants;
 use crate::service::{OperatingAgentServer, not_a_member};
@@ -166,6 +169,15 @@ impl ProcessService for ProcessServer {
         Ok(Response::new(Box::pin(tokio_stream::once(Ok(answer)).chain(rest))))
     }
 
+    type ShareMemoryStream = AnswerStream<v1::ShareMemoryResponse>;
+
+    async fn share_memory(
+        &self,
+        request: Request<Streaming<v1::ShareMemoryRequest>>,
+    ) -> Result<Response<Self::ShareMemoryStream>, Status> {
+        Ok(Response::new(self.begin_sharing(request).await?))
+    }
+
     async fn reserve_members(
         &self,
         request: Request<v1::ReserveMembersRequest>,
@@ -278,8 +290,8 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<v1::ListParticipantsRequest>,
     ) -> Result<Response<v1::ListParticipantsResponse>, Status> {
-        let named = request.get_ref();
-        let seat = self.seat(&request, named.session, &named.group)?;
+        let call = self.session(&request, request.get_ref().session)?;
+        let seat = self.seat(&call.session, &request.get_ref().group)?;
         let participants = Some(participants(&seat.roster()));
         Ok(Response::new(v1::ListParticipantsResponse { participants }))
     }
@@ -288,10 +300,16 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<v1::SendMessageRequest>,
     ) -> Result<Response<v1::SendMessageResponse>, Status> {
-        let named = request.get_ref();
-        let seat = self.seat(&request, named.session, &named.group)?;
-        let mode = if named.best_effort { Mode::BestEffort } else { Mode::Reliable };
-        let unknown = seat.send(mode, &named.payload).await?;
+        let call = self.session(&request, request.get_ref().session)?;
+        let request = request.into_inner();
+        let seat = self.seat(&call.session, &request.group)?;
+        let shared = call.session.read_shared("shared_payload", request.shared_payload)?;
+        if shared.is_some() && !request.payload.is_empty() {
+            return Err(range_invalid("shared_payload", "shared_payload: payload is given, too"));
+        }
+        let mode = if request.best_effort { Mode::BestEffort } else { Mode::Reliable };
+        drop(call); // the session's end ends the seat, and need not wait for this
+        let unknown = seat.send(mode, &shared.unwrap_or(request.payload)).await?;
         let unknown_pns = unknown.into_iter().map(|pn| pn.0).collect();
         Ok(Response::new(v1::SendMessageResponse { unknown_pns }))
     }
@@ -300,11 +318,34 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<v1::RunOperationRequest>,
     ) -> Result<Response<v1::RunOperationResponse>, Status> {
-        let named = request.get_ref();
-        let seat = self.seat(&request, named.session, &named.group)?;
-        let (operation, on_failure) = read(request.into_inner().operation)?;
-        let result = Some(result(seat.operate(&operation, on_failure).await?));
-        Ok(Response::new(v1::RunOperationResponse { result }))
+        let call = self.session(&request, request.get_ref().session)?;
+        let request = request.into_inner();
+        let seat = self.seat(&call.session, &request.group)?;
+        let shared = call.session.read_shared("shared_operation", request.shared_operation)?;
+        let wire = match (shared, request.operation) {
+            (None, operation) => operation,
+            (Some(_), Some(_)) => {
+                let what = "shared_operation: operation is given, too";
+                return Err(range_invalid("shared_operation", what));
+            }
+            (Some(bytes), None) => {
+                let refused = |error| {
+                    range_invalid("shared_operation", &format!("shared_operation: {error}"))
+                };
+                Some(v1::GroupOperation::decode(bytes.as_slice()).map_err(refused)?)
+            }
+        };
+        let (operation, on_failure) = read(wire)?;
+        let memory = call.session.shared();
+        drop(call); // as above
+        let result = result(seat.operate(&operation, on_failure).await?);
+        let lend = |memory: Arc<Shared>| {
+            memory.lend(&self.host().0.memories, None, &result.encode_to_vec())
+        };
+        Ok(Response::new(match memory.and_then(lend) {
+            Some(range) => v1::RunOperationResponse { result: None, shared_result: Some(range) },
+            None => v1::RunOperationResponse { result: Some(result), shared_result: None },
+        }))
     }
 }
 

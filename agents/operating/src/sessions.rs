@@ -22,6 +22,7 @@ use tracing::info;
 
 use crate::calls::Wish;
 use crate::host::{Host, lock};
+use crate::memory::Sharing;
 use crate::messages::Seat;
 
 /// Processes attached at one time.
@@ -43,6 +44,7 @@ pub(crate) struct Session {
     calls: TaskTracker,
     /// Where the process takes part, by group.
     pub(crate) seats: Mutex<BTreeMap<GroupName, Seat>>,
+    pub(crate) memory: Mutex<Sharing>,
     reserved: Mutex<Vec<ProcessId>>,
 }
 
@@ -128,6 +130,7 @@ impl Sessions {
             user,
             calls: TaskTracker::new(),
             seats: Mutex::default(),
+            memory: Mutex::default(),
             reserved: Mutex::default(),
         });
         table.numbers.insert(process.clone(), number);

@@ -228,7 +228,11 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
         tic: addresses(&config.tic),
         fabric: config.fabric.as_str().to_owned(),
         nodes: nodes.map(|node| NodeSpec { name: node.name, endpoints: node.endpoints }).collect(),
-        socket: config.socket.map(|path| LocalSocket { path, mode: config.socket_mode }),
+        socket: config.socket.map(|path| LocalSocket {
+            path,
+            mode: config.socket_mode,
+            memory: config.shared_memory,
+        }),
         report_interval: config.report_interval,
         detector: config.detector,
     };

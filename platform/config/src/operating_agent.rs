@@ -41,6 +41,8 @@ pub struct OperatingAgentConfig {
     pub socket: Option<PathBuf>,
     /// Permissions of the socket's file: whoever may write to it may attach processes.
     pub socket_mode: u32,
+    /// Folder for memory that is shared with processes; `None` if none is.
+    pub shared_memory: Option<PathBuf>,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
     /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
@@ -87,6 +89,10 @@ pub struct RawOperatingAgentConfig {
     /// Permissions of the socket's file, in octal. Default 600: only the user that the agent runs as
     /// may attach processes; 660 lets its group, too.
     pub socket_mode: String,
+    /// Folder for memory that is shared with attached processes, for long payloads; it lies in memory (tmpfs), and the
+    /// processes see it under the same path. Empty, or where that is not so, all payloads go through the socket. Default
+    /// `/dev/shm`, which every Linux has; for processes in other containers a folder that all of them mount.
+    pub shared_memory: PathBuf,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
@@ -133,6 +139,7 @@ impl Default for RawOperatingAgentConfig {
             nodes: Vec::new(),
             socket: None,
             socket_mode: "600".to_owned(),
+            shared_memory: PathBuf::from("/dev/shm"),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             adaptive: None,
@@ -180,6 +187,11 @@ impl Role for OperatingAgentConfig {
             Some(path) => check_path(problems, "socket", Some(path)).map(Some),
             None => Some(None),
         };
+        let memory = &raw.shared_memory;
+        if !memory.as_os_str().is_empty() && !memory.is_absolute() {
+            let what = format!("'{}' is not absolute: processes are told it", memory.display());
+            problems.add("shared_memory", what);
+        }
         let socket_mode = check_mode(problems, "socket_mode", &raw.socket_mode);
         Some(Self {
             listen: raw.listen,
@@ -191,6 +203,7 @@ impl Role for OperatingAgentConfig {
             nodes: nodes?,
             socket: socket?,
             socket_mode: socket_mode?,
+            shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
             report_interval: raw.report_interval,
             detector: detector?,
         })

@@ -141,6 +141,7 @@ const TABLE: &[Calls] = &[
         &[
             ("ListLocalNodes", NOBODY),
             ("AttachProcess", NOBODY),
+            ("ShareMemory", NOBODY),
             ("ReserveMembers", NOBODY),
             ("JoinGroup", NOBODY),
             ("LeaveGroup", NOBODY),

@@ -49,6 +49,8 @@ macro_rules! reasons {
 reasons! {
     /// A required field is missing.
     FieldMissing => InvalidArgument / "FIELD_MISSING",
+    /// A range is outside what is shared, was not lent, or holds no such thing.
+    RangeInvalid => InvalidArgument / "RANGE_INVALID",
     /// A name is empty, too long or has control characters.
     NameInvalid => InvalidArgument / "NAME_INVALID",
     /// A page token was not handed out by this call.
@@ -71,6 +73,10 @@ reasons! {
     SessionNotYours => PermissionDenied / "SESSION_NOT_YOURS",
     /// A process of this name is attached.
     ProcessAttached => AlreadyExists / "PROCESS_ATTACHED",
+    /// The agent shares no memory with the process.
+    NoSharedMemory => FailedPrecondition / "NO_SHARED_MEMORY",
+    /// The agent shares memory with the process already.
+    MemoryShared => AlreadyExists / "MEMORY_SHARED",
     /// The process is not a member of the group.
     NotAMember => NotFound / "NOT_A_MEMBER",
     /// The group's agent is not hosted here.

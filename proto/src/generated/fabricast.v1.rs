@@ -12426,6 +12426,62 @@ pub struct AttachProcessResponse {
     #[prost(string, tag = "2")]
     pub node: ::prost::alloc::string::String,
 }
+/// Some bytes of the memory that a process and its agent share. Whoever names them has written them and leaves them as they are until the
+/// other has read them: what a process names until its call has ended, what the agent names until ShareMemoryRequest.read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryRange {
+    /// Required. Where they begin, from the start of the memory; in the first half if a process names them, else in the second.
+    #[prost(uint64, tag = "1")]
+    pub offset_bytes: u64,
+    /// Required. How many they are; they end in the same half.
+    #[prost(uint64, tag = "2")]
+    pub length_bytes: u64,
+}
+/// A file in memory, for the process and its agent only.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SharedMemory {
+    /// The path, as the agent sees it. It is gone once the process has said that it has opened it.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Number of the file system of the file, to be compared with that of the opened one.
+    #[prost(uint64, tag = "2")]
+    pub device: u64,
+    /// Number of the file there, to be compared, too.
+    #[prost(uint64, tag = "3")]
+    pub inode: u64,
+    /// Length of each half: the process writes the first one only, the agent the second.
+    #[prost(uint64, tag = "4")]
+    pub half_bytes: u64,
+}
+/// Request of ShareMemory: the first one says who, the second how the opening has ended, all others what is read.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShareMemoryRequest {
+    /// Required in the first, not looked at later. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Optional in the first, not looked at later. What is shorter is not to come through the memory.
+    #[prost(uint64, tag = "2")]
+    pub least_bytes: u64,
+    /// Required in the second, not looked at otherwise. The process has opened the file. If not, the call ends.
+    #[prost(bool, tag = "3")]
+    pub opened: bool,
+    /// Optional in the second if it has not opened the file. Why, for the agent's log.
+    #[prost(string, tag = "4")]
+    pub failure: ::prost::alloc::string::String,
+    /// Optional. Where ranges begin that the process has read; the agent may use them again.
+    #[prost(uint64, repeated, tag = "5")]
+    pub read: ::prost::alloc::vec::Vec<u64>,
+    /// Optional. Numbers of calls of TakePart that the process has given up: it reads nothing more that came with them.
+    #[prost(uint64, repeated, tag = "6")]
+    pub ended_parts: ::prost::alloc::vec::Vec<u64>,
+}
+/// Response of ShareMemory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShareMemoryResponse {
+    /// What to open.
+    #[prost(message, optional, tag = "1")]
+    pub memory: ::core::option::Option<SharedMemory>,
+}
 /// Request of ReserveMembers.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReserveMembersRequest {
@@ -12532,6 +12588,10 @@ pub struct TakePartRequest {
     /// Optional. So many messages more may be delivered.
     #[prost(uint32, tag = "3")]
     pub more: u32,
+    /// Optional in the first, not looked at later. A number that the process gives this call, for ShareMemoryRequest.ended_parts. Without one,
+    /// nothing comes through shared memory.
+    #[prost(uint64, tag = "4")]
+    pub part: u64,
 }
 /// Response of TakePart; the first one has the participants.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -12569,6 +12629,9 @@ pub struct GroupMessage {
     /// The message.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
+    /// Where the message is, if it is not in payload.
+    #[prost(message, optional, tag = "3")]
+    pub shared_payload: ::core::option::Option<MemoryRange>,
 }
 /// Request of ListParticipants.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -12602,6 +12665,9 @@ pub struct SendMessageRequest {
     /// Optional. Send it once, over whatever is there, and let nobody ask who got it.
     #[prost(bool, tag = "4")]
     pub best_effort: bool,
+    /// Optional. Where the message is, in place of payload.
+    #[prost(message, optional, tag = "5")]
+    pub shared_payload: ::core::option::Option<MemoryRange>,
 }
 /// Response of SendMessage.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -12619,9 +12685,12 @@ pub struct RunOperationRequest {
     /// Required. Name of the group.
     #[prost(string, tag = "2")]
     pub group: ::prost::alloc::string::String,
-    /// Required. What to do.
+    /// Required, unless shared_operation is given. What to do.
     #[prost(message, optional, tag = "3")]
     pub operation: ::core::option::Option<GroupOperation>,
+    /// Optional. Where a GroupOperation in the encoding of protobuf is, in place of operation.
+    #[prost(message, optional, tag = "4")]
+    pub shared_operation: ::core::option::Option<MemoryRange>,
 }
 /// Response of RunOperation.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -12629,6 +12698,9 @@ pub struct RunOperationResponse {
     /// How it ended.
     #[prost(message, optional, tag = "1")]
     pub result: ::core::option::Option<OperationResult>,
+    /// Where an OperationResult in the encoding of protobuf is, if result is left out.
+    #[prost(message, optional, tag = "2")]
+    pub shared_result: ::core::option::Option<MemoryRange>,
 }
 /// Generated client implementations.
 pub mod process_service_client {
@@ -12784,6 +12856,36 @@ pub mod process_service_client {
             req.extensions_mut()
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "AttachProcess"));
             self.inner.server_streaming(req, path, codec).await
+        }
+        /// Shares memory with an attached process for as long as the call lasts: once the process has said that it has opened it, calls may name a
+        /// range of it in place of long payloads. The one answer comes at once. Whoever makes no such call is served all the same.
+        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user), ALREADY_EXISTS / MEMORY_SHARED,
+        /// INVALID_ARGUMENT / FIELD_MISSING (no first request), INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
+        pub async fn share_memory(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::ShareMemoryRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ShareMemoryResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/ShareMemory",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.ProcessService", "ShareMemory"));
+            self.inner.streaming(req, path, codec).await
         }
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
         /// ends are taken out again.
@@ -12979,7 +13081,8 @@ pub mod process_service_client {
         /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
         /// order is of no matter.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID,
+        /// FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory).
         pub async fn send_message(
             &mut self,
             request: impl tonic::IntoRequest<super::SendMessageRequest>,
@@ -13008,6 +13111,7 @@ pub mod process_service_client {
         /// still counts.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory),
         /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
         /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
         pub async fn run_operation(
@@ -13074,6 +13178,23 @@ pub mod process_service_server {
             request: tonic::Request<super::AttachProcessRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::AttachProcessStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ShareMemory method.
+        type ShareMemoryStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ShareMemoryResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Shares memory with an attached process for as long as the call lasts: once the process has said that it has opened it, calls may name a
+        /// range of it in place of long payloads. The one answer comes at once. Whoever makes no such call is served all the same.
+        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user), ALREADY_EXISTS / MEMORY_SHARED,
+        /// INVALID_ARGUMENT / FIELD_MISSING (no first request), INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
+        async fn share_memory(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ShareMemoryRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ShareMemoryStream>,
             tonic::Status,
         >;
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
@@ -13156,7 +13277,8 @@ pub mod process_service_server {
         /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
         /// order is of no matter.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID,
+        /// FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory).
         async fn send_message(
             &self,
             request: tonic::Request<super::SendMessageRequest>,
@@ -13168,6 +13290,7 @@ pub mod process_service_server {
         /// still counts.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory),
         /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
         /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
         async fn run_operation(
@@ -13349,6 +13472,54 @@ pub mod process_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/ShareMemory" => {
+                    #[allow(non_camel_case_types)]
+                    struct ShareMemorySvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::StreamingService<super::ShareMemoryRequest>
+                    for ShareMemorySvc<T> {
+                        type Response = super::ShareMemoryResponse;
+                        type ResponseStream = T::ShareMemoryStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ShareMemoryRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::share_memory(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ShareMemorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -14,7 +14,7 @@ use fabricast_emulator::AggregationLimits;
 use fabricast_groups::ids::{Gn, Pn};
 use fabricast_groups::names::NodeName;
 use fabricast_groups::watch::WatchConfig;
-use fabricast_operating::{Seat, SeatEvents};
+use fabricast_operating::{LocalSocket, Seat, SeatEvents};
 use fabricast_proto::v1;
 use fabricast_routing::EngineKind;
 use fabricast_rpc::{Peer, Security};
@@ -122,7 +122,9 @@ impl Cluster {
         let (mut operating, mut seats) = (Vec::new(), Vec::new());
         for (index, nodes) in layout.hosts.iter().enumerate() {
             let name = format!("operating-{index}");
-            let socket = store.path().join(format!("{name}.sock"));
+            let path = store.path().join(format!("{name}.sock"));
+            let memory = layout.shared_memory.clone();
+            let socket = LocalSocket { path, mode: 0o600, memory };
             let peers = (tic_addresses.as_slice(), fabric.address());
             let (part, its_seats) = operating_agent(name, nodes.clone(), peers, socket).await;
             operating.push(part);

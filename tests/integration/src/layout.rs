@@ -1,5 +1,6 @@
 //! What a cluster is to be made of.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct Layout {
     pub tics: Option<(usize, String)>,
     /// How long a route service holds its term without renewing it.
     pub route_lease: Duration,
+    /// Folder for what operating agents share with processes; `None` if nothing.
+    pub shared_memory: Option<PathBuf>,
 }
 
 impl Layout {
@@ -78,6 +81,7 @@ impl Layout {
             routers: 1,
             tics: None,
             route_lease: ROUTE_LEASE,
+            shared_memory: Some(PathBuf::from("/dev/shm")),
         }
     }
 

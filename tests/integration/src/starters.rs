@@ -1,7 +1,6 @@
 //! How the route service and operating agents of a cluster are started.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ pub(crate) async fn operating_agent(
     name: String,
     nodes: Vec<NodeSpec>,
     (tics, fabric): (&[SocketAddr], SocketAddr),
-    socket: PathBuf,
+    socket: LocalSocket,
 ) -> (Part, Seats) {
     let (tics, seats) = (texts(tics), Seats::default());
     let slot = seats.clone();
@@ -73,7 +72,7 @@ pub(crate) async fn operating_agent(
             tic: tics.clone(),
             fabric: fabric.to_string(),
             nodes: nodes.clone(),
-            socket: Some(LocalSocket { path: socket.clone(), mode: 0o600 }),
+            socket: Some(socket.clone()),
             report_interval: REPORT_INTERVAL,
             detector: DETECTOR,
         };

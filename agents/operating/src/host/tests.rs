@@ -34,6 +34,7 @@ pub(crate) fn host_and_messages() -> (Host, NodeName, mpsc::Receiver<v1::AttachE
         tic: Leader::new(&["127.0.0.1:1".to_owned()]).unwrap(),
         fabric: Peer::new("127.0.0.1:1").unwrap(),
         security: Security::plaintext(),
+        memories: Memories::default(),
         address: "127.0.0.1:1".to_owned(),
         start_id: 1,
         to_fabric,

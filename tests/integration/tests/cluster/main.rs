@@ -17,6 +17,7 @@ mod fault_tolerance;
 mod groups;
 mod history;
 mod limits;
+mod memory;
 mod messages;
 mod processes;
 mod python;
