@@ -5,6 +5,7 @@
 mod audit;
 mod bad_input;
 mod batches;
+mod blocking;
 mod choices;
 mod collectives;
 mod combining;
