@@ -37,7 +37,7 @@ impl Settings {
 
     /// Bytes from which on payloads go through memory that is shared with the agent, where it has any; unless
     /// said otherwise. `cargo xtask figures` shows what that gains.
-    pub const SHARE_FROM: usize = 32 << 10;
+    pub const SHARE_FROM: usize = 64 << 10;
 
     /// The agent at this socket; the process is called `pid-` and its number, and is on the only node that
     /// the agent serves.

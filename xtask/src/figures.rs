@@ -20,22 +20,24 @@ const TABLE: &str = "docs/evaluation/messages/README.md";
 /// Numbers of processes.
 const SIZES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 /// Nothing more is begun after this.
-const TIME: Duration = Duration::from_mins(5);
+const TIME: Duration = Duration::from_mins(8);
 /// One number of processes that takes longer is given up.
-const PATIENCE: &str = "120";
+const PATIENCE: &str = "180";
 /// Who is compared, and what the figures of each begin with.
 const WHO: [(&str, &str); 3] =
     [("Fabricast", "fabricast/"), ("gRPC loop", "grpc/"), ("Open MPI", "openmpi/")];
 /// What is measured: the end of the figure's name, and what it is called.
-const WHAT: [(&str, &str); 5] = [
+const WHAT: [(&str, &str); 7] = [
     ("multicast_8_bytes", "One message of 8 bytes to all, until its source knows that all have it"),
     (
         "throughput_2_KiB",
         "Time for each of many messages of 2 KiB of one source, some on their way at once",
     ),
+    ("multicast_1_MiB", "One message of 1 MiB to all, until its source knows that all have it"),
     ("barrier", "Barrier"),
     ("all_reduce_8_bytes", "Sum of one 64-bit number of each"),
     ("all_reduce_2_KiB", "Sum of 256 64-bit numbers of each"),
+    ("all_reduce_1_MiB", "Sum of 131 072 64-bit numbers of each"),
 ];
 
 /// The figures of one number of processes, by name.
@@ -169,28 +171,71 @@ fn table(rows: &[(u32, Figures)], has_mpi: bool) -> String {
 
 /// Figures that only one has.
 fn others(rows: &[(u32, Figures)]) -> String {
-    let mut text = String::from(
-        "\n## The agents\n\n| processes | until each knows that all take part | messages handed to processes, per second |\n| ---: | ---: | ---: |\n",
-    );
+    let mut text = String::from(AGENTS);
     for (size, found) in rows {
         let formed = found.get("all_take_part").map_or("-".to_owned(), |one| time(one));
-        let each = found.get("fabricast/throughput_2_KiB").and_then(|one| one.strip_suffix(" us"));
-        let each = each.and_then(|one| one.parse::<f64>().ok());
-        let handed =
-            each.map_or("-".to_owned(), |one| format!("{:.0}", f64::from(size - 1) * 1e6 / one));
-        let _ = writeln!(text, "| {size} | {formed} | {handed} |");
+        let each = found.get("fabricast/throughput_2_KiB").and_then(|one| micros(one));
+        let handed = each.map(|each| f64::from(size - 1) * 1e6 / each);
+        let nodes = found.get("fabricast/nodes").and_then(|one| one.parse::<f64>().ok());
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), |one| format!("{one:.0}"));
+        let by_each = handed.zip(nodes).map(|(handed, nodes)| handed / nodes);
+        let memory = found.get("fabricast/memory_of_a_group").map_or("-", String::as_str);
+        let (nodes, handed, by_each) = (number(nodes), number(handed), number(by_each));
+        let _ = writeln!(text, "| {size} | {nodes} | {formed} | {handed} | {by_each} | {memory} |");
     }
-    let memory = rows
-        .iter()
-        .find_map(|(size, found)| Some((size, found.get("fabricast/memory_of_a_group")?)));
-    if let Some((size, memory)) = memory {
-        let _ = writeln!(
-            text,
-            "\nA group of {size} members that all take part costs the whole system (control plane, emulated fabric and the agents of\nall its nodes) {memory}."
-        );
+    text + &ways(rows)
+}
+
+/// What shared memory gains.
+fn ways(rows: &[(u32, Figures)]) -> String {
+    let mut text = String::from(WAYS);
+    for (size, found) in rows {
+        for (what, title) in [
+            ("there_and_back", "to the agent and back"),
+            ("multicast", "to all, until acknowledged"),
+        ] {
+            for length in ["4_KiB", "16_KiB", "32_KiB", "64_KiB", "256_KiB", "1_MiB"] {
+                let of = |way: &str| found.get(&format!("{way}/{what}_{length}"));
+                let (Some(socket), Some(memory)) = (of("socket"), of("memory")) else { continue };
+                let gain = micros(socket).zip(micros(memory));
+                let gain =
+                    gain.map_or("-".to_owned(), |(one, other)| format!("{:.2}", one / other));
+                let (socket, memory) = (time(socket), time(memory));
+                let length = length.replace('_', " ");
+                let _ = writeln!(
+                    text,
+                    "| {size} | {title} | {length} | {socket} | {memory} | {gain} |"
+                );
+            }
+        }
     }
     text
 }
+
+fn micros(figure: &str) -> Option<f64> {
+    figure.strip_suffix(" us")?.parse().ok()
+}
+
+const AGENTS: &str = "
+## The agents
+
+Handed are the messages of the row \"many messages of 2 KiB\" above: those that agents hand to processes in a second, all
+of them together (they are one operating-system process here), and each, which has one node. What a group costs is what the whole system
+(control plane, emulated fabric and the agents of all nodes) grows by for each group of so many members that all take part.
+
+| processes | nodes | until each knows that all take part | messages handed per second | by each agent | memory of a group |
+| ---: | ---: | ---: | ---: | ---: | ---: |
+";
+
+const WAYS: &str = "
+## Long messages through the socket and through shared memory
+
+Between a process and its agent payloads go through the socket, or through a file in memory that the two share
+(`docs/messages.md`). \"To the agent and back\" is a broadcast in a group of one. Medians; the two ways took turns.
+
+| processes | what | length | socket | memory | socket / memory |
+| ---: | --- | ---: | ---: | ---: | ---: |
+";
 
 const HEAD: &str = "\
 # Messages and operations on one machine
@@ -227,6 +272,28 @@ mod tests {
     #[test]
     fn messages_per_second_count_every_process_that_gets_one() {
         let text = others(&[(3, figures("figure fabricast/throughput_2_KiB 100.0 us\n"))]);
-        assert!(text.contains("| 3 | - | 20000 |"), "{text}");
+        assert!(text.contains("| 3 | - | - | 20000 | - | - |"), "{text}");
+        let text = others(&[(
+            5,
+            figures(
+                "figure fabricast/throughput_2_KiB 100.0 us\nfigure fabricast/nodes 4\n\
+                 figure fabricast/memory_of_a_group 70 KiB\n",
+            ),
+        )]);
+        assert!(text.contains("| 5 | 4 | - | 40000 | 10000 | 70 KiB |"), "{text}");
+    }
+
+    #[test]
+    fn ways_are_compared_where_both_were_measured() {
+        let text = ways(&[(
+            2,
+            figures(
+                "figure socket/multicast_1_MiB 3000.0 us\nfigure memory/multicast_1_MiB 2000.0 us\n\
+                 figure socket/multicast_4_KiB 1.0 us\n",
+            ),
+        )]);
+        let row = "| 2 | to all, until acknowledged | 1 MiB | 3.0 ms | 2.0 ms | 1.50 |";
+        assert!(text.contains(row), "{text}");
+        assert!(!text.contains("4 KiB"), "{text}");
     }
 }

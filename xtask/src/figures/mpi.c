@@ -10,7 +10,7 @@ static void say(const char *what, double begun, int rounds) {
 }
 
 static void all_reduce(const char *what, int count, int rounds) {
-    static long mine[256], sum[256];
+    static long mine[131072], sum[131072];
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = MPI_Wtime();
     for (int i = 0; i < rounds; i++)
@@ -19,7 +19,7 @@ static void all_reduce(const char *what, int count, int rounds) {
 }
 
 int main(int argc, char **argv) {
-    static char payload[2048];
+    static char payload[1 << 20];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -38,6 +38,15 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
     }
     say("multicast_8_bytes", begun, rounds);
+    int few = 200 / size < 3 ? 3 : 200 / size > 50 ? 50 : 200 / size;
+    all_reduce("all_reduce_1_MiB", 131072, few);
+    MPI_Barrier(MPI_COMM_WORLD);
+    begun = MPI_Wtime();
+    for (int i = 0; i < few; i++) {
+        MPI_Bcast(payload, 1 << 20, MPI_BYTE, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    say("multicast_1_MiB", begun, few);
     int count = 8000 / size < 64 ? 64 : 8000 / size > 1000 ? 1000 : 8000 / size;
     begun = MPI_Wtime();
     for (int i = 0; i < count; i++)

@@ -2,31 +2,31 @@
 //! with plain gRPC calls between the processes. `cargo xtask figures` runs this; rank 0 prints `figure` lines.
 #![expect(clippy::print_stdout, reason = "what it measures is its output")]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fabricast_client::{Client, Group, Reduction, Settings};
-use fabricast_proto::v1;
-use fabricast_proto::v1::collective_values::Kind;
-use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
-use fabricast_proto::v1::fabric_aggregation_service_server::{
-    FabricAggregationService, FabricAggregationServiceServer,
-};
+use fabricast_proto::v1::fabric_aggregation_service_server::FabricAggregationServiceServer;
 use tokio::net::UnixListener;
-use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::{Channel, Endpoint, Server};
-use tonic::{Request, Response, Status};
+use tonic::transport::Server;
+
+use crate::grpc::{LONGEST, Meeting, connect, contribute};
+
+mod grpc;
+mod long;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Messages that are on their way at once where throughput is measured.
 const IN_FLIGHT: usize = 32;
-/// Groups made to see what one costs.
-const GROUPS: u32 = 50;
+/// Memberships made to see what a group costs, and sizes for which that is looked at.
+const MEMBERSHIPS: u32 = 800;
+const WEIGHED: [u32; 3] = [4, 16, 64];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome<()> {
@@ -39,7 +39,8 @@ async fn main() -> Outcome<()> {
     all.say("all_take_part", begun.elapsed());
     all.measure_fabricast().await?;
     all.measure_grpc().await?;
-    if size == 16 {
+    all.measure_long().await?;
+    if WEIGHED.contains(&size) {
         all.measure_memory().await?;
     }
     Ok(all.group.barrier().await.map(|_| ())?)
@@ -69,19 +70,33 @@ impl All {
         (2_000 / self.size).clamp(8, 200)
     }
 
+    /// The same for what takes long.
+    fn few_rounds(&self) -> u32 {
+        (200 / self.size).clamp(3, 50)
+    }
+
     /// Measures the mean of something that all do together.
     async fn time<F: Future<Output = Outcome<()>>>(
         &self,
         what: &str,
         work: impl Fn() -> F,
     ) -> Outcome<()> {
+        self.time_rounds(what, self.rounds(), work).await
+    }
+
+    async fn time_rounds<F: Future<Output = Outcome<()>>>(
+        &self,
+        what: &str,
+        rounds: u32,
+        work: impl Fn() -> F,
+    ) -> Outcome<()> {
         self.group.barrier().await?;
         work().await?;
         let begun = Instant::now();
-        for _ in 0..self.rounds() {
+        for _ in 0..rounds {
             work().await?;
         }
-        self.say(what, begun.elapsed() / self.rounds());
+        self.say(what, begun.elapsed() / rounds);
         Ok(())
     }
 
@@ -104,6 +119,9 @@ impl All {
             Ok(())
         };
         self.time("fabricast/multicast_8_bytes", one).await?;
+        let members = group.members().await?;
+        let nodes: BTreeSet<&str> = members.iter().map(|member| member.node.as_str()).collect();
+        self.say_number("fabricast/nodes", &nodes.len().to_string());
         self.measure_throughput().await
     }
 
@@ -139,7 +157,8 @@ impl All {
         let rank = self.group.rank();
         let meeting = Meeting::new(if rank == 0 { self.size } else { 1 });
         let listener = UnixListener::bind(folder.join(format!("p2p-{rank}")))?;
-        let service = FabricAggregationServiceServer::new(meeting);
+        let service =
+            FabricAggregationServiceServer::new(meeting).max_decoding_message_size(LONGEST);
         let incoming = UnixListenerStream::new(listener);
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
         self.group.barrier().await?;
@@ -160,14 +179,22 @@ impl All {
             }
             Ok(())
         };
-        self.time("grpc/multicast_8_bytes", one).await
+        self.time("grpc/multicast_8_bytes", one).await?;
+        let long = || async {
+            for other in &others {
+                contribute(other.clone(), (1 << 20) / size_of::<i64>()).await?;
+            }
+            Ok(())
+        };
+        self.time_rounds("grpc/multicast_1_MiB", self.few_rounds(), long).await
     }
 
     /// What the whole system, which is one process, keeps for a group of this size.
     async fn measure_memory(&self) -> Outcome<()> {
         let before = self.memory_of_the_system()?;
         let mut groups = Vec::new();
-        for number in 0..GROUPS {
+        let count = MEMBERSHIPS / self.size;
+        for number in 0..count {
             let group = self.client.join(&format!("extra-{number}")).await?;
             group.take_part().await?;
             groups.push(group);
@@ -176,7 +203,7 @@ impl All {
             group.wait_for(usize::try_from(self.size)?).await?;
             group.barrier().await?;
         }
-        let grown = self.memory_of_the_system()?.saturating_sub(before) / u64::from(GROUPS);
+        let grown = self.memory_of_the_system()?.saturating_sub(before) / u64::from(count);
         self.say_number("fabricast/memory_of_a_group", &format!("{grown} KiB"));
         Ok(self.group.barrier().await.map(|_| ())?)
     }
@@ -188,84 +215,5 @@ impl All {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.and_then(|line| line.split_whitespace().next());
         Ok(number.ok_or("no VmRSS in the status of the launcher")?.parse()?)
-    }
-}
-
-async fn connect(folder: &Path, rank: u32) -> Outcome<FabricAggregationServiceClient<Channel>> {
-    let address = format!("unix://{}", folder.join(format!("p2p-{rank}")).display());
-    let channel = Endpoint::from_shared(address)?.connect().await?;
-    Ok(FabricAggregationServiceClient::new(channel))
-}
-
-/// Calls another process and waits for its answer.
-async fn contribute(
-    mut to: FabricAggregationServiceClient<Channel>,
-    numbers: usize,
-) -> Outcome<()> {
-    let values = v1::SignedValues { values: vec![1 << 40; numbers] };
-    let values = Some(v1::CollectiveValues { kind: Some(Kind::SignedValues(values)) });
-    to.contribute_values(v1::ContributeValuesRequest { values, ..Default::default() }).await?;
-    Ok(())
-}
-
-/// Who waits for a sum.
-type Waiting = Vec<oneshot::Sender<Vec<i64>>>;
-
-/// Where calls meet: each is answered with the sum of all once so many have come.
-struct Meeting {
-    count: usize,
-    here: Mutex<(Vec<i64>, Waiting)>,
-}
-
-impl Meeting {
-    fn new(count: u32) -> Self {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        Self { count, here: Mutex::default() }
-    }
-}
-
-#[tonic::async_trait]
-impl FabricAggregationService for Meeting {
-    type ReadFabricAggregationStream =
-        tokio_stream::Pending<Result<v1::ReadFabricAggregationResponse, Status>>;
-
-    async fn read_fabric_aggregation(
-        &self,
-        _: Request<v1::ReadFabricAggregationRequest>,
-    ) -> Result<Response<Self::ReadFabricAggregationStream>, Status> {
-        Err(Status::unimplemented("there is no fabric here"))
-    }
-
-    async fn write_fabric_aggregation(
-        &self,
-        _: Request<v1::WriteFabricAggregationRequest>,
-    ) -> Result<Response<v1::WriteFabricAggregationResponse>, Status> {
-        Err(Status::unimplemented("there is no fabric here"))
-    }
-
-    async fn contribute_values(
-        &self,
-        request: Request<v1::ContributeValuesRequest>,
-    ) -> Result<Response<v1::ContributeValuesResponse>, Status> {
-        let values = match request.into_inner().values.and_then(|values| values.kind) {
-            Some(Kind::SignedValues(v1::SignedValues { values })) => values,
-            _ => Vec::new(),
-        };
-        let (tell, told) = oneshot::channel();
-        let mut here = self.here.lock().await;
-        let (sums, waiting) = &mut *here;
-        sums.resize(values.len(), 0);
-        sums.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
-        waiting.push(tell);
-        if waiting.len() == self.count {
-            let (sums, waiting) = std::mem::take(&mut *here);
-            // Who has gone away needs no answer.
-            waiting.into_iter().for_each(|tell| _ = tell.send(sums.clone()));
-        }
-        drop(here);
-        let values = told.await.map_err(|_| Status::aborted("nobody has answered"))?;
-        let values = Kind::SignedValues(v1::SignedValues { values });
-        let values = Some(v1::CollectiveValues { kind: Some(values) });
-        Ok(Response::new(v1::ContributeValuesResponse { values }))
     }
 }
