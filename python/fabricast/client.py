@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from .errors import Detached, Unreachable, of_call
 from .group import Group
+from .memory import SHARE_FROM, Memory
 
 SERVICE = "fabricast.v1.ProcessService"
 # An agent at the same machine answers a connection at once or not at all.
@@ -26,16 +27,25 @@ MESSAGE_LIMIT = 64 << 20
 class Client:
     """A process attached to the operating agent of its node, until `close` or its death."""
 
-    def __init__(self, socket: str, process: Optional[str] = None, node: str = ""):
+    def __init__(
+        self,
+        socket: str,
+        process: Optional[str] = None,
+        node: str = "",
+        share_from: Optional[int] = SHARE_FROM,
+    ):
         """Attaches to the agent at a socket.
 
         process: its name, unique on its node; left out, one is made from the process number.
         node: where it is; may be left out if the agent serves one node only.
+        share_from: bytes from which on payloads go through memory shared with the agent; None: none do.
         """
         self._calls = _Calls(socket)
         self._lost = None
         self._lease = None
         self._parts = []
+        self._share_from, self._sharing = share_from, threading.Lock()
+        self._asked, self._memory = False, None
         self.process = process or f"pid-{os.getpid()}"
         try:
             self._lease = self._calls.stream("AttachProcess", process=self.process, node=node)
@@ -68,6 +78,8 @@ class Client:
         self._lost = self._lost or "the client is closed"
         for part in self._parts:
             part.close()
+        if self._memory:
+            self._memory.close()
         self._lease.cancel()
         self._calls.close()
 
@@ -88,6 +100,14 @@ class Client:
         except ValueError:
             what = "the client is closed"
         self._lost = self._lost or what
+
+    def _shared(self):
+        """The memory that is shared with the agent, which is asked for it once; None if none is."""
+        with self._sharing:
+            if not self._asked:
+                self._memory = Memory.share(self._calls, self._session, self._share_from)
+                self._asked = True
+            return self._memory
 
     def _check(self):
         if self._lost is not None:
@@ -134,6 +154,11 @@ class _Calls:
     def request(self, method, **fields):
         _, request = self._method(method)
         return request(**fields)
+
+    def read_answer(self, method, field, encoded):
+        """A message out of its encoding: of the type that a field of the answer has."""
+        fields = self._methods[method].output_type.fields_by_name
+        return GetMessageClass(fields[field].message_type).FromString(encoded)
 
     def stream_of(self, method, requests):
         call, _ = self._method(method)

@@ -1,5 +1,6 @@
 """A group that the process is a member of."""
 
+from contextlib import nullcontext
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 import grpc
@@ -79,13 +80,11 @@ class Group:
 
         Answers the ranks of those who ceased to take part meanwhile: they may have it or not.
         """
-        self._taken()
-        return list(self._call("SendMessage", None, payload=payload).unknown_pns)
+        return list(self._send(payload).unknown_pns)
 
     def multicast_best_effort(self, payload: bytes):
         """Sends a message once, over whatever is there; nobody asks who got it."""
-        self._taken()
-        self._call("SendMessage", None, payload=payload, best_effort=True)
+        self._send(payload, best_effort=True)
 
     def receive(self, timeout: Optional[float] = None) -> Optional[Message]:
         """The next message of another member, or None if there is none in time (in seconds)."""
@@ -133,7 +132,8 @@ class Group:
     def _taken(self):
         if self._part is None:
             self._client._check()
-            self._part = Part(self._client._calls, self._client._session, self.name)
+            memory = self._client._shared()
+            self._part = Part(self._client._calls, self._client._session, self.name, memory)
             self._client._parts.append(self._part)
         # The agent knows of it once it has named the first participants.
         self._part.wait_for(1, None)
@@ -145,7 +145,27 @@ class Group:
         operation = dict(
             fields, kind=f"OPERATION_KIND_{kind}", on_failure=f"FAILURE_POLICY_{policy}"
         )
-        return self._call("RunOperation", None, operation=operation).result
+        return self._through_memory(operation)
+
+    def _send(self, payload, **fields):
+        self._taken()
+        memory = self._client._shared()
+        with memory.lent(payload) if memory else nullcontext() as range:
+            where = {"shared_payload": range} if range else {"payload": payload}
+            return self._call("SendMessage", None, **where, **fields)
+
+    def _through_memory(self, operation):
+        memory, calls = self._client._shared(), self._client._calls
+        if not memory:
+            return self._call("RunOperation", None, operation=operation).result
+        encoded = calls.request("RunOperation", operation=operation).operation.SerializeToString()
+        with memory.lent(encoded) as range:
+            where = {"shared_operation": range} if range else {"operation": operation}
+            answer = self._call("RunOperation", None, **where)
+        if answer.HasField("shared_result"):
+            encoded = memory.take(answer.shared_result)
+            return calls.read_answer("RunOperation", "result", encoded)
+        return answer.result
 
     def _call(self, method, *timeout, **fields):
         return self._client._call(method, self.name, *timeout, group=self.name, **fields)

@@ -27,8 +27,9 @@ class Part:
     asked for as messages are received.
     """
 
-    def __init__(self, calls, session, group):
+    def __init__(self, calls, session, group, memory):
         self._group = group
+        self._memory = memory
         self._changed = threading.Condition()
         self._participants: List[int] = []
         self._messages = deque()
@@ -36,7 +37,8 @@ class Part:
         self._end = None
         self._asks = queue.SimpleQueue()
         self._ask = lambda **fields: self._asks.put(calls.request("TakePart", **fields))
-        self._ask(session=session, group=group, more=ROOM)
+        part = memory.begin_part() if memory else 0
+        self._ask(session=session, group=group, more=ROOM, part=part)
         self._news = calls.stream_of("TakePart", iter(self._asks.get, None))
         threading.Thread(target=self._read, name="fabricast-part", daemon=True).start()
 
@@ -94,5 +96,7 @@ class Part:
                 self._participants = list(news.participants.pns)
             elif event == "message":
                 message = news.message
-                self._messages.append(Message(message.from_pn, message.payload))
+                shared = message.HasField("shared_payload")
+                payload = self._memory.take(message.shared_payload) if shared else message.payload
+                self._messages.append(Message(message.from_pn, payload))
             self._changed.notify_all()

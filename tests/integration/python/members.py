@@ -34,6 +34,15 @@ def talk(ours, theirs):
     for number in range(100):
         check(ours.multicast(b"%d" % number) == [], "somebody may lack it")
         check(theirs.receive() == (0, b"%d" % number), "order")
+    for length in (1, (64 << 10) - 1, 64 << 10, 1 << 20):
+        payload = bytes(range(251)) * (length // 251 + 1)
+        check(ours.multicast(payload[:length]) == [], "somebody may lack it")
+        check(theirs.receive() == (0, payload[:length]), f"{length} bytes")
+        check(theirs.multicast(payload[-length:]) == [], "somebody may lack it")
+        check(ours.receive() == (1, payload[-length:]), f"{length} bytes back")
+    error = refusal(fabricast.Refused, lambda: ours.multicast(b"x" * ((1 << 20) + 1)))
+    check(error.reason == "PAYLOAD_TOO_LONG", f"too long: {error}")
+    check(all(one._client._shared() for one in (ours, theirs)), "no memory is shared")
     theirs.multicast_best_effort(b"perhaps")
     check(theirs.receive(timeout=0.01) is None, "nobody has sent anything")
 
@@ -47,6 +56,8 @@ def talk(ours, theirs):
     check(both(lambda one: one.all_reduce([0.5, one.rank])) == [[1.0, 1.0]] * 2, "all-reduce")
     check(both(lambda one: one.all_reduce([1 << one.rank], "or", "u32")) == [[3]] * 2, "or")
     everybody = {0: b"of 0", 1: b"of 1"}
+    many = [float(number) for number in range(20000)]
+    check(both(lambda one: one.all_reduce(many, "max")) == [many] * 2, "all-reduce of many")
     check(both(lambda one: one.gather(0, b"of %d" % one.rank)) == [everybody, None], "gather")
     check(both(lambda one: one.all_gather(b"of %d" % one.rank)) == [everybody] * 2, "all-gather")
     check(both(lambda one: one.scatter(0, {1: b"x"})) == [None, b"x"], "scatter")
@@ -71,7 +82,7 @@ def main(socket, node, other):
     check(ours.rank == 0, f"rank {ours.rank}")
     watch = ours.watch_members()
     check([member.process for member in next(watch)] == ["a"], "not alone at first")
-    b = fabricast.Client(socket, "b", other)
+    b = fabricast.Client(socket, "b", other, share_from=1)
     theirs = b.join("snakes")
     members = next(watch)
     check(members == [(0, node, "a"), (1, other, "b")], f"members: {members}")
