@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
+mod deaths;
 mod messages;
 mod operations;
 mod steps;

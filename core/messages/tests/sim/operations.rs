@@ -1,6 +1,5 @@
 //! Collective operations against plain computations, and in the face of single failures.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_groups::Pn;
@@ -80,6 +79,53 @@ fn all_reduce_and_reduce_compute_what_a_loop_computes() {
                     got,
                     Ok(if mine { Answer::Values(want.clone()) } else { Answer::Nothing })
                 );
+            }
+        }
+    }
+}
+
+/// Two numbers of each member, in every type.
+fn of_all_types(pn: Pn) -> [Values; 6] {
+    let (small, large) = (u8::try_from(pn.0 * 3 % 17).unwrap(), pn.0 * 0x1000_0001);
+    let signed = i32::from_ne_bytes(large.to_ne_bytes());
+    [
+        Values::I32(vec![-i32::from(small), signed]),
+        Values::I64(vec![-i64::from(small), i64::from(signed) << 31]),
+        Values::U32(vec![small.into(), large]),
+        Values::U64(vec![small.into(), u64::from(large) << 32]),
+        Values::F32(vec![-f32::from(small), 1.0 / (1.0 + f32::from(small))]),
+        Values::F64(vec![-f64::from(small), 1.0 / (1.0 + f64::from(large))]),
+    ]
+}
+
+#[test]
+fn numbers_of_all_types_are_combined_as_one_after_the_other_would_be() {
+    use Reduction::{And, Max, Min, Or, Sum};
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        for (kind, own) in of_all_types(Pn(0)).into_iter().enumerate() {
+            for reduction in [Sum, Min, Max, And, Or] {
+                if own.allow(reduction).is_err() {
+                    continue;
+                }
+                let values = |pn: Pn| of_all_types(pn)[kind].clone();
+                let mut want = vec![own.clone()];
+                for pn in 1..count {
+                    let mut next = want[want.len() - 1].clone();
+                    next.combine(reduction, &values(Pn(pn))).unwrap();
+                    want.push(next);
+                }
+                let all = run(&mut world, count, |pn| Operation::AllReduce {
+                    reduction,
+                    values: values(pn),
+                });
+                let last = Answer::Values(want[want.len() - 1].clone());
+                assert!(all.iter().all(|got| *got == Ok(last.clone())), "{own:?} {reduction}");
+                let each =
+                    run(&mut world, count, |pn| Operation::Scan { reduction, values: values(pn) });
+                let wanted: Vec<_> =
+                    want.into_iter().map(|values| Ok(Answer::Values(values))).collect();
+                assert_eq!(each, wanted, "{own:?} {reduction}");
             }
         }
     }
@@ -247,58 +293,4 @@ fn different_calls_fail_everywhere_and_say_which() {
         values: Values::U32(vec![1; if pn == Pn(2) { 3 } else { 2 }]),
     });
     assert!(all.iter().all(|got| matches!(got, Err(OperationError::Differ { .. }))));
-}
-
-/// Everybody but one calls, and that one dies; answers how it ends for the others.
-fn with_a_death(dead: Pn, on_failure: OnFailure) -> Vec<Result<Answer, OperationError>> {
-    let mut world = world(7, false);
-    let part = |pn: Pn| Operation::AllReduce {
-        reduction: Reduction::Sum,
-        values: Values::U64(vec![1 << pn.0]),
-    };
-    for pn in (0..7).map(Pn).filter(|pn| *pn != dead) {
-        world.operate(pn, &part(pn), on_failure);
-    }
-    world.settle(Duration::from_millis(200));
-    world.kill(dead);
-    world.publish();
-    world.until("all have ended", |world| {
-        world.members.values().all(|member| member.seen.ended.len() == 1)
-    });
-    let end = |(pn, member): (&Pn, &crate::world::Member)| {
-        let (call, outcome) = &member.seen.ended[0];
-        outcome.answer(*pn, call)
-    };
-    world.members.iter().map(end).collect()
-}
-
-#[test]
-fn who_dies_in_the_middle_is_named_or_left_out_as_the_callers_wish() {
-    for dead in (0..7).map(Pn) {
-        let failed = BTreeSet::from([dead]);
-        for got in with_a_death(dead, OnFailure::Fail) {
-            assert_eq!(got, Err(OperationError::MembersFailed { failed: failed.clone() }));
-        }
-        for got in with_a_death(dead, OnFailure::Survivors) {
-            let want = Values::U64(vec![0b111_1111 & !(1 << dead.0)]);
-            assert_eq!(got, Ok(Answer::Values(want)), "without {dead}");
-        }
-    }
-}
-
-#[test]
-fn a_broadcast_cannot_do_without_its_source() {
-    let mut world = world(3, false);
-    for pn in [Pn(0), Pn(2)] {
-        let broadcast = Operation::Broadcast { source: Pn(1), payload: Vec::new() };
-        world.operate(pn, &broadcast, OnFailure::Survivors);
-    }
-    world.kill(Pn(1));
-    world.publish();
-    world.settle(Duration::from_secs(1));
-    for member in world.members.values() {
-        let failed = BTreeSet::from([Pn(1)]);
-        let verdict = &member.seen.ended[0].1.verdict;
-        assert_eq!(*verdict, Err(OperationError::MembersFailed { failed }));
-    }
 }
