@@ -1,6 +1,6 @@
 //! Processes that send each other messages and run operations, while the hardware goes and comes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -46,13 +46,21 @@ impl Story<'_> {
         self.routed("all other groups are routed").await
     }
 
+    /// They form their group while the switches that they are at are off, so that none of them is routed at first.
     async fn gather(&mut self, socket: &Path) -> Result<Talk, Failure> {
-        let title = format!("{PROCESSES} processes talk to each other");
+        let title = format!(
+            "{PROCESSES} processes form a group and talk, while the switches that they are at are off"
+        );
         self.report.step(&title)?;
-        let nodes = Client::nodes_at(socket).await?;
+        let all = Client::nodes_at(socket).await?;
+        let nodes: Vec<String> =
+            (0..PROCESSES).map(|number| all[number * all.len() / PROCESSES].clone()).collect();
+        let switches = self.switches_of(&nodes);
+        for switch in &switches {
+            self.control.fail(switch.clone()).await?;
+        }
         let mut groups = Vec::new();
-        for number in 0..PROCESSES {
-            let node = &nodes[number * nodes.len() / PROCESSES];
+        for (number, node) in nodes.iter().enumerate() {
             let settings = Settings::at(socket).node(node).process(format!("talker-{number}"));
             let group = Client::attach(settings).await?.join(GROUP).await?;
             group.take_part().await?;
@@ -61,8 +69,39 @@ impl Story<'_> {
         for group in &groups {
             group.wait_for(PROCESSES).await?;
         }
+        let mut talk = Talk { groups, sent: 0 };
+        self.round(&mut talk, async { Ok(()) }).await?;
+        let open = self.open_members().await?;
+        let what = format!("over the tree alone: {open} multicast connections are open");
+        self.report.check(what, open == 0, Vec::new())?;
+        self.report.step("the switches are turned on while they talk")?;
+        let control = self.control.clone();
+        self.round(&mut talk, async move {
+            for switch in switches {
+                control.heal(switch).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        let on = self.until(async |story| Ok(story.open_members().await? == PROCESSES)).await?;
+        self.report.check("everybody's connection is open".to_owned(), on, Vec::new())?;
         self.routed("their group is routed").await?;
-        Ok(Talk { groups, sent: 0 })
+        Ok(talk)
+    }
+
+    /// The switches that nodes are plugged into.
+    fn switches_of(&self, nodes: &[String]) -> Vec<v1::Element> {
+        let graph = &self.topology.graph;
+        let ours = graph.endpoints().filter(|endpoint| {
+            let owner = self.control.owners.get(graph.endpoint_name(*endpoint));
+            owner.is_some_and(|owner| nodes.contains(owner))
+        });
+        let switches: BTreeSet<_> = ours
+            .filter_map(|endpoint| graph.attachment(endpoint))
+            .map(|port| graph.switch_name(graph.switch_of(port)).to_owned())
+            .collect();
+        let element = |name| v1::Element { kind: Some(Kind::SwitchName(name)) };
+        switches.into_iter().map(element).collect()
     }
 
     /// Everybody sends to everybody while something happens; then they meet and add up.
