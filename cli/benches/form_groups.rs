@@ -50,6 +50,7 @@ async fn form(store: StoreLocation) {
         agent_hosts: 1,
         switch_agents: 1,
         socket: None,
+        strict: true,
     };
     let begun = Instant::now();
     let cluster = Cluster::start(layout).await.expect("all parts start");

@@ -46,6 +46,7 @@ async fn rated(store: StoreLocation, (rate, name): (u32, &str)) {
         agent_hosts: 1,
         switch_agents: 1,
         socket: None,
+        strict: true,
     };
     let cluster = Cluster::start(layout).await.expect("all parts start");
     let nodes: Vec<String> = cluster.owners().into_values().collect();

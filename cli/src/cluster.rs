@@ -31,6 +31,8 @@ const REPORT_INTERVAL: (Duration, usize) = (Duration::from_millis(100), 1_000);
 const SILENT_INTERVALS: u32 = 4;
 /// Two probes without an answer are a verdict.
 const PROBING: Probing = Probing { timeout: Duration::from_millis(100), attempts: 2 };
+/// So many times longer is the patience where the verdict need not be quick.
+const LENIENCE: u32 = 10;
 /// How long old table entries stay after senders were told a new color.
 const DRAIN: Duration = Duration::from_millis(250);
 /// How often the route service reads all tables back, and how many in a second at most.
@@ -59,6 +61,9 @@ pub struct Layout {
     /// Unix domain socket at which processes attach to the nodes of the first operating-agent server;
     /// `None` if none can.
     pub socket: Option<PathBuf>,
+    /// Whether a node that falls silent is given up within half a second, and not only after some seconds: where this process may
+    /// have far more to do than the machine can, all of them may have to wait for their turn.
+    pub strict: bool,
 }
 
 /// The options of an engine for the emulated fabric, whose switches have a table for each port.
@@ -108,6 +113,13 @@ fn signs(nodes: usize) -> (Duration, Duration) {
     (interval, interval.saturating_mul(SILENT_INTERVALS))
 }
 
+/// When a node is given up.
+fn detector(nodes: usize, strict: bool) -> DetectorConfig {
+    let times = if strict { 1 } else { LENIENCE };
+    let probing = Probing { timeout: PROBING.timeout.saturating_mul(times), ..PROBING };
+    DetectorConfig::new(signs(nodes).1.saturating_mul(times), probing)
+}
+
 fn any_port() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
@@ -119,16 +131,17 @@ impl Cluster {
     ///
     /// Names the part that cannot start and why.
     pub async fn start(layout: Layout) -> Result<Self, Failure> {
-        let Layout { topology, engine, options, store, agent_hosts, switch_agents, mut socket } =
-            layout;
-        let graph = &topology.graph;
+        let Layout { topology, engine, options, store, agent_hosts, switch_agents, .. } = layout;
+        let (mut socket, graph) = (layout.socket, &topology.graph);
         let nodes = nodes_of(graph);
+        let detector = detector(nodes.len(), layout.strict);
+        let report_interval = signs(nodes.len()).0;
         let stop = CancellationToken::new();
         let mut parts = JoinSet::new();
 
         let fabric = fabric_app(graph, options.colors)?;
         let fabric_address = fabric.address();
-        let tic = tic_app(&topology, options, (store, nodes.len())).await?;
+        let tic = tic_app(&topology, options, store, detector).await?;
         let tic_address = tic.address();
         let mut services = fabric.services().merged(tic.services());
         run(&mut parts, &stop, "emulated fabric", |stop| fabric.run(stop));
@@ -156,7 +169,8 @@ impl Cluster {
         let mut operating = Vec::new();
         for share in shares(&specs, agent_hosts) {
             let addresses = (tic_address, fabric_address);
-            let agent = operating_app((share, nodes.len()), addresses, socket.take())?;
+            let signs = (report_interval, detector);
+            let agent = operating_app(share, signs, addresses, socket.take())?;
             operating.push(agent.address());
             if agent_hosts == 1 {
                 services = services.merged(agent.services());
@@ -232,7 +246,8 @@ fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, 
 async fn tic_app(
     topology: &Topology,
     engine_options: EngineOptions,
-    (store, nodes): (StoreLocation, usize),
+    store: StoreLocation,
+    detector: DetectorConfig,
 ) -> Result<fabricast_tic::App, Failure> {
     let mut options = fabricast_tic::Options::new(
         any_port(),
@@ -241,7 +256,7 @@ async fn tic_app(
     );
     options.colors = engine_options.colors;
     options.fault_tolerant = engine_options.fault_tolerant;
-    options.watch = WatchConfig::new(DetectorConfig::new(signs(nodes).1, PROBING));
+    options.watch = WatchConfig::new(detector);
     options.limits.damping = FlapDamping { policy: FlapPolicy::NoHost, ..FlapDamping::default() };
     Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
 }
@@ -291,11 +306,11 @@ fn router_app(
 }
 
 fn operating_app(
-    (nodes, all_nodes): (Vec<NodeSpec>, usize),
+    nodes: Vec<NodeSpec>,
+    (report_interval, detector): (Duration, DetectorConfig),
     (tic, fabric): (SocketAddr, SocketAddr),
     socket: Option<PathBuf>,
 ) -> Result<fabricast_operating::App, Failure> {
-    let (report_interval, report_timeout) = signs(all_nodes);
     let options = fabricast_operating::Options {
         listen: any_port(),
         advertise: None,
@@ -309,7 +324,7 @@ fn operating_app(
             memory: Some(PathBuf::from("/dev/shm")),
         }),
         report_interval,
-        detector: DetectorConfig::new(report_timeout, PROBING),
+        detector,
     };
     Ok(fabricast_operating::App::bind(options).context("start an operating agent")?)
 }

@@ -82,6 +82,7 @@ fn here(args: &DemoArgs, format: Format, runtime: &Runtime) -> Result<(), Failur
         agent_hosts: AGENT_HOSTS,
         switch_agents: SWITCH_AGENTS,
         socket: Some(socket.clone()),
+        strict: true,
     };
     runtime.block_on(async {
         let cluster = Cluster::start(layout).await?;

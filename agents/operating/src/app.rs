@@ -44,7 +44,7 @@ use crate::service::OperatingAgentServer;
 const FABRIC_QUEUE: usize = 4096;
 /// Deadlines are looked at once in this time, at most.
 const TICK: Duration = Duration::from_millis(10);
-/// And once in this time at least, so that the agent's clock goes on: it counts no more than 100 ms at once.
+/// And once in this time at least, so that the agent's clock goes on: it counts no more than 60 ms at once.
 const IDLE: Duration = Duration::from_millis(50);
 /// A question that is not answered is asked again after this, and not before half the interval of the
 /// signs of life: where they are rare there is so much to ask that answers take their time.

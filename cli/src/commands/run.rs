@@ -53,6 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         agent_hosts: 1,
         switch_agents: 1,
         socket: Some(socket.clone()),
+        strict: false,
     };
     // The system has nothing to finish once the processes have ended: it is dropped with the runtime.
     runtime()?.block_on(async {

@@ -52,8 +52,16 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
     mgid_space(args.engine, fat_tree.as_ref(), options).map_err(build_failure)?;
     let (engine, store) = (args.engine, args.store.clone());
     let socket = args.socket.clone();
-    let layout =
-        Layout { topology, engine, options, store, agent_hosts: 1, switch_agents: 1, socket };
+    let layout = Layout {
+        topology,
+        engine,
+        options,
+        store,
+        agent_hosts: 1,
+        switch_agents: 1,
+        socket,
+        strict: true,
+    };
     runtime()?.block_on(async {
         // First of all, so that a port in use stops everything before it has begun.
         let front = BoundServer::bind(args.listen).map_err(|error| {

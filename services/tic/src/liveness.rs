@@ -99,6 +99,9 @@ pub(crate) struct Liveness {
     pace: Pace,
 }
 
+/// An answer to a probe is waited for so many times longer than all probes of a suspicion may take.
+const LATE: u32 = 8;
+
 /// What a call of this task came to.
 enum Outcome {
     Probed { life: Life, probe: u64, alive: bool },
@@ -201,7 +204,10 @@ impl Liveness {
 
     fn probe(&self, life: Life, probe: u64) -> impl Future<Output = Outcome> + use<> {
         let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
-        let (peers, patience) = (Arc::clone(&self.peers), self.config.detector.probing.timeout);
+        // The verdict is the watch's, by its own clock; until then a late answer is as good as one in time.
+        let probing = self.config.detector.probing;
+        let patience = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
+        let peers = Arc::clone(&self.peers);
         async move {
             let alive = match address {
                 Some(address) => {

@@ -30,6 +30,7 @@ async fn up() -> (Cluster, String) {
         agent_hosts: 1,
         switch_agents: 1,
         socket: None,
+        strict: true,
     };
     let front = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = front.address().to_string();
