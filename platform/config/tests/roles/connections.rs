@@ -1,4 +1,4 @@
-//! Who a part serves, and what its aggregation engines take.
+//! Who a part serves, what it shares with processes, and what its aggregation engines take.
 
 use fabricast_config::{FabricConfig, OperatingAgentConfig, RouterConfig};
 
@@ -48,4 +48,21 @@ fn an_agent_listens_where_others_can_be_told_to_reach_it() {
     );
     let file = file.replace("0.0.0.0", "10.0.0.7");
     assert_eq!(load_text::<OperatingAgentConfig>(&file, &[]).unwrap().listen.port(), 7404);
+}
+
+#[test]
+fn memory_is_shared_in_a_folder_that_processes_can_be_told_or_not_at_all() {
+    let with =
+        |line: &str| format!("[operating_agent]\n{line}\n[[operating_agent.nodes]]\nname='a'");
+    let folder = |line: &str| {
+        let config = load_text::<OperatingAgentConfig>(&with(line), &[]).unwrap();
+        config.shared_memory.map(|path| path.display().to_string())
+    };
+    assert_eq!(folder("").as_deref(), Some("/dev/shm"));
+    assert_eq!(folder("shared_memory='/run/fabricast'").as_deref(), Some("/run/fabricast"));
+    assert_eq!(folder("shared_memory=''"), None);
+    assert_eq!(
+        complaints::<OperatingAgentConfig>(&with("shared_memory='shm'"), &[]),
+        ["F:2: operating_agent.shared_memory: 'shm' is not absolute: processes are told it"]
+    );
 }
