@@ -1,18 +1,25 @@
 //! Sets up what a process says about itself: one call to [`init`] at the top of `main`.
 //!
-//! [`audit()`] writes down who changed what. Everything goes to the standard error stream; standard output belongs to data.
+//! Everything goes to the standard error stream; standard output belongs to data. Who changed what is written down by
+//! [`audit()`], what came of which request, across processes, is told by [`traces`]; how much there is of what by [`metrics`].
 //!
 //! Invariants
 //! - LOG-1: one process has one subscriber; a second [`init`] is refused and changes nothing.
 
 mod audit;
 pub mod metrics;
+mod stamp;
+pub mod traces;
 
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use thiserror::Error;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+use stamp::{Shape, Stamped};
 
 pub use audit::{TARGET as AUDIT_TARGET, audit};
 
@@ -33,19 +40,40 @@ pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
 /// of the program.
 pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard, InitError> {
     let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.is_empty());
+    let fixed = from_environment.is_some();
     let filter = parse_filter(from_environment.as_deref().unwrap_or(filter))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = fmt::layer()
         .with_writer(io::stderr)
         // Who reads standard error may go away; that must not end a service.
         .log_internal_errors(false);
+    let registry = tracing_subscriber::registry().with(filter);
     match format {
-        Format::Text => builder.with_ansi(wants_color()).try_init(),
-        Format::Json => builder.json().flatten_event(true).try_init(),
+        Format::Text => {
+            let lines = lines.with_ansi(wants_color());
+            registry
+                .with(lines.map_event_format(|inner| Stamped::new(inner, Shape::Text)))
+                .try_init()
+        }
+        Format::Json => {
+            let lines = lines.json().flatten_event(true);
+            registry
+                .with(lines.map_event_format(|inner| Stamped::new(inner, Shape::Json)))
+                .try_init()
+        }
     }
     .map_err(|_| InitError::AlreadyStarted)?;
     tracing::info!(service.name = service, service.version = env!("CARGO_PKG_VERSION"), "started");
-    Ok(Guard { service, since: Instant::now() })
+    Ok(Guard { service, since: Instant::now(), filter: handle, fixed })
+}
+
+/// Checks that a text is a filter, such as `info` or `warn,fabricast_router=debug`.
+///
+/// # Errors
+///
+/// [`InitError::BadFilter`].
+pub fn check_filter(filter: &str) -> Result<(), InitError> {
+    parse_filter(filter).map(drop)
 }
 
 /// How log lines look.
@@ -65,6 +93,30 @@ pub enum Format {
 pub struct Guard {
     service: &'static str,
     since: Instant,
+    filter: reload::Handle<EnvFilter, Registry>,
+    fixed: bool, // by the environment
+}
+
+impl Guard {
+    /// Whether `FABRICAST_LOG` says what is logged, so that no setting does.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+
+    /// Logs what another filter lets through from now on, unless `FABRICAST_LOG` says what is logged.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError::BadFilter`]; then the old one stays.
+    pub fn set_filter(&self, filter: &str) -> Result<(), InitError> {
+        let filter = parse_filter(filter)?;
+        if !self.fixed {
+            // It fails only if there is no log any more, which nobody could be told of.
+            let _ = self.filter.reload(filter);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Guard {

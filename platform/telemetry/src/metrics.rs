@@ -47,6 +47,12 @@ impl Metric {
         self.value.store(value, Ordering::Relaxed);
     }
 
+    /// What it is now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
     /// Counts so many more.
     pub fn add(&self, more: u64) {
         self.value.fetch_add(more, Ordering::Relaxed);
@@ -87,6 +93,10 @@ metrics! {
     SWITCH_FAILED_ELEMENTS: gauge "fabricast_switch_agent_failed_elements", "Parts of the fabric that this agent sees as failed.";
     SWITCH_DIRECTED_ANSWERS: counter "fabricast_switch_agent_directed_answers_total", "Answers to InfiniBand subnet management packets along directed routes.";
     SWITCH_LID_ANSWERS: counter "fabricast_switch_agent_lid_answers_total", "Answers to InfiniBand subnet management packets by LID.";
+    SETTINGS_GENERATION: gauge "fabricast_settings_generation", "Which settings are in force: 1 those that the part began with, one more with each time that others were read.";
+    SETTINGS_REFUSED: counter "fabricast_settings_refused_total", "Times that settings were read again and not taken over.";
+    TRACES_EXPORTED: counter "fabricast_traces_exported_spans_total", "Spans that the collector has taken.";
+    TRACES_DROPPED: counter "fabricast_traces_dropped_spans_total", "Spans that were lost, as there was no room for them or the collector did not take them.";
     FABRIC_PACKETS: counter "fabricast_fabric_packets_total", "Packets that endpoints have put on the wire.";
 }
 
