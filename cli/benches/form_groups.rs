@@ -85,7 +85,7 @@ async fn form(store: StoreLocation) {
     cluster.stop().await;
 }
 
-fn channel(address: std::net::SocketAddr) -> tonic::transport::Channel {
+fn channel(address: std::net::SocketAddr) -> fabricast_rpc::Channel {
     Peer::new(&address.to_string()).expect("an address").channel()
 }
 
@@ -94,7 +94,7 @@ fn millis(since: Instant) -> u128 {
 }
 
 /// Nodes that are up in their first life.
-async fn nodes_up(mut tic: TicServiceClient<tonic::transport::Channel>) -> usize {
+async fn nodes_up(mut tic: TicServiceClient<fabricast_rpc::Channel>) -> usize {
     let mut request = v1::ListNodesRequest::default();
     let mut count = 0;
     loop {

@@ -17,9 +17,8 @@ use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
-use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Peer, PeerError, Security};
+use fabricast_rpc::{CertificateFiles, Channel, Leader, LeaderChannel, Peer, PeerError, Security};
 use fabricast_topology::{Graph, ibnetdiscover};
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::args::ServerArgs;

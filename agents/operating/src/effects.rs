@@ -16,8 +16,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{LeaderChannel, Peer};
-use tonic::transport::Channel;
+use fabricast_rpc::{Channel, LeaderChannel, Peer};
 use tracing::debug;
 
 use crate::errands::For;

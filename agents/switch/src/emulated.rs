@@ -3,9 +3,8 @@
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
-use fabricast_rpc::{Peer, Reason, reason_of};
+use fabricast_rpc::{Channel, Peer, Reason, reason_of};
 use tokio_stream::StreamExt;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::driver::{Driver, DriverError, DriverStream, Written};

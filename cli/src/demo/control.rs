@@ -104,7 +104,7 @@ impl Control {
     fn home(
         &self,
         node: &str,
-    ) -> Result<OperatingAgentServiceClient<tonic::transport::Channel>, Failure> {
+    ) -> Result<OperatingAgentServiceClient<fabricast_rpc::Channel>, Failure> {
         let peer = self.homes.get(node);
         let peer = peer.ok_or_else(|| Failure::input(format!("no agent hosts node '{node}'")))?;
         Ok(OperatingAgentServiceClient::new(peer.channel()))

@@ -14,10 +14,9 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Leader, LeaderChannel, Peer, reason_of};
+use fabricast_rpc::{Channel, Leader, LeaderChannel, Peer, reason_of};
 use fabricast_testing::{Etcd, Proxy};
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 use crate::support::{Bench, data};

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::channel::Channel;
 use crate::connection;
 use crate::security::Security;
 use crate::status::retry_after;
@@ -92,7 +93,8 @@ impl Peer {
                     move |uri: http::Uri| connection::connect(uri, security.clone()),
                 )),
             };
-        Ok(Self { address: address.into(), channel })
+        let address: Arc<str> = address.into();
+        Ok(Self { channel: Channel::new(channel, Arc::clone(&address)), address })
     }
 
     /// The address, for logs.

@@ -13,6 +13,7 @@ mod allowance;
 mod around;
 mod authority;
 mod certificates;
+mod channel;
 mod client;
 mod connection;
 mod identity;
@@ -27,10 +28,12 @@ mod server;
 mod socket;
 mod status;
 mod topology;
+mod trace;
 
 pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use certificates::{CertificateFiles, SecurityError};
+pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
 pub use identity::{
     Caller, Identity, IdentityError, NamelessError, Role, certificate_identities, identity_name,

@@ -69,7 +69,8 @@ fn person(request: &Request<Body>) -> Option<String> {
     is_person.then(|| caller.to_string())
 }
 
-fn changes(call: &str) -> bool {
+/// Whether a call of that name changes anything.
+pub(crate) fn changes(call: &str) -> bool {
     let begins =
         |word| call.strip_prefix(word).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     !READING.into_iter().any(begins)

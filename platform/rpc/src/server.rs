@@ -27,6 +27,7 @@ use crate::around::AroundLayer;
 use crate::connection::{self, Taken};
 use crate::observe::Observing;
 use crate::security::Security;
+use crate::trace::Tracing;
 
 /// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
@@ -243,6 +244,7 @@ pub(crate) async fn serve_incoming(
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .max_concurrent_streams(Some(1024))
+        .layer(AroundLayer(Tracing))
         .layer(AroundLayer(Allowing))
         .layer(AroundLayer(Observing))
         .layer(AroundLayer(Enforcing))

@@ -7,9 +7,8 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Backoff, Leader, LeaderChannel, Peer, Reason};
+use fabricast_rpc::{Backoff, Channel, Leader, LeaderChannel, Peer, Reason};
 use tokio::time::Instant;
-use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::outside::Outside;

@@ -7,8 +7,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{CertificateFiles, Leader, LeaderChannel, Security};
-use tonic::transport::Channel;
+use fabricast_rpc::{CertificateFiles, Channel, Leader, LeaderChannel, Security};
 
 use crate::docker::{containers, folder, networks, ok, order, run, run_in};
 use crate::load::{delete, persist, route};

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use fabricast_proto::v1;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{LeaderChannel, reason_of};
+use fabricast_rpc::{Channel, LeaderChannel, reason_of};
 use tokio::sync::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 use crate::cluster::{Cluster, SOON};

@@ -13,9 +13,8 @@ use fabricast_proto::v1::route_choice_service_client::RouteChoiceServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Leader, LeaderChannel, Peer, request_id};
+use fabricast_rpc::{Channel, Leader, LeaderChannel, Peer, request_id};
 use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::patience::eventually;
 

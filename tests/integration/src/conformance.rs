@@ -5,9 +5,8 @@
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::reason_of;
+use fabricast_rpc::{Channel, reason_of};
 use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::patience::{eventually, soon};
 

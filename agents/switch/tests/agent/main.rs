@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Peer, Security, reason_of};
+use fabricast_rpc::{Channel, Peer, Security, reason_of};
 use fabricast_switch::{App, Options, RunError, StartError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use tonic::transport::Channel;
 
 use hardware::Hardware;
 

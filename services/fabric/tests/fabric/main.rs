@@ -12,7 +12,7 @@ use fabricast_emulator::AggregationLimits;
 use fabricast_fabric::{App, DEFAULT_QUEUE, Dropped, Options, RunError, StartError};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
-use fabricast_rpc::{Peer, Security, reason_of};
+use fabricast_rpc::{Channel, Peer, Security, reason_of};
 use fabricast_topology::{
     AdapterFacts, EndpointFacts, Graph, GraphBuilder, SwitchFacts, SwitchId, TableKind,
 };
@@ -20,7 +20,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

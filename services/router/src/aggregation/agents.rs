@@ -202,7 +202,7 @@ impl Agents {
         self.owner.get(switch).copied()
     }
 
-    fn client(&self, index: usize) -> SwitchAggregationServiceClient<tonic::transport::Channel> {
+    fn client(&self, index: usize) -> SwitchAggregationServiceClient<fabricast_rpc::Channel> {
         SwitchAggregationServiceClient::new(self.agents[index].peer.channel())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT)

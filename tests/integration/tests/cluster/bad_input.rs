@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabricast_integration::{Cluster, Layout, Traffic, soon};
 use fabricast_proto::FILE_DESCRIPTOR_SET;
-use fabricast_rpc::{Peer, reason_of};
+use fabricast_rpc::{Channel, Peer, reason_of};
 use fabricast_topology::Faults;
 use prost::Message;
 use prost::bytes::{Buf, BufMut};
@@ -16,7 +16,7 @@ use prost_reflect::{
 };
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 /// Messages pass as they are.
@@ -168,7 +168,8 @@ pub(crate) fn channel(cluster: &Cluster, service: &str) -> Channel {
     let address = match service {
         "ProcessService" => {
             let socket = format!("unix://{}", cluster.socket(0).display());
-            return Endpoint::from_shared(socket).unwrap().connect_lazy();
+            let channel = Endpoint::from_shared(socket).unwrap().connect_lazy();
+            return Channel::new(channel, service.into());
         }
         "FabricService" | "FabricAggregationService" => cluster.fabric.address(),
         "TicService"

@@ -6,12 +6,11 @@ use fabricast_integration::{
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Peer, reason_of};
+use fabricast_rpc::{Channel, Peer, reason_of};
 use fabricast_switch::{Driver, EmulatedDriver};
 use fabricast_topology::TableKind;
 use tokio_stream::StreamExt;
 use tonic::Status;
-use tonic::transport::Channel;
 
 /// Nobody is there.
 const NO_TIC: &str = "127.0.0.1:1";
