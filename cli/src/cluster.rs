@@ -297,10 +297,12 @@ fn router_app(
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
         engine: Some(engine),
         engine_options,
-        drain: DRAIN,
-        read_back: READ_BACK,
-        read_back_rate: READ_BACK_RATE,
-        counter_interval: COUNTER_INTERVAL,
+        pacing: fabricast_router::Pacing {
+            drain: DRAIN,
+            read_back: READ_BACK,
+            read_back_rate: READ_BACK_RATE,
+            counter_interval: COUNTER_INTERVAL,
+        },
     };
     Ok(fabricast_router::App::bind(options).context("start the route service")?)
 }

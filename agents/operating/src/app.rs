@@ -13,13 +13,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabricast_group::{GroupAgentServer, MESSAGE_LIMIT};
-use fabricast_groups::agent::GaConfig;
 use fabricast_groups::detector::DetectorConfig;
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
-use fabricast_groups::operating::{Identity, OaConfig};
+use fabricast_groups::operating::Identity;
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentServiceServer;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
@@ -30,7 +30,7 @@ use fabricast_rpc::{
     SocketError,
 };
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::collectives::CollectiveAgent;
@@ -39,6 +39,7 @@ use crate::memory::Memories;
 use crate::messages::Messages;
 use crate::processes::ProcessServer;
 use crate::service::OperatingAgentServer;
+use crate::settings::{LiveSettings, Pacing};
 
 /// Messages that may wait for the stream to the fabric.
 const FABRIC_QUEUE: usize = 4096;
@@ -46,14 +47,6 @@ const FABRIC_QUEUE: usize = 4096;
 const TICK: Duration = Duration::from_millis(10);
 /// And once in this time at least, so that the agent's clock goes on: it counts no more than 60 ms at once.
 const IDLE: Duration = Duration::from_millis(50);
-/// A question that is not answered is asked again after this, and not before half the interval of the
-/// signs of life: where they are rare there is so much to ask that answers take their time.
-const RETRY: Duration = Duration::from_millis(250);
-/// A process's call fails after this.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls of processes of one node at one time.
-const CALLS_PER_NODE: usize = 1024;
-
 /// Settings of an operating agent process.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -128,7 +121,7 @@ pub struct App {
     host: Host,
     fabric: Peer,
     to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
-    report_interval: Duration,
+    settings: LiveSettings,
 }
 
 impl App {
@@ -150,17 +143,13 @@ impl App {
         let address = options.advertise.unwrap_or_else(|| server.address().to_string());
         let nodes = identities(&options.nodes, &address)?;
         let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);
-        let detector = options.detector;
-        let retry = RETRY.max(options.report_interval / 2);
+        let Options { report_interval, detector, .. } = options;
+        let pacing = Pacing { report_interval, detector };
+        let retry = pacing.retry();
         let host = Host::new(Parts {
             nodes,
-            operating_config: OaConfig {
-                retry,
-                host_timeout: detector.worst_case() + options.report_interval * 2,
-                call_timeout: CALL_TIMEOUT,
-                calls: CALLS_PER_NODE,
-            },
-            group_config: GaConfig { detector, resend: options.report_interval * 3, retry },
+            operating_config: pacing.operating(retry),
+            group_config: pacing.group(retry),
             tic,
             fabric: fabric.clone(),
             security,
@@ -181,14 +170,21 @@ impl App {
         for tic in options.tic {
             services = services.with_peer("tic", tic);
         }
-        let report_interval = options.report_interval;
-        Ok(Self { server, services, socket, host, fabric, to_fabric, report_interval })
+        let report_interval = Arc::new(watch::Sender::new(report_interval));
+        let settings = LiveSettings { host: host.clone(), retry, report_interval };
+        Ok(Self { server, services, socket, host, fabric, to_fabric, settings })
     }
 
     /// The address that processes and other agents use.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// What may change while it runs.
+    #[must_use]
+    pub fn settings(&self) -> LiveSettings {
+        self.settings.clone()
     }
 
     /// The way to the seats of the members hosted here.
@@ -209,7 +205,7 @@ impl App {
     ///
     /// [`RunError`] if the listener fails.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, socket, host, fabric, to_fabric, report_interval } = self;
+        let Self { server, services, socket, host, fabric, to_fabric, settings } = self;
         host.begin();
         let ticking = async {
             loop {
@@ -226,7 +222,7 @@ impl App {
         let served = tokio::select! {
             served = both => served,
             () = ticking => Ok(()),
-            () = host.clone().report_forever(report_interval) => Ok(()),
+            () = host.clone().report_forever(settings.report_interval.subscribe()) => Ok(()),
             () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
             () = host.clone().offer_forever() => Ok(()),
         };

@@ -11,6 +11,7 @@ use fabricast_groups::operating::{CallAnswer, CallError, JoinCall, LeaveCall, Me
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_rpc::{Reason, refusal_to_wire, request_id};
+use fabricast_telemetry::traces::{self, Origin};
 use tokio::sync::oneshot;
 use tonic::Status;
 
@@ -35,7 +36,7 @@ impl Host {
     /// Begins calls of processes, all at once; their ends come through the receivers. `None` for a
     /// node that is not hosted here.
     pub(crate) fn call(&self, wishes: Vec<(NodeName, Wish)>) -> Vec<Option<Begun>> {
-        let now = self.now();
+        let (now, origin) = (self.now(), Origin::kept());
         let mut state = self.state();
         let mut begun = Vec::with_capacity(wishes.len());
         let mut touched = BTreeSet::new();
@@ -48,7 +49,7 @@ impl Host {
             begun.push(id.map(|id| {
                 id.map(|id| {
                     let (tell, told) = oneshot::channel();
-                    state.waiting.insert((node.clone(), id), tell);
+                    state.waiting.insert((node.clone(), id), (tell, origin.clone()));
                     told
                 })
             }));
@@ -219,10 +220,9 @@ fn failed(error: &CallError) -> Status {
 }
 
 fn request_name(text: &str) -> Result<RequestId, Status> {
-    if text.is_empty() {
-        return name("request_id", &request_id(), RequestId::new);
-    }
-    name("request_id", text, RequestId::new)
+    let text = if text.is_empty() { request_id() } else { text.to_owned() };
+    traces::note("fabricast.request_id", &text);
+    name("request_id", &text, RequestId::new)
 }
 
 pub(crate) fn membership_to_wire(held: &Membership) -> v1::Membership {

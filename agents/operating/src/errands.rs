@@ -17,7 +17,8 @@ use fabricast_groups::message::Register;
 use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::record::NodeRecord;
 use fabricast_proto::v1;
-use fabricast_rpc::refusal_from_wire;
+use fabricast_rpc::{Peer, refusal_from_wire};
+use fabricast_telemetry::traces::{Origin, Origins, Span};
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 use tracing::debug;
@@ -52,11 +53,14 @@ struct Lane<K, V> {
     waiting: BTreeMap<K, V>,
     out: BTreeSet<K>,
     works: bool,
+    /// The traced requests that what waits comes of.
+    origins: Origins,
 }
 
 impl<K, V> Default for Lane<K, V> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), out: BTreeSet::new(), works: false }
+        let (waiting, out, origins) = Default::default();
+        Self { waiting, out, works: false, origins }
     }
 }
 
@@ -65,8 +69,14 @@ impl<K: Ord + Clone, V> Lane<K, V> {
     fn put(&mut self, key: K, value: V) -> bool {
         if !self.out.contains(&key) {
             self.waiting.insert(key, value);
+            self.origins.add(Origin::kept());
         }
         !std::mem::replace(&mut self.works, true)
+    }
+
+    /// As [`Lane::take`], with a span for what is made of it.
+    fn take_traced(&mut self, name: &'static str) -> (Vec<(K, V)>, Span) {
+        (self.take(), std::mem::take(&mut self.origins).span(name))
     }
 
     /// Takes what goes in the next call; nothing ends the work.
@@ -174,22 +184,29 @@ impl Host {
             if whom == For::Agent {
                 tokio::time::sleep(GATHER).await;
             }
-            let some = lock(&self.0.errands).fetches.entry(whom).or_default().take();
+            let (some, span) = {
+                let mut errands = lock(&self.0.errands);
+                errands.fetches.entry(whom).or_default().take_traced("fetch_groups")
+            };
             if some.is_empty() {
                 return;
             }
-            let answers = self.get_many(whom, &some).await;
-            // They are answered before anybody sees it: what that gives rise to may be the same again.
-            lock(&self.0.errands).fetches.entry(whom).or_default().out.clear();
-            let asked = answers.as_ref().map_or(some.len(), Vec::len);
-            for (((node, gn), ()), answer) in some.iter().zip(spread(answers)).take(asked) {
-                self.take_group(whom, node, *gn, answer);
-                // A group with all its members is some work; others are to have their turn in between.
-                tokio::task::yield_now().await;
-            }
-            for ((node, gn), ()) in some.into_iter().skip(asked) {
-                self.fetch_soon(whom, node, gn); // there was no room for it in the answer
-            }
+            span.origin().cover(self.fetch_some(whom, some)).await;
+        }
+    }
+
+    async fn fetch_some(&self, whom: For, some: Vec<(Fetch, ())>) {
+        let answers = self.get_many(whom, &some).await;
+        // They are answered before anybody sees it: what that gives rise to may be the same again.
+        lock(&self.0.errands).fetches.entry(whom).or_default().out.clear();
+        let asked = answers.as_ref().map_or(some.len(), Vec::len);
+        for (((node, gn), ()), answer) in some.iter().zip(spread(answers)).take(asked) {
+            self.take_group(whom, node, *gn, answer);
+            // A group with all its members is some work; others are to have their turn in between.
+            tokio::task::yield_now().await;
+        }
+        for ((node, gn), ()) in some.into_iter().skip(asked) {
+            self.fetch_soon(whom, node, gn); // there was no room for it in the answer
         }
     }
 
@@ -244,27 +261,38 @@ impl Host {
     async fn register_all(self, address: Address) {
         let peer = self.peer(address.as_str());
         loop {
-            let some = lock(&self.0.errands).places.entry(address.clone()).or_default().take();
+            let (some, span) = {
+                let mut errands = lock(&self.0.errands);
+                errands.places.entry(address.clone()).or_default().take_traced("register_members")
+            };
             if some.is_empty() {
                 lock(&self.0.errands).places.retain(|_, lane| lane.works);
                 return;
             }
-            let (keys, members): (Vec<Place>, Vec<_>) = some.into_iter().unzip();
             let Ok(peer) = &peer else { continue };
-            let request = v1::RegisterMembersRequest { members };
-            let answer = in_time(self.agents_at(peer).register_members(request)).await;
-            let answers = answer.map(|answer| {
-                answer.into_inner().answers.into_iter().map(placed).collect::<Vec<_>>()
-            });
-            if let Some(lane) = lock(&self.0.errands).places.get_mut(&address) {
-                lane.out.clear();
+            span.origin().cover(self.register_some(peer, &address, some)).await;
+        }
+    }
+
+    async fn register_some(
+        &self,
+        peer: &Peer,
+        address: &Address,
+        some: Vec<(Place, v1::RegisterMemberRequest)>,
+    ) {
+        let (keys, members): (Vec<Place>, Vec<_>) = some.into_iter().unzip();
+        let request = v1::RegisterMembersRequest { members };
+        let answer = in_time(self.agents_at(peer).register_members(request)).await;
+        let answers = answer
+            .map(|answer| answer.into_inner().answers.into_iter().map(placed).collect::<Vec<_>>());
+        if let Some(lane) = lock(&self.0.errands).places.get_mut(address) {
+            lane.out.clear();
+        }
+        for ((node, _, gn, pn, epoch), answer) in keys.into_iter().zip(spread(answers)) {
+            if let Some(answer) = tic_wire::placed((gn, pn), epoch, answer) {
+                self.input(&node, |agent, now| agent.member_registered(now, gn, pn, answer));
             }
-            for ((node, _, gn, pn, epoch), answer) in keys.into_iter().zip(spread(answers)) {
-                if let Some(answer) = tic_wire::placed((gn, pn), epoch, answer) {
-                    self.input(&node, |agent, now| agent.member_registered(now, gn, pn, answer));
-                }
-                tokio::task::yield_now().await;
-            }
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -18,6 +18,7 @@ use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaConfig, Oa
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Pace, Peer, PeerError, Security};
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
+use fabricast_telemetry::traces::Origin;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,7 +59,7 @@ pub(crate) type CallOutcome = Result<CallAnswer, Status>;
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) operating: Oa,
-    agents: Option<GaHost>,
+    pub(crate) agents: Option<GaHost>,
     /// Where it is in [`State::due`].
     due: Option<Moment>,
     pub(crate) messages: Messaging,
@@ -68,10 +69,11 @@ pub(crate) struct Hosted {
 pub(crate) struct State {
     pub(crate) nodes: BTreeMap<NodeName, Hosted>,
     pub(crate) owners: BTreeMap<EndpointName, NodeName>,
-    pub(crate) waiting: BTreeMap<(NodeName, CallId), oneshot::Sender<CallOutcome>>,
+    /// Callers that wait, and the traced requests that their calls come of.
+    pub(crate) waiting: BTreeMap<(NodeName, CallId), (oneshot::Sender<CallOutcome>, Origin)>,
     last_said: BTreeMap<(NodeName, CallId), Status>, // by the TIC, to a call that is not through
     due: BTreeSet<(Moment, NodeName)>, // when to let time pass for whom, but for those touched
-    touched: BTreeSet<NodeName>,       // since time was looked at: their deadlines may differ
+    pub(crate) touched: BTreeSet<NodeName>, // since time was looked at: their deadlines may differ
     pub(crate) talking: BTreeSet<NodeName>, // whose message layers wait for something
 }
 
@@ -99,7 +101,8 @@ pub(crate) struct Shared {
     pub(crate) fabric: Peer,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
-    group_config: GaConfig,
+    /// For the group agents of nodes that come up.
+    pub(crate) group_config: Mutex<GaConfig>,
     address: String,
     pub(crate) pace: Pace,
     /// An input has come since time was looked at.
@@ -157,7 +160,7 @@ impl Host {
             fabric: parts.fabric,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            group_config: parts.group_config,
+            group_config: Mutex::new(parts.group_config),
             address: parts.address,
             pace: Pace::default(),
             stirred: Notify::new(),
@@ -281,8 +284,8 @@ impl Host {
                 OaOutput::Up(incarnation) => {
                     info!(member = %node, epoch = incarnation.0, "node up");
                     AGENT_ADMISSIONS.add(1);
-                    hosted.agents =
-                        Some(GaHost::new(node.clone(), incarnation, self.0.group_config));
+                    let config = *lock(&self.0.group_config);
+                    hosted.agents = Some(GaHost::new(node.clone(), incarnation, config));
                 }
                 OaOutput::Down(incarnation) => {
                     info!(member = %node, epoch = incarnation.0, "node down");
@@ -293,7 +296,7 @@ impl Host {
                 OaOutput::Answered(id, answer) => {
                     let key = (node.clone(), id);
                     let said = state.last_said.remove(&key);
-                    if let Some(tell) = state.waiting.remove(&key) {
+                    if let Some((tell, _)) = state.waiting.remove(&key) {
                         // A caller that has gone away needs no answer.
                         let _ = tell.send(tic_wire::outcome(answer, said));
                     }

@@ -25,8 +25,10 @@ mod reports;
 mod requests;
 mod service;
 mod sessions;
+mod settings;
 mod tic_wire;
 
 pub use app::{App, LocalSocket, Options, RunError, StartError};
 pub use host::NodeSpec;
 pub use messages::{Ended, Messages, Seat, SeatEvent, SeatEvents};
+pub use settings::{LiveSettings, Pacing};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabricast_proto::v1;
+use fabricast_telemetry::traces::{Origin, Origins};
 use tracing::debug;
 
 use crate::host::{Host, lock};
@@ -19,13 +20,21 @@ const PUSH_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Positions that wait, by address; an address is listed while its worker runs.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox(BTreeMap<String, BTreeMap<(u64, u32), v1::Position>>);
+pub(crate) struct Outbox {
+    waiting: BTreeMap<String, BTreeMap<(u64, u32), v1::Position>>,
+    /// The traced requests that those for an address come of.
+    origins: BTreeMap<String, Origins>,
+}
 
 impl Outbox {
     /// Adds a position; answers whether the address needs a worker.
     fn put(&mut self, address: &str, position: v1::Position) -> bool {
-        let idle = !self.0.contains_key(address);
-        let waiting = self.0.entry(address.to_owned()).or_default();
+        let origin = Origin::kept();
+        if !origin.is_none() {
+            self.origins.entry(address.to_owned()).or_default().add(origin);
+        }
+        let idle = !self.waiting.contains_key(address);
+        let waiting = self.waiting.entry(address.to_owned()).or_default();
         let age = |held: &v1::Position| (held.epoch, held.version);
         let member = (position.gn, position.pn);
         if waiting.get(&member).is_none_or(|held| age(held) <= age(&position)) {
@@ -36,9 +45,9 @@ impl Outbox {
 
     /// Takes what the address's worker is to send next; nothing ends it.
     fn take(&mut self, address: &str) -> Vec<v1::Position> {
-        let Some(waiting) = self.0.get_mut(address) else { return Vec::new() };
+        let Some(waiting) = self.waiting.get_mut(address) else { return Vec::new() };
         if waiting.is_empty() {
-            self.0.remove(address);
+            self.waiting.remove(address);
             return Vec::new();
         }
         let rest = match waiting.keys().nth(POSITIONS_PER_PUSH).copied() {
@@ -68,14 +77,18 @@ impl Host {
     async fn push_to(self, address: String) {
         let peer = self.peer(&address);
         loop {
-            let positions = lock(&self.0.outbox).take(&address);
+            let (positions, origins) = {
+                let mut outbox = lock(&self.0.outbox);
+                (outbox.take(&address), outbox.origins.remove(&address).unwrap_or_default())
+            };
             if positions.is_empty() {
                 return;
             }
             let Ok(peer) = &peer else { continue };
             let request = v1::UpdatePositionsRequest { positions };
-            let mut client = self.agent_at(peer);
-            match tokio::time::timeout(PUSH_DEADLINE, client.update_positions(request)).await {
+            let (mut client, span) = (self.agent_at(peer), origins.span("place_members"));
+            let push = span.origin().cover(client.update_positions(request));
+            match tokio::time::timeout(PUSH_DEADLINE, push).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(status)) => {
                     debug!(peer = %address, error = %status.message(), "positions not pushed");
@@ -132,6 +145,9 @@ mod tests {
         let _held = silent.accept().await.unwrap();
         host.push([(address(&other), position(0, 1, 1))]);
         let _told = other.accept().await.unwrap();
-        assert!(lock(&host.0.outbox).0.contains_key(&address(&silent)), "its call is still out");
+        assert!(
+            lock(&host.0.outbox).waiting.contains_key(&address(&silent)),
+            "its call is still out"
+        );
     }
 }

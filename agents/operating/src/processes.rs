@@ -11,6 +11,7 @@ use fabricast_messages::Mode;
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
 use fabricast_rpc::{Reason, refusal_from_wire};
+use fabricast_telemetry::traces::Origin;
 use prost::Message as _;
 use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt};
@@ -90,8 +91,9 @@ impl ProcessServer {
         let (node, wish) = self.agent.join_wish(request)?;
         let (tell, told) = oneshot::channel();
         let agent = self.agent.clone();
+        let origin = Origin::kept();
         self.host().spawn(|_| async move {
-            let end = agent.ended(node, wish).await;
+            let end = origin.cover(agent.ended(node, wish)).await;
             drop(call);
             let _ = tell.send(end);
         });
@@ -194,8 +196,9 @@ impl ProcessService for ProcessServer {
         let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
         call.session.reserve(processes.iter().cloned());
         let (this, (tell, told)) = (self.clone(), oneshot::channel());
+        let origin = Origin::kept();
         self.host().spawn(|_| async move {
-            let end = this.join_in_order(&group, &processes).await;
+            let end = origin.cover(this.join_in_order(&group, &processes)).await;
             drop(call);
             let _ = tell.send(end);
         });

@@ -12,6 +12,7 @@ use fabricast_groups::ids::{Gn, Incarnation, Pn};
 use fabricast_groups::message::OaReportReply;
 use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tonic::Status;
 use tracing::debug;
@@ -33,12 +34,22 @@ const LEAST_DEADLINE: Duration = Duration::from_secs(1);
 
 impl Host {
     /// Reports again and again.
-    pub(crate) async fn report_forever(self, interval: Duration) {
-        let deadline = (interval * 2).max(LEAST_DEADLINE);
-        let mut ticks = tokio::time::interval(interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ///
+    /// - `interval`: may change; the next report comes after the new one.
+    pub(crate) async fn report_forever(self, mut interval: watch::Receiver<Duration>) {
+        let ticking = |every: Duration| {
+            let mut ticks = tokio::time::interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            (ticks, (every * 2).max(LEAST_DEADLINE))
+        };
+        let (mut ticks, mut deadline) = ticking(*interval.borrow_and_update());
         for round in 0.. {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                Ok(()) = interval.changed() => {
+                    (ticks, deadline) = ticking(*interval.borrow_and_update());
+                }
+            }
             self.report_to_agents(deadline);
             self.spawn(move |host| async move {
                 host.ask(Question::Status, host.report_to_tic(round, deadline)).await;

@@ -8,6 +8,7 @@ use fabricast_groups::operating::CallId;
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_rpc::{LeaderChannel, refusal_from_wire};
+use fabricast_telemetry::traces::{self, Origins};
 use tonic::Status;
 
 use crate::host::Host;
@@ -31,13 +32,25 @@ impl Host {
         while !joins.is_empty() {
             let rest = joins.split_off(joins.len().min(PER_CALL));
             let some = std::mem::replace(&mut joins, rest);
-            self.spawn(|host| host.join(some));
+            let span = self.origins(some.iter().map(|(node, id, _)| (node, *id))).span("join");
+            self.spawn(|host| async move { span.origin().cover(host.join(some)).await });
         }
         while !leaves.is_empty() {
             let rest = leaves.split_off(leaves.len().min(PER_CALL));
             let some = std::mem::replace(&mut leaves, rest);
-            self.spawn(|host| host.leave(some));
+            let span = self.origins(some.iter().map(|(node, id, _)| (node, *id))).span("leave");
+            self.spawn(|host| async move { span.origin().cover(host.leave(some)).await });
         }
+    }
+
+    /// The traced requests that calls come of.
+    fn origins<'a>(&self, calls: impl Iterator<Item = (&'a NodeName, CallId)>) -> Origins {
+        if !traces::is_on() {
+            return Origins::default();
+        }
+        let state = self.state();
+        let of_call = |(node, id): (&NodeName, CallId)| state.waiting.get(&(node.clone(), id));
+        calls.filter_map(of_call).map(|(_, origin)| origin.clone()).collect()
     }
 
     pub(crate) fn tic_batches(&self) -> GroupBatchServiceClient<LeaderChannel> {

@@ -83,8 +83,19 @@ pub struct App {
     inventory: Arc<Inventory>,
     name: String,
     tic: Leader,
-    report_interval: Duration,
+    report_interval: LiveSettings,
     discovery_interval: Option<Duration>,
+}
+
+/// What may change while a switch agent runs; a clone is another handle of the same.
+#[derive(Clone, Debug)]
+pub struct LiveSettings(Arc<watch::Sender<Duration>>);
+
+impl LiveSettings {
+    /// Repeats its reports so often from now on.
+    pub fn set_report_interval(&self, interval: Duration) {
+        self.0.send_if_modified(|now| std::mem::replace(now, interval) != interval);
+    }
 }
 
 impl App {
@@ -105,6 +116,7 @@ impl App {
         let tic = security.leader(&tic).map_err(StartError::Tic)?;
         let server = BoundServer::bind(listen).map_err(StartError::Bind)?.secured(security);
         let inventory = Arc::new(Inventory::new(driver, switches));
+        let report_interval = LiveSettings(Arc::new(watch::Sender::new(report_interval)));
         Ok(Self { server, inventory, name, tic, report_interval, discovery_interval })
     }
 
@@ -112,6 +124,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Gives what may change while it runs.
+    #[must_use]
+    pub fn settings(&self) -> LiveSettings {
+        self.report_interval.clone()
     }
 
     /// Gives the services of this part, for one more listener.
@@ -151,7 +169,8 @@ impl App {
             drop(known.wait_for(|known| *known).await);
             failures::follow(self.inventory, failed).await;
         };
-        let report = failures::report(self.name, self.tic, self.report_interval, newest);
+        let interval = self.report_interval.0.subscribe();
+        let report = failures::report(self.name, self.tic, interval, newest);
         let ended = stop.child_token();
         let serving = async {
             let _ends_the_tasks = ended.clone().drop_guard();

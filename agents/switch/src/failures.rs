@@ -106,7 +106,7 @@ async fn follow_once(
 pub(crate) async fn report(
     reporter: String,
     tic: Leader,
-    interval: Duration,
+    interval: watch::Receiver<Duration>,
     mut failed: watch::Receiver<FailedElements>,
 ) {
     let mut client = TicServiceClient::new(tic.channel()).max_encoding_message_size(MESSAGE_LIMIT);
@@ -120,6 +120,7 @@ pub(crate) async fn report(
             }
             continue;
         };
+        let interval = *interval.borrow();
         let request = v1::ReportFailedElementsRequest { reporter: reporter.clone(), elements };
         let pause = match client.report_failed_elements(request).await {
             Ok(_counted) => {

@@ -19,7 +19,7 @@ mod inventory;
 mod service;
 mod topology;
 
-pub use app::{App, Options, RunError, StartError};
+pub use app::{App, LiveSettings, Options, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
 pub use emulated::EmulatedDriver;
 pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions, Routing};

@@ -101,6 +101,14 @@ impl GaHost {
         }
     }
 
+    /// Works by another configuration from now on; who is watched has the new time in full.
+    ///
+    /// - `config`: with the same `retry` as before.
+    pub fn reconfigure(&mut self, now: Moment, config: GaConfig) {
+        self.config = config;
+        self.detector.reconfigure(now, config.detector);
+    }
+
     /// Answers the node.
     pub fn node(&self) -> &NodeName {
         &self.node

@@ -179,6 +179,17 @@ impl<K: Ord + Clone> Detector<K> {
         }
     }
 
+    /// Judges by another configuration from now on; every peer that is not given up has its time anew, as if it had just
+    /// reported.
+    pub fn reconfigure(&mut self, now: Moment, config: DetectorConfig) {
+        self.config = config;
+        let is_open = |peer: &&K| self.health(peer) != Some(Health::Dead);
+        let open: Vec<K> = self.peers().filter(is_open).cloned().collect();
+        for peer in open {
+            self.watch(peer, now);
+        }
+    }
+
     /// Starts to watch a peer, as if it had just reported; forgets any earlier verdict on it.
     pub fn watch(&mut self, peer: K, now: Moment) {
         self.unwatch(&peer);

@@ -86,6 +86,13 @@ impl NodeWatch {
         Self { config, detector, guests, output: VecDeque::new() }
     }
 
+    /// Judges by another configuration from now on, and nobody by the time that has passed.
+    pub fn reconfigure(&mut self, now: Moment, config: WatchConfig) {
+        self.config = config;
+        self.detector.reconfigure(now, config.detector);
+        self.start_over(now);
+    }
+
     /// Watches exactly the hosts of group agents, and the guests.
     pub fn follow_hosts(&mut self, now: Moment, directory: &Directory) {
         let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
@@ -244,6 +251,23 @@ mod tests {
 
     fn probe(life: &Life, probe: u64) -> WatchOutput {
         WatchOutput::Probe { life: life.clone(), probe }
+    }
+
+    #[test]
+    fn with_other_timeouts_everybody_has_the_new_time_in_full() {
+        let (directory, life) = one_node();
+        let mut watch = NodeWatch::new(CONFIG);
+        watch.doubt(at(0), &life, &directory);
+        assert_eq!(outputs(&mut watch, at(0)), [probe(&life, 0)]);
+        let slower = Probing { timeout: Duration::from_secs(7), attempts: 1 };
+        watch.reconfigure(
+            at(1),
+            WatchConfig::new(DetectorConfig::new(Duration::from_secs(3), slower)),
+        );
+        assert_eq!(outputs(&mut watch, at(1)), [probe(&life, 1)], "who was asked is asked again");
+        assert_eq!(outputs(&mut watch, at(7)), []);
+        let silent = WatchOutput::Expel { life, cause: Cause::Silent };
+        assert_eq!(outputs(&mut watch, at(8)), [silent]);
     }
 
     /// G5.

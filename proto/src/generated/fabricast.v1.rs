@@ -5737,6 +5737,10 @@ pub struct WatchDirectoryResponse {
     /// In messages of the snapshot. SHA-256 of the topology that the records are of, as DownloadTopology gives it.
     #[prost(bytes = "vec", tag = "5")]
     pub topology_sha256: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. Origins (`traceparent`, as W3C Trace Context has it) of requests behind these changes that are traced, at
+    /// most 16: what is done about the changes belongs to their traces.
+    #[prost(string, repeated, tag = "6")]
+    pub traceparents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One change of the records.
 #[derive(Clone, PartialEq, ::prost::Message)]

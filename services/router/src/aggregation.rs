@@ -9,7 +9,6 @@ mod agents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
@@ -20,6 +19,8 @@ use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
 use agents::{Agents, Place};
+
+use crate::terms::LiveSettings;
 
 /// Bytes in one message: a few hundred large trees fit.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
@@ -34,7 +35,7 @@ type Entries = BTreeMap<Place, BTreeMap<Key, v1::AggregationEntry>>;
 pub(crate) struct Aggregation {
     tic: Leader,
     term: u64,
-    read_back: Duration,
+    pacing: LiveSettings,
     agents: Agents,
     trees: BTreeMap<u32, Vec<v1::AggregationEntry>>,
     revision: u64,
@@ -52,12 +53,11 @@ impl Aggregation {
         (tic, agents): (Leader, Vec<Peer>),
         graph: Arc<Graph>,
         term: u64,
-        read_back: Duration,
+        pacing: LiveSettings,
     ) -> Self {
         Self {
             tic,
             term,
-            read_back,
             agents: Agents::new(graph, agents),
             trees: BTreeMap::new(),
             revision: 0,
@@ -66,7 +66,8 @@ impl Aggregation {
             complaint: String::new(),
             backoff: Backoff::default(),
             retry_at: None,
-            read_back_at: Instant::now() + read_back,
+            read_back_at: Instant::now() + pacing.pacing().read_back,
+            pacing,
         }
     }
 
@@ -108,7 +109,7 @@ impl Aggregation {
                 () = tokio::time::sleep_until(due) => {
                     if Instant::now() >= self.read_back_at {
                         self.agents.doubt_all();
-                        self.read_back_at = Instant::now() + self.read_back;
+                        self.read_back_at = Instant::now() + self.pacing.pacing().read_back;
                     }
                 }
             }

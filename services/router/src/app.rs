@@ -23,7 +23,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
 use fabricast_routing::{EngineKind, EngineOptions};
@@ -43,7 +42,7 @@ use crate::grpc::Grpc;
 use crate::planner::PlanError;
 use crate::service::RouteServer;
 use crate::standby::{Held, Standby};
-use crate::terms::{Policy, QUEUE, route};
+use crate::terms::{LiveSettings, Pacing, Policy, QUEUE, route};
 use crate::watch;
 
 /// Settings of the route service.
@@ -65,14 +64,8 @@ pub struct Options {
     pub engine: Option<EngineKind>,
     /// Tables, and how the engine is to use them.
     pub engine_options: EngineOptions,
-    /// How long old entries stay after senders were told a new color.
-    pub drain: Duration,
-    /// Time in which every table is read back and compared once.
-    pub read_back: Duration,
-    /// Tables that are read back in a second at most; where there are more, it takes longer.
-    pub read_back_rate: u32,
-    /// Time between two readings of all port counters, for engines whose root policy looks at loads.
-    pub counter_interval: Duration,
+    /// How fast it goes to begin with.
+    pub pacing: Pacing,
 }
 
 /// Why the route service could not start.
@@ -114,6 +107,7 @@ pub struct App {
     questions: mpsc::Receiver<Question>,
     held: Held,
     status: RouteServer,
+    settings: LiveSettings,
 }
 
 impl App {
@@ -144,13 +138,20 @@ impl App {
         for agent in &options.switch_agents {
             services = services.with_peer("switch-agent", agent.clone());
         }
-        Ok(Self { server, services, options, tic, agents, questions, held, status })
+        let settings = LiveSettings::new(options.pacing);
+        Ok(Self { server, services, options, tic, agents, questions, held, status, settings })
     }
 
     /// The address that clients use.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// What may change while it runs.
+    #[must_use]
+    pub fn settings(&self) -> LiveSettings {
+        self.settings.clone()
     }
 
     /// The services, to be served at one more address.
@@ -165,7 +166,8 @@ impl App {
     ///
     /// [`RunError`] when it must not or cannot go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, options, tic, agents, mut questions, held, status } = self;
+        let Self { server, services, options, tic, agents, held, status, settings, .. } = self;
+        let mut questions = self.questions;
         let outside = Grpc::new(tic.clone(), agents.clone());
         let own = || server.address().to_string();
         let address = options.advertise.unwrap_or_else(own);
@@ -178,14 +180,11 @@ impl App {
                 let policy = Policy {
                     engine: options.engine.unwrap_or_else(|| fitting(&map.graph, engine_options)),
                     engine_options,
-                    drain: options.drain,
-                    read_back: options.read_back,
-                    read_back_rate: options.read_back_rate,
-                    counter_interval: options.counter_interval,
+                    pacing: settings.clone(),
                 };
                 let collectives = |term| {
                     let peers = (tic.clone(), agents.clone());
-                    Aggregation::new(peers, Arc::clone(&map.graph), term, policy.read_back).run()
+                    Aggregation::new(peers, Arc::clone(&map.graph), term, settings.clone()).run()
                 };
                 match route(&standby, (&map, &policy), &mut questions, collectives).await {
                     Err(RunError::OtherTopology) => {

@@ -14,12 +14,14 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
 use fabricast_rpc::{Backoff, Reason, reason_of};
+use fabricast_telemetry::traces::{Origin, Side, Span};
 use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::warn;
 
 use crate::app::RunError;
+use crate::causes::Causes;
 use crate::choices::{ChoiceLog, Unrecorded, wire};
 use crate::control::drain::{Drain, takes_away};
 use crate::counters::Loads;
@@ -98,6 +100,7 @@ pub(crate) struct Control<O> {
     figures: v1::GetRouteStatusResponse,
     choices: ChoiceLog<O>,
     loads: Loads,
+    causes: Causes,
 }
 
 impl<O: Outside> Control<O> {
@@ -112,7 +115,7 @@ impl<O: Outside> Control<O> {
         let planner = planner.map_err(RunError::from)?;
         let scheme = wire::scheme(policy.engine, policy.engine_options, sha256);
         let choices = ChoiceLog::load(outside.clone(), Arc::clone(&graph), scheme, term).await;
-        let look_back_at = outside.now().after(policy.read_back);
+        let look_back_at = outside.now().after(policy.pacing.pacing().read_back);
         let programmer = Programmer::new(graph, outside.clone());
         Ok(Self {
             outside,
@@ -136,6 +139,7 @@ impl<O: Outside> Control<O> {
             figures: v1::GetRouteStatusResponse::default(),
             choices,
             loads,
+            causes: Causes::default(),
         })
     }
 
@@ -159,7 +163,9 @@ impl<O: Outside> Control<O> {
                         self.gathering.put(more);
                     }
                     self.gathering.take().into_iter().for_each(|news| self.take_in(news));
-                    self.turn().await?;
+                    let round = self.causes.begin();
+                    round.origin().cover(Box::pin(self.turn())).await?;
+                    round.ended(self.mirror.revision, &self.figures.last_error);
                     self.gathering.turned(begun, self.outside.now());
                 }
                 Some(one) = news.recv(), if self.gathering.has_room() => self.gathering.put(one),
@@ -178,7 +184,7 @@ impl<O: Outside> Control<O> {
                     let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
                     self.reported = routes.collect();
                 }
-                let until = self.outside.now().after(self.policy.drain);
+                let until = self.outside.now().after(self.policy.pacing.pacing().drain);
                 match self.has_snapshot {
                     true => self.drain.begin(until, []),
                     false => self.drain.begin_blind(until),
@@ -187,7 +193,10 @@ impl<O: Outside> Control<O> {
                 // Whatever went by unseen may have emptied a switch.
                 self.programmer.doubt_all();
             }
-            News::Delta(message) => self.mirror.apply(message),
+            News::Delta(message) => {
+                self.causes.note(&message.traceparents);
+                self.mirror.apply(message);
+            }
             News::Lost => self.connected = false,
         }
     }
@@ -202,7 +211,9 @@ impl<O: Outside> Control<O> {
             return Ok(());
         }
         let started = self.outside.now();
+        let planning = Span::begin("plan", Side::Inner, &Origin::current());
         self.plan();
+        drop(planning);
         let computed = self.outside.now();
         let outcome = match self.choices.record(&self.planner, &self.mirror).await {
             Ok(()) => self.program_and_report().await,
@@ -224,6 +235,7 @@ impl<O: Outside> Control<O> {
             }
             Ok(()) => {
                 self.figures.last_error.clear();
+                self.causes.settled();
                 self.backoff = Backoff::default();
                 self.figures.routed_revision = self.mirror.revision;
                 self.programmer.settle_drifts(self.planner.desired());
@@ -333,7 +345,7 @@ impl<O: Outside> Control<O> {
         let was_doubted = self.doubted.remove(&news.gn);
         if was_doubted || before.as_ref().is_some_and(|before| takes_away(before, route)) {
             let leaving = self.points_told(news.gn, before.as_ref());
-            self.drain.begin(self.outside.now().after(self.policy.drain), leaving);
+            self.drain.begin(self.outside.now().after(self.policy.pacing.pacing().drain), leaving);
         }
     }
 

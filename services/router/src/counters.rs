@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::outside::Outside;
-use crate::terms::Policy;
+use crate::terms::{LiveSettings, Policy};
 
 /// How long one agent may take to tell all its counters.
 const READING_TIME: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ pub(crate) struct LoadReader<O> {
     outside: O,
     meter: Meter,
     /// None: nobody wants to know.
-    interval: Option<Duration>,
+    pacing: Option<LiveSettings>,
     telling: watch::Sender<Reading>,
 }
 
@@ -74,17 +74,14 @@ impl<O: Outside> LoadReader<O> {
     pub(crate) fn new(outside: O, graph: &Arc<Graph>, policy: &Policy) -> (Self, Loads) {
         let (telling, newest) = watch::channel(Reading::default());
         let root_policy = policy.engine_options.root_policy;
-        let interval =
-            root_policy.filter(|one| one.looks_at_load()).map(|_| policy.counter_interval);
-        (
-            Self { outside, meter: Meter::new(Arc::clone(graph)), interval, telling },
-            Loads { newest },
-        )
+        let wanted = root_policy.is_some_and(|one| one.looks_at_load());
+        let pacing = wanted.then(|| policy.pacing.clone());
+        (Self { outside, meter: Meter::new(Arc::clone(graph)), pacing, telling }, Loads { newest })
     }
 
     /// Reads for ever.
     pub(crate) async fn run(mut self) {
-        let Some(interval) = self.interval else { return std::future::pending().await };
+        let Some(pacing) = self.pacing.clone() else { return std::future::pending().await };
         loop {
             let problem = self.read_all().await;
             let before = self.telling.borrow().clone();
@@ -97,6 +94,7 @@ impl<O: Outside> LoadReader<O> {
             let loads = Some(Arc::new(self.meter.loads()));
             let count = before.count + 1;
             self.telling.send_replace(Reading { loads, problem, count });
+            let interval = pacing.pacing().counter_interval;
             self.outside.sleep_until(self.outside.now().after(interval)).await;
         }
     }

@@ -8,6 +8,7 @@
 mod aggregation;
 mod app;
 mod audit;
+mod causes;
 mod choices;
 mod control;
 mod counters;
@@ -29,5 +30,5 @@ mod watch;
 pub use app::{App, Options, RunError, StartError};
 pub use outside::Outside;
 pub use planner::PlanError;
-pub use terms::{Policy, route_unasked};
+pub use terms::{LiveSettings, Pacing, Policy, route_unasked};
 pub use watch::Map;

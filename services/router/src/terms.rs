@@ -1,10 +1,11 @@
 //! Term after term: waits for one, routes while it lasts, and stands back when another one has the next.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_routing::{EngineKind, EngineOptions};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as live};
 
 use crate::app::RunError;
 use crate::control::{Control, Ended, Question};
@@ -23,6 +24,13 @@ pub struct Policy {
     pub engine: EngineKind,
     /// Tables, and how the engine is to use them.
     pub engine_options: EngineOptions,
+    /// How fast it is to go.
+    pub pacing: LiveSettings,
+}
+
+/// How fast a route service goes about its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
     /// How long old entries stay after senders were told a new color.
     pub drain: Duration,
     /// Time in which every table is read back and compared once.
@@ -31,6 +39,27 @@ pub struct Policy {
     pub read_back_rate: u32,
     /// Time between two readings of all port counters, for engines whose root policy looks at loads.
     pub counter_interval: Duration,
+}
+
+/// What may change while a route service runs; a clone is another handle of the same.
+#[derive(Clone, Debug)]
+pub struct LiveSettings(Arc<live::Sender<Pacing>>);
+
+impl LiveSettings {
+    /// Begins with these.
+    #[must_use]
+    pub fn new(pacing: Pacing) -> Self {
+        Self(Arc::new(live::Sender::new(pacing)))
+    }
+
+    /// Goes so fast from now on; what waits for a moment already waits for it.
+    pub fn set_pacing(&self, pacing: Pacing) {
+        self.0.send_replace(pacing);
+    }
+
+    pub(crate) fn pacing(&self) -> Pacing {
+        *self.0.borrow()
+    }
 }
 
 /// Routes, and nobody asks it anything, until it must not or cannot go on.

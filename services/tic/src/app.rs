@@ -38,6 +38,7 @@ use fabricast_rpc::{BindError, BoundServer, Security, ServeError, Services};
 use fabricast_store::{OpenError, Store, StoreError, StoreLocation};
 use fabricast_topology::TableKind;
 use thiserror::Error;
+use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -168,6 +169,18 @@ pub struct App {
     server: BoundServer,
     services: Services,
     ruling: Ruling,
+    settings: LiveSettings,
+}
+
+/// What may change while a TIC runs; a clone is another handle of the same.
+#[derive(Clone, Debug)]
+pub struct LiveSettings(Arc<watch::Sender<WatchConfig>>);
+
+impl LiveSettings {
+    /// Watches the nodes so from now on; whoever is watched has the new time in full.
+    pub fn set_watch(&self, config: WatchConfig) {
+        self.0.send_if_modified(|now| std::mem::replace(now, config) != config);
+    }
 }
 
 impl App {
@@ -223,8 +236,9 @@ impl App {
         let (office, term) = blueprint.open(&tenure, loaded)?;
         blueprint.seat.take(office, "");
         let services = services(&blueprint.seat, None);
+        let settings = LiveSettings(Arc::clone(&blueprint.watching));
         let ruling = Ruling::Alone(Box::new(blueprint), Box::new(term));
-        Ok(Self { server, services, ruling })
+        Ok(Self { server, services, ruling, settings })
     }
 
     fn among_others(
@@ -245,13 +259,21 @@ impl App {
         let services = services(&blueprint.seat, copy);
         let seat = Arc::clone(&blueprint.seat);
         let services = services.with_leadership(Arc::new(move || seat.leadership()));
-        Ok(Self { server, services, ruling: Ruling::Among(Box::new(blueprint), candidate) })
+        let settings = LiveSettings(Arc::clone(&blueprint.watching));
+        let ruling = Ruling::Among(Box::new(blueprint), candidate);
+        Ok(Self { server, services, ruling, settings })
     }
 
     /// The address it will serve on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// What may change while it runs.
+    #[must_use]
+    pub fn settings(&self) -> LiveSettings {
+        self.settings.clone()
     }
 
     /// The services, for one more address that serves several parts.
@@ -266,7 +288,7 @@ impl App {
     ///
     /// [`RunError`] if it ends by itself; start it anew.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, ruling } = self;
+        let Self { server, services, ruling, .. } = self;
         let stop = stop.child_token(); // so that an end of our own does not stop the other parts
         let drained = CancellationToken::new();
         let serving = server.serve(services, stop.clone());
@@ -291,7 +313,8 @@ impl App {
 fn blueprint(store: Arc<dyn Store>, options: Options) -> Blueprint {
     let storage = Storage { store, limits: options.limits.clone() };
     let peers = Arc::new(Peers::new(options.security.clone()));
-    Blueprint { options, storage, seat: Arc::default(), peers }
+    let watching = Arc::new(watch::Sender::new(options.watch));
+    Blueprint { options, storage, seat: Arc::default(), peers, watching }
 }
 
 fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {

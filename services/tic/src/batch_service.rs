@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use fabricast_groups::command::{Answer, Command, DeleteJobGroups, JobEnd};
 use fabricast_groups::directory::Directory;
-use fabricast_groups::names::{JobName, RequestId};
+use fabricast_groups::names::JobName;
 use fabricast_proto::v1;
 use fabricast_rpc::{Caller, Reason, refusal_to_wire};
+use fabricast_telemetry::traces::Origin;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -150,7 +151,7 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let mut names = portions.iter().flat_map(|portion| &portion.request.groups);
         names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
         let (sender, answers) = mpsc::channel(ANSWERS);
-        tokio::spawn(form(self.tic.clone(), portions, sender, permit));
+        tokio::spawn(Origin::kept().cover(form(self.tic.clone(), portions, sender, permit)));
         Ok(Response::new(ReceiverStream::new(answers)))
     }
 
@@ -160,7 +161,7 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
     ) -> Result<Response<v1::DeleteJobGroupsResponse>, Status> {
         let request = request.into_inner();
         let mut wish = DeleteJobGroups {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            request_id: fields::request_id(&request.request_id)?,
             job: fields::name("job", &request.job, JobName::new)?,
             before: self.tic.records.read(Directory::next_gn),
             most: ENDS,

@@ -58,7 +58,7 @@ impl Batch {
     ) -> Result<Self, Status> {
         let first = messages.message().await?.ok_or_else(|| fields::missing("request_id"))?;
         let mut batch = Self {
-            request_id: fields::name("request_id", &first.request_id, RequestId::new)?,
+            request_id: fields::request_id(&first.request_id)?,
             job: members::job("job", &first.job)?,
             groups: Vec::new(),
             names: BTreeSet::new(),

@@ -1,7 +1,8 @@
 //! Checks of request fields; every refusal names the field.
 
-use fabricast_groups::names::{Address, NameError, NodeName};
+use fabricast_groups::names::{Address, NameError, NodeName, RequestId};
 use fabricast_rpc::Reason;
+use fabricast_telemetry::traces;
 use http::uri::Authority;
 use tonic::Status;
 
@@ -17,6 +18,12 @@ pub(crate) fn name<T>(
     accept(text).map_err(|error| {
         Reason::NameInvalid.status(format!("{field}: {error}"), &[("field", field)])
     })
+}
+
+/// Accepts the name of a request, and notes it where the call is traced.
+pub(crate) fn request_id(text: &str) -> Result<RequestId, Status> {
+    traces::note("fabricast.request_id", text);
+    name("request_id", text, RequestId::new)
 }
 
 /// Accepts an address of the form `host:port`.

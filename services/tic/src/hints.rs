@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fabricast_telemetry::traces::{Origin, Origins};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -33,8 +34,17 @@ pub(crate) struct Hints {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_address: BTreeMap<String, BTreeSet<(String, u64)>>,
+    by_address: BTreeMap<String, Parcel>,
     count: usize,
+}
+
+/// What waits for one address.
+#[derive(Debug, Default)]
+struct Parcel {
+    /// Nodes, and groups of theirs.
+    hints: BTreeSet<(String, u64)>,
+    /// Of the traced requests that they come of.
+    origins: Origins,
 }
 
 /// One group whose agent is to hear of a change.
@@ -47,7 +57,14 @@ pub(crate) struct Hint {
 
 impl Hints {
     /// Leaves hints to be sent soon.
-    pub(crate) fn leave(&self, hints: impl IntoIterator<Item = Hint>) {
+    ///
+    /// - `origins`: of the traced requests that they come of.
+    pub(crate) fn leave(
+        &self,
+        hints: impl IntoIterator<Item = Hint>,
+        origins: impl IntoIterator<Item = Origin>,
+    ) {
+        let origins: Vec<Origin> = origins.into_iter().collect();
         let mut any = false;
         {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +74,8 @@ impl Hints {
                     break;
                 }
                 let at = waiting.by_address.entry(hint.address).or_default();
-                if at.insert((hint.node, hint.gn)) {
+                origins.iter().for_each(|origin| at.origins.add(origin.clone()));
+                if at.hints.insert((hint.node, hint.gn)) {
                     waiting.count += 1;
                     any = true;
                 }
@@ -69,12 +87,12 @@ impl Hints {
     }
 
     /// Takes everything for one address that no call is under way to.
-    fn take(&self, busy: &BTreeSet<String>) -> Option<(String, BTreeSet<(String, u64)>)> {
+    fn take(&self, busy: &BTreeSet<String>) -> Option<(String, Parcel)> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let address = waiting.by_address.keys().find(|address| !busy.contains(*address))?.clone();
-        let hints = waiting.by_address.remove(&address)?;
-        waiting.count -= hints.len();
-        Some((address, hints))
+        let parcel = waiting.by_address.remove(&address)?;
+        waiting.count -= parcel.hints.len();
+        Some((address, parcel))
     }
 
     /// Sends hints until told to stop.
@@ -92,12 +110,14 @@ impl Hints {
         loop {
             while calls.len() < MAX_CALLS
                 && tenure.holds()
-                && let Some((address, hints)) = self.take(&busy)
+                && let Some((address, parcel)) = self.take(&busy)
             {
                 busy.insert(address.clone());
                 let peers = Arc::clone(&peers);
                 calls.spawn(async move {
-                    send(&peers, &address, hints).await;
+                    let span = parcel.origins.span("notify");
+                    span.origin().cover(send(&peers, &address, parcel.hints)).await;
+                    drop(span);
                     tokio::time::sleep(pause).await;
                     address
                 });
@@ -136,11 +156,11 @@ mod tests {
     #[test]
     fn hints_merge_while_they_wait_and_an_address_in_use_is_left_alone() {
         let hints = Hints::default();
-        hints.leave([hint("a", 1), hint("a", 1), hint("b", 1), hint("a", 2)]);
+        hints.leave([hint("a", 1), hint("a", 1), hint("b", 1), hint("a", 2)], []);
         let (address, taken) = hints.take(&BTreeSet::new()).unwrap();
-        assert_eq!((address.as_str(), taken.len()), ("a", 2));
+        assert_eq!((address.as_str(), taken.hints.len()), ("a", 2));
         let busy = BTreeSet::from(["b".to_owned()]);
-        assert_eq!(hints.take(&busy), None);
+        assert!(hints.take(&busy).is_none());
         assert!(hints.take(&BTreeSet::new()).is_some());
         assert_eq!(hints.waiting.lock().unwrap().count, 0);
     }
@@ -148,7 +168,7 @@ mod tests {
     #[test]
     fn too_many_hints_are_dropped() {
         let hints = Hints::default();
-        hints.leave((0..MAX_WAITING as u64 + 5).map(|gn| hint("a", gn)));
-        assert_eq!(hints.take(&BTreeSet::new()).unwrap().1.len(), MAX_WAITING);
+        hints.leave((0..MAX_WAITING as u64 + 5).map(|gn| hint("a", gn)), []);
+        assert_eq!(hints.take(&BTreeSet::new()).unwrap().1.hints.len(), MAX_WAITING);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::ids::Revision;
 use fabricast_groups::job::JobRecord;
-use fabricast_groups::names::{JobName, RequestId};
+use fabricast_groups::names::JobName;
 use fabricast_proto::v1;
 use fabricast_routing::jobs::{JobClass, JobNames, JobReport, Move, Spread};
 use fabricast_rpc::Reason;
@@ -53,7 +53,7 @@ impl v1::job_service_server::JobService for Jobs {
             }
         };
         let work = Work::PlaceJob(PlaceJob {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            request_id: fields::request_id(&request.request_id)?,
             job: fields::name("job", &request.job, JobName::new)?,
             wish,
             validate_only: request.validate_only,
@@ -70,7 +70,7 @@ impl v1::job_service_server::JobService for Jobs {
     ) -> Result<Response<v1::DeleteJobResponse>, Status> {
         let request = request.into_inner();
         let command = Command::DeleteJob {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            request_id: fields::request_id(&request.request_id)?,
             job: fields::name("job", &request.job, JobName::new)?,
         };
         let (Answer::JobDeleted { revision }, _) = self.decide(Work::Decide(command)).await? else {

@@ -17,6 +17,7 @@ mod audit;
 pub mod backup;
 mod batch_service;
 mod batches;
+mod causes;
 mod choice_service;
 mod choices;
 mod collective_service;
@@ -51,7 +52,7 @@ mod wire;
 mod wishes;
 mod writer;
 
-pub use app::{App, Options, RunError, StartError};
+pub use app::{App, LiveSettings, Options, RunError, StartError};
 pub use fabricast_store::StoreLocation;
 pub use storage::RecordsError;
 pub use topology::TopologySource;

@@ -16,7 +16,7 @@ use fabricast_groups::ids::Moment;
 use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
 use fabricast_rpc::{BEAT, Backoff, Pace};
 use fabricast_telemetry::metrics::TIC_EXPELLED;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -95,6 +95,8 @@ pub(crate) struct Liveness {
     orders: Orders,
     peers: Arc<Peers>,
     watch: NodeWatch,
+    /// How to judge, which may change.
+    settings: watch::Receiver<WatchConfig>,
     config: WatchConfig,
     pace: Pace,
 }
@@ -114,7 +116,7 @@ impl Liveness {
         records: Arc<Records>,
         orders: Orders,
         peers: Arc<Peers>,
-        config: WatchConfig,
+        mut settings: watch::Receiver<WatchConfig>,
     ) -> Self {
         // What the store held. Who was cut off before is asked, not condemned: it may have been expelled
         // for that already, and have come back.
@@ -122,8 +124,9 @@ impl Liveness {
         let CutOff { mut some, all } = records.cut_off();
         some.extend(all);
         inbox.cut_off(CutOff { some, all: BTreeSet::new() });
+        let config = *settings.borrow_and_update();
         let (watch, pace) = (NodeWatch::new(config), Pace::default());
-        Self { inbox, records, orders, peers, watch, config, pace }
+        Self { inbox, records, orders, peers, watch, settings, config, pace }
     }
 
     /// Watches until told to stop.
@@ -143,6 +146,10 @@ impl Liveness {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.inbox.arrived.notified() => {}
+                Ok(()) = self.settings.changed() => {
+                    self.config = *self.settings.borrow_and_update();
+                    self.watch.reconfigure(self.now(), self.config);
+                }
                 Some(outcome) = calls.join_next() => {
                     self.take(outcome.expect("a probe or an expulsion does not panic"));
                 }

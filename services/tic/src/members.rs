@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use fabricast_groups::command::{Answer, Command, GroupSpec, Join, Joiner, Leave};
 use fabricast_groups::ids::{Gn, Incarnation};
-use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
+use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, ProcessName};
 use fabricast_proto::v1;
 use fabricast_routing::Mgid;
 use fabricast_rpc::{Caller, Reason};
@@ -20,7 +20,7 @@ impl Tic {
     pub(crate) fn join_command(&self, request: v1::JoinGroupRequest) -> Result<Command, Status> {
         let incarnation = fields::not_zero("incarnation", request.incarnation)?;
         Ok(Command::Join(Join {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            request_id: fields::request_id(&request.request_id)?,
             group: GroupSpec {
                 name: fields::name("group", &request.group, GroupName::new)?,
                 mgid: request.mgid.map(Mgid),
@@ -96,7 +96,7 @@ impl Tic {
 pub(crate) fn leave_command(request: &v1::LeaveGroupRequest) -> Result<Command, Status> {
     let incarnation = fields::not_zero("incarnation", request.incarnation)?;
     Ok(Command::Leave(Leave {
-        request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+        request_id: fields::request_id(&request.request_id)?,
         group: fields::name("group", &request.group, GroupName::new)?,
         node: fields::name("node", &request.node, NodeName::new)?,
         incarnation: Incarnation(incarnation),

@@ -8,6 +8,7 @@ use fabricast_groups::names::{JobName, RequestId};
 use fabricast_proto::v1;
 use fabricast_routing::Choice;
 use fabricast_rpc::Reason;
+use fabricast_telemetry::traces::Origin;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
@@ -125,6 +126,8 @@ pub(crate) enum Done {
 pub(crate) struct Order {
     pub(crate) work: Work,
     pub(crate) reply: Reply,
+    /// The traced request that it comes of.
+    pub(crate) origin: Origin,
 }
 
 /// The way back to a caller.
@@ -153,7 +156,8 @@ impl Orders {
     /// Has work done, and leaves it to the caller when to wait for it.
     pub(crate) fn send(&self, work: Work) -> Result<Placed, Status> {
         let (reply, answer) = oneshot::channel();
-        self.queue.try_send(Order { work, reply }).map_err(|error| match error {
+        let origin = Origin::kept();
+        self.queue.try_send(Order { work, reply, origin }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 let limit = self.queue.max_capacity();
                 Reason::LimitReached.status(format!("{limit} changes wait already"), &[])

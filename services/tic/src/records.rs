@@ -74,7 +74,9 @@ impl Records {
     }
 
     /// Takes committed changes over and tells the watchers.
-    pub(crate) fn publish(&self, changes: &[Change]) -> Concerned {
+    ///
+    /// - `origins`: of the traced requests behind them.
+    pub(crate) fn publish(&self, changes: &[Change], origins: &[String]) -> Concerned {
         let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let State { directory, watchers, .. } = &mut *guard;
         let before = directory.revision().0;
@@ -84,7 +86,7 @@ impl Records {
             directory.apply(change);
         }
         let revision = directory.revision().0;
-        watchers.publish(before, revision, || wire_changes(directory, changes));
+        watchers.publish((before, revision), origins, || wire_changes(directory, changes));
         concerned
     }
 
@@ -165,7 +167,7 @@ impl Records {
         if changed {
             let revision = directory.revision().0;
             let list = failed.to_wire(&self.graph);
-            watchers.publish(revision, revision, || vec![wrap(Kind::FailedElements(list))]);
+            watchers.publish((revision, revision), &[], || vec![wrap(Kind::FailedElements(list))]);
         }
         let newly = self.endpoints_down(&new);
         if newly.is_empty() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
+use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1::collective_service_server::CollectiveServiceServer;
 use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
@@ -14,7 +15,7 @@ use fabricast_proto::v1::topology_service_server::TopologyServiceServer;
 use fabricast_routing::LayoutError;
 use fabricast_rpc::Reason;
 use fabricast_store::Store;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +58,8 @@ pub(crate) struct Blueprint {
     pub(crate) storage: Storage,
     pub(crate) seat: Arc<Seat>,
     pub(crate) peers: Arc<Peers>,
+    /// How nodes are watched now.
+    pub(crate) watching: Arc<watch::Sender<WatchConfig>>,
 }
 
 /// What runs during one term of office.
@@ -130,9 +133,9 @@ impl Blueprint {
             to_others,
             (mgids, JobDesk::new(graph), desk),
         );
-        let (peers, config) = (Arc::clone(&self.peers), options.watch);
+        let (peers, settings) = (Arc::clone(&self.peers), self.watching.subscribe());
         let watching = (Arc::clone(&records), orders);
-        let liveness = Liveness::new(inbox, watching.0, watching.1, Arc::clone(&peers), config);
+        let liveness = Liveness::new(inbox, watching.0, watching.1, Arc::clone(&peers), settings);
         let (tenure, hint_pause) = (tenure.clone(), options.hint_pause);
         let orders = queue;
         Ok((office, Term { tenure, orders, writer, liveness, records, hints, peers, hint_pause }))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabricast_groups::command::{Answer, Command, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Revision};
-use fabricast_groups::names::{GroupName, NodeName, RequestId};
+use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_proto::v1;
 use fabricast_routing::MgidSpace;
 use fabricast_rpc::{Caller, Reason};
@@ -117,7 +117,7 @@ impl v1::tic_service_server::TicService for Tic {
         Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let request = request.into_inner();
         let command = Command::DeleteGroup {
-            request_id: fields::name("request_id", &request.request_id, RequestId::new)?,
+            request_id: fields::request_id(&request.request_id)?,
             group: fields::name("group", &request.group, GroupName::new)?,
         };
         let (Answer::Deleted { revision, .. }, _) = self.decide(command).await? else {

@@ -70,16 +70,20 @@ impl Watchers {
     /// Sends changes to everybody.
     ///
     /// - `before`, `revision`: of the records without and with the changes.
+    /// - `origins`: of the traced requests behind them.
     pub(crate) fn publish(
         &mut self,
-        before: u64,
-        revision: u64,
+        (before, revision): (u64, u64),
+        origins: &[String],
         changes: impl FnOnce() -> Vec<v1::DirectoryChange>,
     ) {
         if self.open.is_empty() {
             return;
         }
-        let messages = messages(before, revision, changes());
+        let mut messages = messages(before, revision, changes());
+        if let Some(last) = messages.last_mut() {
+            last.traceparents = origins.to_vec();
+        }
         self.open.retain(|watcher| {
             for message in &messages {
                 match watcher.deltas.try_send(message.clone()) {
@@ -186,7 +190,7 @@ mod tests {
     async fn a_watch_starts_with_its_snapshot_and_goes_on_with_deltas() {
         let mut watchers = Watchers::new(4, 1);
         let mut stream = watchers.open(7, b"", Vec::new).unwrap();
-        watchers.publish(7, 8, || vec![deleted(1)]);
+        watchers.publish((7, 8), &[], || vec![deleted(1)]);
         let first = stream.next().await.unwrap().unwrap();
         assert!(first.snapshot && first.snapshot_end && first.changes.is_empty());
         assert_eq!(first.revision, 7);
@@ -199,7 +203,7 @@ mod tests {
         let mut watchers = Watchers::new(2, 1);
         let stream = watchers.open(0, b"", Vec::new).unwrap();
         for revision in 1..=3 {
-            watchers.publish(revision - 1, revision, || vec![deleted(revision)]);
+            watchers.publish((revision - 1, revision), &[], || vec![deleted(revision)]);
         }
         let mut got: Vec<_> = stream.collect().await;
         let end = got.pop().unwrap().unwrap_err();
@@ -213,9 +217,9 @@ mod tests {
     async fn a_revision_without_visible_changes_is_told() {
         let mut watchers = Watchers::new(4, 1);
         let mut stream = watchers.open(5, b"", Vec::new).unwrap();
-        watchers.publish(5, 6, Vec::new);
-        watchers.publish(6, 6, Vec::new);
-        watchers.publish(6, 7, || vec![deleted(1)]);
+        watchers.publish((5, 6), &[], Vec::new);
+        watchers.publish((6, 6), &[], Vec::new);
+        watchers.publish((6, 7), &[], || vec![deleted(1)]);
         stream.next().await.unwrap().unwrap();
         let second = stream.next().await.unwrap().unwrap();
         assert_eq!((second.revision, second.changes.len()), (6, 0));
@@ -228,7 +232,7 @@ mod tests {
         let mut stream = watchers.open(5, b"", Vec::new).unwrap();
         let long = v1::Group { name: "g".repeat(BYTES_PER_MESSAGE), ..Default::default() };
         let long = v1::DirectoryChange { kind: Some(v1::directory_change::Kind::Group(long)) };
-        watchers.publish(5, 6, || vec![deleted(1), long, deleted(2)]);
+        watchers.publish((5, 6), &[], || vec![deleted(1), long, deleted(2)]);
         stream.next().await.unwrap().unwrap();
         let first = stream.next().await.unwrap().unwrap();
         let second = stream.next().await.unwrap().unwrap();

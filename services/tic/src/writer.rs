@@ -72,6 +72,7 @@ struct Batch {
     puts: Puts,
     changes: Vec<Change>,
     answers: Vec<(Reply, Result<Done, Status>)>,
+    causes: crate::causes::Causes,
 }
 
 impl Writer {
@@ -168,7 +169,8 @@ impl Writer {
     }
 
     fn decide(&mut self, order: Order, batch: &mut Batch) {
-        let Order { work, reply } = order;
+        let Order { work, reply, origin } = order;
+        batch.causes.add(origin, &work);
         let result = if self.in_doubt {
             Err(no_store())
         } else if self.next_site.is_some() {
@@ -272,7 +274,8 @@ impl Writer {
 
     /// Makes a batch durable, then public, then answers.
     async fn commit(&mut self, batch: Batch) -> Result<(), Ended> {
-        let Batch { puts, changes, answers } = batch;
+        let Batch { puts, changes, answers, causes } = batch;
+        let commit = causes.commit((answers.len(), changes.len()));
         let is_logged = match self.write(&puts).await {
             Ok(is_logged) => is_logged,
             Err(unwritten) => {
@@ -287,8 +290,8 @@ impl Writer {
         if !changes.is_empty() {
             TIC_CHANGES.add(changes.len() as u64);
             self.records.read(|before| audit::appointed(before, &changes));
-            let concerned = self.records.publish(&changes);
-            self.hints.leave(concerned.hints);
+            let concerned = self.records.publish(&changes, &commit.told());
+            self.hints.leave(concerned.hints, commit.origins());
             if concerned.hosts {
                 self.liveness.hosts_changed();
             }

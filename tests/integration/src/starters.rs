@@ -43,10 +43,12 @@ pub(crate) async fn router(
             switch_agents: switch_agents.clone(),
             engine: layout.engine_is_named.then_some(layout.engine),
             engine_options: layout.engine_options(),
-            drain: DRAIN,
-            read_back: layout.read_back,
-            read_back_rate: 1_000,
-            counter_interval: COUNTER_INTERVAL,
+            pacing: fabricast_router::Pacing {
+                drain: DRAIN,
+                read_back: layout.read_back,
+                read_back_rate: 1_000,
+                counter_interval: COUNTER_INTERVAL,
+            },
         };
         async {
             let app = fabricast_router::App::bind(options).map_err(text)?;

@@ -1,12 +1,21 @@
 //! The lives of the node: announced, admitted, expelled, switched off and on.
 
-use super::{Call, CallAnswer, CallError, CallId, Ends, Membership, Oa, OaOutput, Phase, Wish};
+use super::{
+    Call, CallAnswer, CallError, CallId, Ends, Membership, Oa, OaConfig, OaOutput, Phase, Wish,
+};
 use crate::Refusal;
 use crate::command::RegisterNode;
 use crate::ids::{Incarnation, Moment};
 use crate::record::{NodeRecord, NodeState};
 
 impl Oa {
+    /// Works by another configuration from now on: what is waited for already is waited for as before.
+    ///
+    /// - `config`: with the same `retry` as before.
+    pub fn reconfigure(&mut self, config: OaConfig) {
+        self.config = config;
+    }
+
     /// Takes the TIC's answer to an announcement, which is also how a doubt about the present life
     /// is settled.
     pub fn registered(&mut self, now: Moment, answer: Result<NodeRecord, Refusal>) {

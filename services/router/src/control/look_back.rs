@@ -24,7 +24,8 @@ impl<O: Outside> Control<O> {
         let now = self.outside.now();
         let mut is_wanted = self.turn_due().any(|at| now >= at);
         if now >= self.look_back_at {
-            let pace = Pace { interval: self.policy.read_back, rate: self.policy.read_back_rate };
+            let pacing = self.policy.pacing.pacing();
+            let pace = Pace { interval: pacing.read_back, rate: pacing.read_back_rate };
             let (count, pause) = pace.step(self.programmer.table_count());
             is_wanted |= self.programmer.compare_some(count, &self.dead).await;
             // From the end of it: however slow the switches are, there is time for news in between.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fabricast_emulator::Emulator;
 use fabricast_groups::record::Route;
 use fabricast_groups::{Moment, Revision};
-use fabricast_router::{Map, Policy, RunError, route_unasked};
+use fabricast_router::{LiveSettings, Map, Pacing, Policy, RunError, route_unasked};
 use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Graph, PortId, SplitMix, SwitchId};
@@ -146,10 +146,12 @@ impl World {
         let policy = Policy {
             engine: EngineKind::CMr4lmsFixed,
             engine_options: options,
-            drain: DRAIN,
-            read_back: READ_BACK,
-            read_back_rate: 100,
-            counter_interval: Duration::from_hours(1),
+            pacing: LiveSettings::new(Pacing {
+                drain: DRAIN,
+                read_back: READ_BACK,
+                read_back_rate: 100,
+                counter_interval: Duration::from_hours(1),
+            }),
         };
         let switches: Vec<SwitchId> = graph.switches().collect();
         let shards = (0..scenario.agents).map(|at| Shard {
