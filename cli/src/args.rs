@@ -9,11 +9,12 @@ mod offline;
 mod planning;
 mod running;
 mod store;
+mod traces;
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
 use fabricast_routing::{EngineKind, MAX_COLORS, RootPolicy};
 use fabricast_tic::StoreLocation;
 
@@ -35,6 +36,7 @@ pub use running::{
     NodeArgs, NodeCommand, NodeEndArgs, RunArgs, ServerArgs, SwitchArgs, SwitchCommand, TableArgs,
 };
 pub use store::StoreCommand;
+pub use traces::TraceArgs;
 
 /// Control plane for hardware multicast on fat-tree fabrics.
 #[derive(Debug, Parser)]
@@ -43,9 +45,34 @@ pub struct Cli {
     /// How results are printed.
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Traces of it.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// The verb as it was written, such as `group join`.
+    #[arg(skip)]
+    pub verb: String,
+}
+
+impl Cli {
+    /// Reads the arguments of this process.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, or that help was asked for.
+    pub fn read() -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches()?;
+        let mut words = Vec::new();
+        let mut inner = matches.subcommand();
+        while let Some((word, more)) = inner {
+            words.push(word);
+            inner = more.subcommand();
+        }
+        let verb = words.join(" ");
+        Ok(Self { verb, ..Self::from_arg_matches(&matches)? })
+    }
 }
 
 /// How results are printed on standard output.

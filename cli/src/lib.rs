@@ -17,11 +17,12 @@ mod progress;
 mod remote;
 mod scene;
 mod source;
+mod voice;
 
 pub use failure::Failure;
 pub use source::Topology;
 
-use args::{Cli, Command, Format, JobCommand, TopologyCommand};
+use args::{Cli, Command, Format, JobCommand, ServeArgs, TopologyCommand};
 
 /// Does what the command line says.
 ///
@@ -31,22 +32,25 @@ use args::{Cli, Command, Format, JobCommand, TopologyCommand};
 pub fn run(cli: Cli) -> Result<(), Failure> {
     let format = cli.format;
     check_format(format, &cli.command)?;
+    let trace = cli.trace;
+    let _traced = voice::trace(&trace, &cli.verb, &cli.command)?;
     match cli.command {
         Command::Demo(args) => demo::run(&args, format),
-        Command::Up(args) => commands::serve::up(&args),
+        Command::Up(args) => commands::serve::up(&args, &trace),
         Command::Run(args) => commands::run::run(&args),
         Command::RunKeeper => commands::run::keep(),
-        Command::Tic(args) => commands::serve::tic(args),
-        Command::Router(args) => commands::serve::router(args),
+        Command::Tic(args) => commands::serve::tic(args, &trace),
+        Command::Router(args) => commands::serve::router(args, &trace),
         Command::Fabric(args) => match (args.config, args.command) {
             (_, Some(command)) => commands::fabric::run(command, format),
             (Some(config), None) => {
-                commands::serve::fabric(config, args.check_config, args.metrics)
+                let (check_config, metrics) = (args.check_config, args.metrics);
+                commands::serve::fabric(ServeArgs { config, check_config, metrics }, &trace)
             }
             (None, None) => Err(Failure::input("fabric: give --config or a verb")),
         },
-        Command::OperatingAgent(args) => commands::serve::operating_agent(args),
-        Command::SwitchAgent(args) => commands::serve::switch_agent(args),
+        Command::OperatingAgent(args) => commands::serve::operating_agent(args, &trace),
+        Command::SwitchAgent(args) => commands::serve::switch_agent(args, &trace),
         Command::Topology(command) => commands::topology::run(command, format),
         Command::Plan(command) => commands::plan::run(command, format),
         Command::Job(command) => commands::job::run(command, format),

@@ -26,6 +26,8 @@ mod planning;
 mod processes;
 #[path = "cli/refusals.rs"]
 mod refusals;
+#[path = "cli/reloading.rs"]
+mod reloading;
 #[path = "cli/routes.rs"]
 mod routes;
 #[path = "cli/running.rs"]
@@ -34,3 +36,5 @@ mod running;
 mod standby;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/traces.rs"]
+mod traces;

@@ -1,21 +1,22 @@
 //! The long-running commands: everything at once (`up`), or one part with its settings.
 
+mod hardware;
+mod live;
+
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use fabricast_collectives::{Limits, Settings};
 use fabricast_config::{
-    FabricConfig, Hardware, OperatingAgentConfig, PeerAddress, RouterConfig, RoutingName, Sources,
-    SwitchAgentConfig, TicConfig, load,
+    FabricConfig, OperatingAgentConfig, PeerAddress, RouterConfig, SwitchAgentConfig, TicConfig,
 };
 use fabricast_emulator::AggregationLimits;
 use fabricast_operating::{LocalSocket, NodeSpec};
 use fabricast_routing::{EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, CertificateFiles, Security};
-use fabricast_switch::{Driver, EmulatedDriver, InfinibandDriver, InfinibandOptions, Routing};
 use fabricast_telemetry::metrics::MetricsServer;
 use fabricast_tic::TopologySource;
 use tokio::runtime::Runtime;
@@ -23,28 +24,34 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::args::{ServeArgs, UpArgs};
+use crate::args::{ServeArgs, TraceArgs, UpArgs};
 use crate::cluster::{Cluster, Layout, engine_options};
 use crate::commands::collective;
 use crate::failure::Failure;
 use crate::output;
 use crate::scene::build_failure;
 use crate::source::Topology;
+use crate::voice::{self, Voice};
+
+use hardware::driver;
+use live::Live;
 
 /// Runs all parts in this process until interrupted.
 ///
 /// # Errors
 ///
 /// What keeps a part from starting, or made it end.
-pub(crate) fn up(args: &UpArgs) -> Result<(), Failure> {
+pub(crate) fn up(args: &UpArgs, traces: &TraceArgs) -> Result<(), Failure> {
     if !args.listen.ip().is_loopback() && !args.plaintext {
         let what = format!("--listen: {} can be reached from other machines", args.listen);
         return Err(
             Failure::input(what).hint("nothing is encrypted: give --plaintext to accept that")
         );
     }
+    let mut settings = voice::settings(traces)?;
     // The lines that begin and end a log are for services; here they would frame every refusal.
-    let _telemetry = telemetry("fabricast", "info,fabricast_telemetry=warn")?;
+    settings.log.push_str(",fabricast_telemetry=warn");
+    let _voice = Voice::begin("fabricast", &settings)?;
     let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
     let fat_tree = if args.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
     let options = engine_options(args.engine, args.colors, args.fault_tolerant, fat_tree.as_ref())?;
@@ -98,8 +105,9 @@ fn listed(addresses: &[SocketAddr]) -> String {
 /// # Errors
 ///
 /// Bad settings, or what keeps it from running.
-pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
-    let config = settings::<TicConfig>(args.config)?;
+pub(crate) fn tic(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
+    let live = Live::<TicConfig>::read(&args, traces)?;
+    let config = live.part();
     let topology = match &config.topology {
         Some(file) => {
             let topology = topology("tic", file)?;
@@ -115,7 +123,7 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let security = security(config.certificates.as_deref(), config.limits)?;
-    let _telemetry = telemetry("fabricast-tic", "info")?;
+    let voice = live.voice("fabricast-tic")?;
     let mut options = fabricast_tic::Options::new(config.listen, config.store, topology);
     options.security = security;
     options.advertise = config.advertise.map(|address| address.as_str().to_owned());
@@ -139,7 +147,10 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
     };
     runtime()?.block_on(async {
         let app = fabricast_tic::App::bind(options).await.context("start the TIC")?;
-        serve(("tic", app.address()), args.metrics, |stop| app.run(stop)).await
+        let settings = app.settings();
+        let following = live.follow(&voice, |config| settings.set_watch(config.watch));
+        let part = ("tic", app.address());
+        Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })
 }
 
@@ -148,12 +159,14 @@ pub(crate) fn tic(args: ServeArgs) -> Result<(), Failure> {
 /// # Errors
 ///
 /// As [`tic`].
-pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
-    let Some(config) = checked::<RouterConfig>(args.config, args.check_config)? else {
+pub(crate) fn router(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
+    let live = Live::<RouterConfig>::read(&args, traces)?;
+    let config = live.part();
+    if args.check_config {
         return Ok(());
-    };
+    }
     let security = security(config.certificates.as_deref(), config.limits)?;
-    let _telemetry = telemetry("fabricast-router", "info")?;
+    let voice = live.voice("fabricast-router")?;
     let engine_options = EngineOptions {
         root_scope: config.root_scope,
         fault_tolerant: config.fault_tolerant,
@@ -165,20 +178,30 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
         listen: config.listen,
         security,
         name: format!("router at {}", config.listen),
-        advertise: config.advertise.map(|address| address.as_str().to_owned()),
+        advertise: config.advertise.as_ref().map(|address| address.as_str().to_owned()),
         tic: addresses(&config.tic),
         switch_agents: addresses(&config.switch_agents),
         engine: config.engine,
         engine_options,
+        pacing: pacing(&config),
+    };
+    runtime()?.block_on(async {
+        let app = fabricast_router::App::bind(options).context("start the route service")?;
+        let settings = app.settings();
+        let following = live.follow(&voice, |config| settings.set_pacing(pacing(config)));
+        let part = ("router", app.address());
+        Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
+    })
+}
+
+/// How fast the route service is to go.
+fn pacing(config: &RouterConfig) -> fabricast_router::Pacing {
+    fabricast_router::Pacing {
         drain: config.drain,
         read_back: config.read_back,
         read_back_rate: config.read_back_rate,
         counter_interval: config.counter_interval,
-    };
-    runtime()?.block_on(async {
-        let app = fabricast_router::App::bind(options).context("start the route service")?;
-        Box::pin(serve(("router", app.address()), args.metrics, |stop| app.run(stop))).await
-    })
+    }
 }
 
 /// Runs the emulated fabric alone.
@@ -186,18 +209,15 @@ pub(crate) fn router(args: ServeArgs) -> Result<(), Failure> {
 /// # Errors
 ///
 /// As [`tic`].
-pub(crate) fn fabric(
-    config: PathBuf,
-    check_config: bool,
-    metrics: Option<SocketAddr>,
-) -> Result<(), Failure> {
-    let config = settings::<FabricConfig>(config)?;
+pub(crate) fn fabric(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
+    let live = Live::<FabricConfig>::read(&args, traces)?;
+    let config = live.part();
     let topology = topology("fabric", &config.topology)?;
-    if check_config {
+    if args.check_config {
         return Ok(());
     }
     let security = security(config.certificates.as_deref(), config.limits)?;
-    let _telemetry = telemetry("fabricast-fabric", "info")?;
+    let voice = live.voice("fabricast-fabric")?;
     let options = fabricast_fabric::Options {
         listen: config.listen,
         security,
@@ -213,7 +233,8 @@ pub(crate) fn fabric(
     };
     runtime()?.block_on(async {
         let app = fabricast_fabric::App::bind(options).context("start the emulated fabric")?;
-        serve(("fabric", app.address()), metrics, |stop| app.run(stop)).await
+        let following = live.follow(&voice, |_config| {});
+        serve(("fabric", app.address()), args.metrics, following, |stop| app.run(stop)).await
     })
 }
 
@@ -222,12 +243,14 @@ pub(crate) fn fabric(
 /// # Errors
 ///
 /// As [`tic`].
-pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
-    let Some(config) = checked::<OperatingAgentConfig>(args.config, args.check_config)? else {
+pub(crate) fn operating_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
+    let live = Live::<OperatingAgentConfig>::read(&args, traces)?;
+    let config = live.part();
+    if args.check_config {
         return Ok(());
-    };
+    }
     let security = security(config.certificates.as_deref(), config.limits)?;
-    let _telemetry = telemetry("fabricast-operating-agent", "info")?;
+    let voice = live.voice("fabricast-operating-agent")?;
     let nodes = config.nodes.into_iter();
     let options = fabricast_operating::Options {
         advertise: config.advertise.map(|address| address.as_str().to_owned()),
@@ -246,7 +269,13 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
     };
     runtime()?.block_on(async {
         let app = fabricast_operating::App::bind(options).context("start the operating agent")?;
-        serve(("operating-agent", app.address()), args.metrics, |stop| app.run(stop)).await
+        let settings = app.settings();
+        let following = live.follow(&voice, |config| {
+            let OperatingAgentConfig { report_interval, detector, .. } = *config;
+            settings.set_pacing(fabricast_operating::Pacing { report_interval, detector });
+        });
+        let part = ("operating-agent", app.address());
+        Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })
 }
 
@@ -255,12 +284,14 @@ pub(crate) fn operating_agent(args: ServeArgs) -> Result<(), Failure> {
 /// # Errors
 ///
 /// As [`tic`].
-pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
-    let Some(config) = checked::<SwitchAgentConfig>(args.config, args.check_config)? else {
+pub(crate) fn switch_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
+    let live = Live::<SwitchAgentConfig>::read(&args, traces)?;
+    let config = live.part();
+    if args.check_config {
         return Ok(());
-    };
+    }
     let security = security(config.certificates.as_deref(), config.limits)?;
-    let _telemetry = telemetry("fabricast-switch-agent", "info")?;
+    let voice = live.voice("fabricast-switch-agent")?;
     runtime()?.block_on(async {
         let discovery_interval = config.hardware.discovery_interval();
         let driver = driver(config.hardware, &security)?;
@@ -275,7 +306,11 @@ pub(crate) fn switch_agent(args: ServeArgs) -> Result<(), Failure> {
             discovery_interval,
         };
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
-        serve(("switch-agent", app.address()), args.metrics, |stop| app.run(stop)).await
+        let settings = app.settings();
+        let following =
+            live.follow(&voice, |config| settings.set_report_interval(config.report_interval));
+        let part = ("switch-agent", app.address());
+        Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })
 }
 
@@ -289,49 +324,6 @@ fn security(folder: Option<&Path>, limits: fabricast_rpc::Limits) -> Result<Secu
     let security = Security::mutual(CertificateFiles::in_folder(folder));
     let security = security.map(|security| security.limited(limits));
     security.map_err(|error| Failure::BadConfig(anyhow!(error).context("certificates")))
-}
-
-/// Opens the hardware that a switch agent programs.
-fn driver(hardware: Hardware, security: &Security) -> Result<Arc<dyn Driver>, Failure> {
-    match hardware {
-        Hardware::Emulated { fabric, management_key } => {
-            let fabric = security.peer(fabric.as_str())?;
-            Ok(Arc::new(EmulatedDriver::new(fabric, management_key.reveal())))
-        }
-        Hardware::Infiniband(config) => {
-            let expected = config.topology.as_deref();
-            let expected =
-                expected.map(|file| topology("switch_agent.infiniband", file)).transpose()?;
-            let options = InfinibandOptions {
-                adapter: config.adapter,
-                port: config.port,
-                key: config.management_key,
-                first_entry: config.first_entry,
-                colors: config.colors,
-                expected: expected.map(|topology| topology.graph),
-                sweep: config.sweep,
-                patience: (config.timeout, config.retries),
-                routing: match config.routing {
-                    RoutingName::Directed => Routing::Directed,
-                    RoutingName::Lid => Routing::Lid,
-                },
-            };
-            Ok(Arc::new(InfinibandDriver::open(options).context("open the InfiniBand port")?))
-        }
-    }
-}
-
-/// Reads the settings; `None` if they were only to be checked.
-fn checked<R: fabricast_config::Role>(
-    file: PathBuf,
-    only_check: bool,
-) -> Result<Option<R>, Failure> {
-    let config = settings(file)?;
-    Ok((!only_check).then_some(config))
-}
-
-fn settings<R: fabricast_config::Role>(file: PathBuf) -> Result<R, Failure> {
-    load(&Sources::of_this_process(Some(file))).map_err(|errors| Failure::BadConfig(errors.into()))
 }
 
 /// Reads the topology that the settings of a part name; a bad one is a bad setting.
@@ -356,9 +348,12 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// Runs one part until it is interrupted or ends by itself.
+///
+/// - `following`: what reads its settings again meanwhile.
 async fn serve<E, F>(
     (role, address): (&'static str, SocketAddr),
     metrics: Option<SocketAddr>,
+    following: impl Future<Output = Result<Infallible, Failure>>,
     run: impl FnOnce(CancellationToken) -> F,
 ) -> Result<(), Failure>
 where
@@ -380,6 +375,7 @@ where
     tokio::select! {
         ended = &mut running => return Ok(ended.context(role)?),
         stopped = interrupted() => stopped?,
+        followed = following => match followed? {},
     }
     stop.cancel();
     Ok(running.await.context(role)?)

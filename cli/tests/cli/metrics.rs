@@ -10,13 +10,13 @@ use crate::support::{Bench, data};
 /// How long a state may take to come about; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").to_string()
 }
 
 /// What the address answers, if it does.
-fn get(address: &str) -> Option<String> {
+pub(crate) fn get(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
     let mut answer = String::new();

@@ -3,7 +3,8 @@
 //! Read [`load()`] first: it lays default, file, environment and flags over one another and gives
 //! a checked value, in which no invalid setting is possible, or every problem at once. Each part
 //! has its type: [`TicConfig`], [`RouterConfig`], [`FabricConfig`], [`OperatingAgentConfig`],
-//! [`SwitchAgentConfig`]. One file can hold the sections of all:
+//! [`SwitchAgentConfig`]; and all have [`TelemetryConfig`], which [`load_all`] reads with that of a part. One
+//! file can hold the sections of all:
 //!
 //! ```toml
 //! [tic]
@@ -27,8 +28,10 @@ mod limits;
 mod load;
 mod operating_agent;
 mod problem;
+mod reload;
 mod router;
 mod switch_agent;
+mod telemetry;
 mod tic;
 mod tree;
 mod value;
@@ -39,11 +42,13 @@ pub use fabric::{FabricConfig, RawFabricConfig};
 pub use fabricast_store::StoreLocation;
 pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig, RoutingName};
 pub use limits::RawLimits;
-pub use load::{Flag, Role, SECTIONS, Sources, load, load_text};
+pub use load::{Flag, Role, SECTIONS, Sources, load, load_all, load_text};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
+pub use reload::{Reload, Reread, read_again};
 pub use router::{RawRouterConfig, RouterConfig, ScopeName};
 pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
+pub use telemetry::{LogFormat, RawTelemetryConfig, TelemetryConfig};
 pub use tic::{RawTicConfig, TicConfig};
 pub use value::{PeerAddress, Secret};
 

@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use crate::problem::{ConfigErrors, Location, Problem, Problems};
+use crate::telemetry::TelemetryConfig;
 use crate::tree::Tree;
 
-/// Sections that a configuration file may have, one for each part. One file can serve them all.
-pub const SECTIONS: [&str; 5] = ["tic", "router", "fabric", "operating_agent", "switch_agent"];
+/// Sections that a configuration file may have: one for each part, and one of all parts. One file can serve them all.
+pub const SECTIONS: [&str; 6] =
+    ["tic", "router", "fabric", "operating_agent", "switch_agent", TelemetryConfig::SECTION];
 
 /// Variables are named `FABRICAST_<SECTION>__<KEY>`.
 const VARIABLE_PREFIX: &str = "FABRICAST_";
@@ -48,13 +50,35 @@ pub fn load_text<R: Role>(text: &str, sources: &Sources) -> Result<R, ConfigErro
     for (name, value) in &sources.variables {
         add_variable(name, value, R::SECTION, &mut tree, &mut problems);
     }
-    for Flag { key, value, name } in &sources.flags {
-        tree.set(key, value, &Location::Flag(name.clone()));
+    for flag in sources.flags.iter().filter(|flag| flag.section.is_none_or(|one| one == R::SECTION))
+    {
+        tree.set(&flag.key, &flag.value, &Location::Flag(flag.name.clone()));
     }
     problems.locate(tree.locations());
     let raw = read_all(tree, &mut problems);
     let checked = R::check(raw, &mut problems);
     problems.into_result(checked)
+}
+
+/// Loads the configuration of one part and that which all parts have; what is wrong with either is said at once.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn load_all<R: Role>(sources: &Sources) -> Result<(R, TelemetryConfig), ConfigErrors> {
+    let flags = sources.flags.iter().filter(|flag| flag.section.is_some());
+    let shared = Sources { flags: flags.cloned().collect(), ..sources.clone() };
+    match (load::<R>(sources), load::<TelemetryConfig>(&shared)) {
+        (Ok(part), Ok(telemetry)) => Ok((part, telemetry)),
+        (Err(errors), Ok(_)) | (Ok(_), Err(errors)) => Err(errors),
+        (Err(mut errors), Err(more)) => {
+            // Both have read the same file.
+            let more = more.problems.into_iter();
+            let new: Vec<_> = more.filter(|one| !errors.problems.contains(one)).collect();
+            errors.problems.extend(new);
+            Err(errors)
+        }
+    }
 }
 
 /// A part of Fabricast that has a section of the configuration.
@@ -94,7 +118,16 @@ impl Sources {
     #[must_use]
     pub fn flag(mut self, key: &str, value: impl Into<String>, name: &str) -> Self {
         let (key, name) = (key.to_owned(), name.to_owned());
-        self.flags.push(Flag { key, value: value.into(), name });
+        self.flags.push(Flag { section: None, key, value: value.into(), name });
+        self
+    }
+
+    /// Adds a value from the command line to the settings that all parts have.
+    #[must_use]
+    pub fn telemetry_flag(mut self, key: &str, value: impl Into<String>, name: &str) -> Self {
+        let (section, key, name) =
+            (Some(TelemetryConfig::SECTION), key.to_owned(), name.to_owned());
+        self.flags.push(Flag { section, key, value: value.into(), name });
         self
     }
 }
@@ -102,6 +135,8 @@ impl Sources {
 /// One value from the command line.
 #[derive(Clone, Debug)]
 pub struct Flag {
+    /// The section that it belongs to; `None` for that of the part.
+    pub section: Option<&'static str>,
     /// Path of the field inside the section.
     pub key: String,
     /// The value: plain text, or TOML where the field is not a text.

@@ -177,7 +177,7 @@ allow_plaintext = 'yes'
     assert_eq!(
         complaints::<RouterConfig>(file, &[]),
         [
-            "F:12: roter: unknown section, expected one of tic, router, fabric, operating_agent, switch_agent",
+            "F:12: roter: unknown section, expected one of tic, router, fabric, operating_agent, switch_agent, telemetry",
             "F:10: router.allow_plaintext: invalid type: string \"yes\", expected a boolean",
             "F:7: router.colors: invalid value: integer `70000`, expected u16",
             "F:9: router.drain: invalid value: string \"50\", expected a duration such as 250ms",

@@ -1,0 +1,186 @@
+//! Settings of a part that runs: read again on SIGHUP, and when their file has changed.
+//!
+//! They are taken over whole or not at all, and either way the log says so; the metric `fabricast_settings_generation`
+//! says how often they were. A file that somebody is writing is left alone until it has stayed the same for a while.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use fabricast_config::{Reload, Reread, Role, Sources, TelemetryConfig, load_all, read_again};
+use fabricast_telemetry::metrics::{SETTINGS_GENERATION, SETTINGS_REFUSED};
+use fabricast_telemetry::traces;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
+
+use crate::args::{ServeArgs, TraceArgs};
+use crate::failure::Failure;
+use crate::voice::{self, Voice};
+
+/// The file is looked at so often; it is read again when two looks find the same that is new.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Settings of a part, and where they come from.
+#[derive(Debug)]
+pub(super) struct Live<R> {
+    sources: Sources,
+    now: (R, TelemetryConfig),
+    generation: u64,
+}
+
+/// What the file of settings holds, as far as it was looked at.
+struct Watched {
+    path: Option<PathBuf>,
+    /// What was read last to be taken over, or refused.
+    known: Option<Vec<u8>>,
+    /// What the last look found.
+    seen: Option<Vec<u8>>,
+}
+
+impl<R: Role + Clone> Live<R> {
+    /// Reads the settings of a part, and those that all parts have.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with them.
+    pub(super) fn read(args: &ServeArgs, traces: &TraceArgs) -> Result<Self, Failure> {
+        let sources = Sources::of_this_process(Some(args.config.clone()));
+        let sources = voice::with_flags(sources, traces);
+        let now = load_all(&sources).map_err(|errors| Failure::BadConfig(errors.into()))?;
+        Ok(Self { sources, now, generation: 1 })
+    }
+
+    /// The settings of the part.
+    pub(super) fn part(&self) -> R {
+        self.now.0.clone()
+    }
+
+    /// Begins to log, and to write traces if that is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Voice::begin`].
+    pub(super) fn voice(&self, service: &'static str) -> Result<Voice, Failure> {
+        Voice::begin(service, &self.now.1)
+    }
+}
+
+impl<R: Reload> Live<R> {
+    /// Reads the settings again whenever there is a reason to, for as long as it is polled.
+    ///
+    /// - `apply`: takes over what may change of the settings of the part.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let it listen for SIGHUP.
+    pub(super) async fn follow(
+        mut self,
+        voice: &Voice,
+        apply: impl Fn(&R),
+    ) -> Result<Infallible, Failure> {
+        SETTINGS_GENERATION.set(self.generation);
+        let mut hangups = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
+        let mut file = Watched::of(self.sources.file.clone());
+        loop {
+            file.wait(&mut hangups).await;
+            self.read_again(voice, &apply);
+        }
+    }
+
+    fn read_again(&mut self, voice: &Voice, apply: &impl Fn(&R)) {
+        match read_again(&self.now, &self.sources) {
+            Reread::Same => {
+                info!(generation = self.generation, "settings read again, none differs")
+            }
+            Reread::Fixed(names) => {
+                SETTINGS_REFUSED.add(1);
+                warn!(
+                    generation = self.generation,
+                    settings = names.join(", "),
+                    "settings not taken over, these cannot change before the part is started again"
+                );
+            }
+            Reread::Bad(errors) => {
+                SETTINGS_REFUSED.add(1);
+                for problem in errors.problems {
+                    error!(generation = self.generation, error = %problem, "settings not taken over");
+                }
+            }
+            Reread::Other { part, telemetry, changed } => {
+                self.generation += 1;
+                SETTINGS_GENERATION.set(self.generation);
+                self.speak(voice, &telemetry);
+                apply(&part);
+                self.now = (part, telemetry);
+                let settings = changed.join(", ");
+                info!(generation = self.generation, settings, "settings read again");
+            }
+        }
+    }
+
+    fn speak(&self, voice: &Voice, telemetry: &TelemetryConfig) {
+        if voice.log.is_fixed() && telemetry.log != self.now.1.log {
+            warn!("telemetry.log: FABRICAST_LOG says what is logged");
+        }
+        // It was checked as all settings are.
+        let _ = voice.log.set_filter(&telemetry.log);
+        traces::set_share(telemetry.trace_share);
+    }
+}
+
+impl Watched {
+    fn of(path: Option<PathBuf>) -> Self {
+        let known = path.as_deref().and_then(content);
+        Self { path, seen: known.clone(), known }
+    }
+
+    /// Waits for a reason to read the settings again.
+    async fn wait(&mut self, hangups: &mut Signal) {
+        loop {
+            tokio::select! {
+                _ = hangups.recv() => {
+                    self.known = self.path.as_deref().and_then(content);
+                    self.seen.clone_from(&self.known);
+                    return;
+                }
+                () = tokio::time::sleep(LOOK) => {
+                    let found = self.path.as_deref().and_then(content);
+                    if self.has_settled(found) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes a look; whether what it found is new, and was there at the last look, too.
+    fn has_settled(&mut self, found: Option<Vec<u8>>) -> bool {
+        let settled = found == self.seen && found != self.known;
+        self.seen = found;
+        if settled {
+            self.known.clone_from(&self.seen);
+        }
+        settled
+    }
+}
+
+fn content(path: &Path) -> Option<Vec<u8>> {
+    std::fs::read(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_being_written_is_left_alone_until_it_stays_the_same() {
+        let mut file =
+            Watched { path: None, known: Some(b"a".to_vec()), seen: Some(b"a".to_vec()) };
+        let mut look = |text: &str| file.has_settled(Some(text.as_bytes().to_vec()));
+        assert!(!look("a") && !look("b") && !look("bc") && look("bc"), "once it has settled");
+        assert!(!look("bc") && !look("bc"), "and only once");
+        assert!(!look("a") && look("a"), "back is another change");
+        assert!(!file.has_settled(None) && file.has_settled(None), "it is gone");
+    }
+}
