@@ -95,7 +95,7 @@ fn differing(fields: &[(bool, &'static str)]) -> Vec<&'static str> {
 reload!(
     TicConfig,
     fixed: [
-        listen, certificates, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
+        listen, certificates, limits, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
         aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping"
     ],
     free: [watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, probe_timeout or probe_attempts"]
@@ -104,7 +104,7 @@ reload!(
 reload!(
     RouterConfig,
     fixed: [
-        listen, advertise, certificates, tic, switch_agents, engine, root_scope, fault_tolerant, stay_after_healing,
+        listen, advertise, certificates, limits, tic, switch_agents, engine, root_scope, fault_tolerant, stay_after_healing,
         root_policy, colors, tables
     ],
     free: [counter_interval, drain, read_back, read_back_rate]
@@ -113,14 +113,14 @@ reload!(
 reload!(
     FabricConfig,
     fixed: [
-        listen, certificates, topology, colors, tables, aggregation_entries, aggregation_children, management_key
+        listen, certificates, limits, topology, colors, tables, aggregation_entries, aggregation_children, management_key
     ],
     free: []
 );
 
 reload!(
     OperatingAgentConfig,
-    fixed: [listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode],
+    fixed: [listen, certificates, limits, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory],
     free: [
         report_interval,
         detector as "report_timeout, adaptive, on_silence, probe_timeout or probe_attempts"
@@ -130,7 +130,7 @@ reload!(
 reload!(
     SwitchAgentConfig,
     fixed: [
-        listen, certificates, name, tic, hardware as "driver, fabric, management_key or infiniband", switches
+        listen, certificates, limits, name, tic, hardware as "driver, fabric, management_key or infiniband", switches
     ],
     free: [report_interval]
 );

@@ -13,24 +13,24 @@ use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
-use fabricast_rpc::{Backoff, Reason, reason_of};
+use fabricast_rpc::Backoff;
 use fabricast_telemetry::traces::{Origin, Side, Span};
 use fabricast_topology::SwitchId;
 use tokio::sync::{mpsc, oneshot};
-use tonic::Status;
 use tracing::warn;
 
 use crate::app::RunError;
 use crate::causes::Causes;
 use crate::choices::{ChoiceLog, Unrecorded, wire};
 use crate::control::drain::{Drain, takes_away};
+use crate::control::phase::{DEPOSED, report_failed};
 use crate::counters::Loads;
 use crate::gathering::Gathering;
 use crate::image::{EntryPoint, Writes};
 use crate::mirror::Mirror;
 use crate::outside::Outside;
 use crate::planner::{Planner, withdrawn};
-use crate::programmer::{Fence, Outcome, Programmer};
+use crate::programmer::{Fence, Programmer};
 use crate::terms::Policy;
 use crate::watch::Map;
 
@@ -379,23 +379,6 @@ impl<O: Outside> Control<O> {
         self.planner.describe(&self.mirror, &mut status);
         status
     }
-}
-
-/// What [`check`] says when a newer route service is at work.
-const DEPOSED: &str = "deposed";
-
-fn check(outcome: Outcome) -> Result<(), String> {
-    if outcome.deposed {
-        return Err(DEPOSED.to_owned());
-    }
-    outcome.incomplete.map_or(Ok(()), Err)
-}
-
-fn report_failed(status: &Status) -> String {
-    if reason_of(status).as_deref() == Some(Reason::StaleTerm.text()) {
-        return DEPOSED.to_owned();
-    }
-    format!("report to the TIC: {}", status.message())
 }
 
 fn micros(duration: Duration) -> u64 {

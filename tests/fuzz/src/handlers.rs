@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use fabricast_integration::{Cluster, Layout};
 use fabricast_proto::FILE_DESCRIPTOR_SET;
-use fabricast_rpc::{Peer, reason_of};
+use fabricast_rpc::{Channel, Peer, reason_of};
 use prost::Message;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 use crate::calls::{Names, Raw, message};
@@ -116,7 +116,8 @@ fn channel(cluster: &Cluster, service: &str) -> Channel {
     let address = match Part::of(service) {
         Part::OperatingAgent if service == "ProcessService" => {
             let socket = format!("unix://{}", cluster.socket(0).display());
-            return Endpoint::from_shared(socket).expect("a path").connect_lazy();
+            let endpoint = Endpoint::from_shared(socket.clone()).expect("a path");
+            return Channel::new(endpoint.connect_lazy(), socket.into());
         }
         Part::Fabric => cluster.fabric.address(),
         Part::Tic => cluster.tic.address(),

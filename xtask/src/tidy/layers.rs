@@ -20,8 +20,9 @@ const LAYERS: [(&str, u8); 8] = [
     ("tests", 4),
 ];
 
-/// The one import between two agents: an operating agent hosts the group agents.
-const ALLOWED_SIDEWAYS: [(&str, &str); 1] = [("agents/operating", "agents/group")];
+/// An operating agent hosts the group agents, and fuzzing calls the cluster that integration tests start.
+const ALLOWED_SIDEWAYS: [(&str, &str); 2] =
+    [("agents/operating", "agents/group"), ("tests/fuzz", "tests/integration")];
 
 /// Crates that bring a clock, a socket, chance or async with them.
 const NOT_IN_CORE: [&str; 12] = [

@@ -3,9 +3,11 @@
 use std::cell::LazyCell;
 
 use fabricast_routing::EngineKind;
+use fabricast_rpc::{Reason, reason_of};
 use fabricast_topology::Graph;
+use tonic::Status;
 
-use super::{Control, check};
+use super::Control;
 use crate::image::{Image, IsKept, Writes};
 use crate::outside::Outside;
 use crate::programmer::{Fence, Outcome};
@@ -98,4 +100,21 @@ impl<O: Outside> Control<O> {
             self.drain.is_settled(&at) && kept.contains(&at)
         })
     }
+}
+
+/// What a turn ends with when a newer route service is at work.
+pub(super) const DEPOSED: &str = "deposed";
+
+fn check(outcome: Outcome) -> Result<(), String> {
+    if outcome.deposed {
+        return Err(DEPOSED.to_owned());
+    }
+    outcome.incomplete.map_or(Ok(()), Err)
+}
+
+pub(super) fn report_failed(status: &Status) -> String {
+    if reason_of(status).as_deref() == Some(Reason::StaleTerm.text()) {
+        return DEPOSED.to_owned();
+    }
+    format!("report to the TIC: {}", status.message())
 }
