@@ -35,7 +35,7 @@ type Entries = BTreeMap<Place, BTreeMap<Key, v1::AggregationEntry>>;
 pub(crate) struct Aggregation {
     tic: Leader,
     term: u64,
-    pacing: LiveSettings,
+    live: LiveSettings,
     agents: Agents,
     trees: BTreeMap<u32, Vec<v1::AggregationEntry>>,
     revision: u64,
@@ -53,7 +53,7 @@ impl Aggregation {
         (tic, agents): (Leader, Vec<Peer>),
         graph: Arc<Graph>,
         term: u64,
-        pacing: LiveSettings,
+        live: LiveSettings,
     ) -> Self {
         Self {
             tic,
@@ -66,8 +66,8 @@ impl Aggregation {
             complaint: String::new(),
             backoff: Backoff::default(),
             retry_at: None,
-            read_back_at: Instant::now() + pacing.pacing().read_back,
-            pacing,
+            read_back_at: Instant::now() + live.pacing().read_back,
+            live,
         }
     }
 
@@ -109,7 +109,7 @@ impl Aggregation {
                 () = tokio::time::sleep_until(due) => {
                     if Instant::now() >= self.read_back_at {
                         self.agents.doubt_all();
-                        self.read_back_at = Instant::now() + self.pacing.pacing().read_back;
+                        self.read_back_at = Instant::now() + self.live.pacing().read_back;
                     }
                 }
             }

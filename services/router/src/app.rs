@@ -180,7 +180,7 @@ impl App {
                 let policy = Policy {
                     engine: options.engine.unwrap_or_else(|| fitting(&map.graph, engine_options)),
                     engine_options,
-                    pacing: settings.clone(),
+                    live: settings.clone(),
                 };
                 let collectives = |term| {
                     let peers = (tic.clone(), agents.clone());

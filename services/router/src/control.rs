@@ -115,7 +115,7 @@ impl<O: Outside> Control<O> {
         let planner = planner.map_err(RunError::from)?;
         let scheme = wire::scheme(policy.engine, policy.engine_options, sha256);
         let choices = ChoiceLog::load(outside.clone(), Arc::clone(&graph), scheme, term).await;
-        let look_back_at = outside.now().after(policy.pacing.pacing().read_back);
+        let look_back_at = outside.now().after(policy.live.pacing().read_back);
         let programmer = Programmer::new(graph, outside.clone());
         Ok(Self {
             outside,
@@ -184,7 +184,7 @@ impl<O: Outside> Control<O> {
                     let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
                     self.reported = routes.collect();
                 }
-                let until = self.outside.now().after(self.policy.pacing.pacing().drain);
+                let until = self.outside.now().after(self.policy.live.pacing().drain);
                 match self.has_snapshot {
                     true => self.drain.begin(until, []),
                     false => self.drain.begin_blind(until),
@@ -345,7 +345,7 @@ impl<O: Outside> Control<O> {
         let was_doubted = self.doubted.remove(&news.gn);
         if was_doubted || before.as_ref().is_some_and(|before| takes_away(before, route)) {
             let leaving = self.points_told(news.gn, before.as_ref());
-            self.drain.begin(self.outside.now().after(self.policy.pacing.pacing().drain), leaving);
+            self.drain.begin(self.outside.now().after(self.policy.live.pacing().drain), leaving);
         }
     }
 

@@ -65,7 +65,7 @@ pub(crate) struct LoadReader<O> {
     outside: O,
     meter: Meter,
     /// None: nobody wants to know.
-    pacing: Option<LiveSettings>,
+    live: Option<LiveSettings>,
     telling: watch::Sender<Reading>,
 }
 
@@ -75,13 +75,13 @@ impl<O: Outside> LoadReader<O> {
         let (telling, newest) = watch::channel(Reading::default());
         let root_policy = policy.engine_options.root_policy;
         let wanted = root_policy.is_some_and(|one| one.looks_at_load());
-        let pacing = wanted.then(|| policy.pacing.clone());
-        (Self { outside, meter: Meter::new(Arc::clone(graph)), pacing, telling }, Loads { newest })
+        let live = wanted.then(|| policy.live.clone());
+        (Self { outside, meter: Meter::new(Arc::clone(graph)), live, telling }, Loads { newest })
     }
 
     /// Reads for ever.
     pub(crate) async fn run(mut self) {
-        let Some(pacing) = self.pacing.clone() else { return std::future::pending().await };
+        let Some(live) = self.live.clone() else { return std::future::pending().await };
         loop {
             let problem = self.read_all().await;
             let before = self.telling.borrow().clone();
@@ -94,7 +94,7 @@ impl<O: Outside> LoadReader<O> {
             let loads = Some(Arc::new(self.meter.loads()));
             let count = before.count + 1;
             self.telling.send_replace(Reading { loads, problem, count });
-            let interval = pacing.pacing().counter_interval;
+            let interval = live.pacing().counter_interval;
             self.outside.sleep_until(self.outside.now().after(interval)).await;
         }
     }

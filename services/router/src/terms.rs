@@ -24,8 +24,8 @@ pub struct Policy {
     pub engine: EngineKind,
     /// Tables, and how the engine is to use them.
     pub engine_options: EngineOptions,
-    /// How fast it is to go.
-    pub pacing: LiveSettings,
+    /// How fast it is to go, and what else may change meanwhile.
+    pub live: LiveSettings,
 }
 
 /// How fast a route service goes about its work.

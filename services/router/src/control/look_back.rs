@@ -24,7 +24,7 @@ impl<O: Outside> Control<O> {
         let now = self.outside.now();
         let mut is_wanted = self.turn_due().any(|at| now >= at);
         if now >= self.look_back_at {
-            let pacing = self.policy.pacing.pacing();
+            let pacing = self.policy.live.pacing();
             let pace = Pace { interval: pacing.read_back, rate: pacing.read_back_rate };
             let (count, pause) = pace.step(self.programmer.table_count());
             is_wanted |= self.programmer.compare_some(count, &self.dead).await;

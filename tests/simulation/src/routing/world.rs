@@ -146,7 +146,7 @@ impl World {
         let policy = Policy {
             engine: EngineKind::CMr4lmsFixed,
             engine_options: options,
-            pacing: LiveSettings::new(Pacing {
+            live: LiveSettings::new(Pacing {
                 drain: DRAIN,
                 read_back: READ_BACK,
                 read_back_rate: 100,
