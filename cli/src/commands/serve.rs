@@ -125,7 +125,7 @@ pub(crate) fn tic(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
     let security = security(config.certificates.as_deref(), config.limits)?;
     let voice = live.voice("fabricast-tic")?;
     let mut options = fabricast_tic::Options::new(config.listen, config.store, topology);
-    options.security = security;
+    options.security = security.clone();
     options.advertise = config.advertise.map(|address| address.as_str().to_owned());
     options.leader_lease = config.leader_lease;
     options.route_lease = config.route_lease;
@@ -148,7 +148,7 @@ pub(crate) fn tic(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let app = fabricast_tic::App::bind(options).await.context("start the TIC")?;
         let settings = app.settings();
-        let following = live.follow(&voice, |config| settings.set_watch(config.watch));
+        let following = live.follow((&voice, &security), |config| settings.set_watch(config.watch));
         let part = ("tic", app.address());
         Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })
@@ -176,7 +176,7 @@ pub(crate) fn router(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure>
     };
     let options = fabricast_router::Options {
         listen: config.listen,
-        security,
+        security: security.clone(),
         name: format!("router at {}", config.listen),
         advertise: config.advertise.as_ref().map(|address| address.as_str().to_owned()),
         tic: addresses(&config.tic),
@@ -188,7 +188,8 @@ pub(crate) fn router(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure>
     runtime()?.block_on(async {
         let app = fabricast_router::App::bind(options).context("start the route service")?;
         let settings = app.settings();
-        let following = live.follow(&voice, |config| settings.set_pacing(pacing(config)));
+        let following =
+            live.follow((&voice, &security), |config| settings.set_pacing(pacing(config)));
         let part = ("router", app.address());
         Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })
@@ -220,7 +221,7 @@ pub(crate) fn fabric(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure>
     let voice = live.voice("fabricast-fabric")?;
     let options = fabricast_fabric::Options {
         listen: config.listen,
-        security,
+        security: security.clone(),
         graph: topology.graph,
         tables: config.tables,
         colors: config.colors,
@@ -233,7 +234,7 @@ pub(crate) fn fabric(args: ServeArgs, traces: &TraceArgs) -> Result<(), Failure>
     };
     runtime()?.block_on(async {
         let app = fabricast_fabric::App::bind(options).context("start the emulated fabric")?;
-        let following = live.follow(&voice, |_config| {});
+        let following = live.follow((&voice, &security), |_config| {});
         serve(("fabric", app.address()), args.metrics, following, |stop| app.run(stop)).await
     })
 }
@@ -255,7 +256,7 @@ pub(crate) fn operating_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(),
     let options = fabricast_operating::Options {
         advertise: config.advertise.map(|address| address.as_str().to_owned()),
         listen: config.listen,
-        security,
+        security: security.clone(),
         tic: addresses(&config.tic),
         fabric: config.fabric.as_str().to_owned(),
         nodes: nodes.map(|node| NodeSpec { name: node.name, endpoints: node.endpoints }).collect(),
@@ -270,7 +271,7 @@ pub(crate) fn operating_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(),
     runtime()?.block_on(async {
         let app = fabricast_operating::App::bind(options).context("start the operating agent")?;
         let settings = app.settings();
-        let following = live.follow(&voice, |config| {
+        let following = live.follow((&voice, &security), |config| {
             let OperatingAgentConfig { report_interval, detector, .. } = *config;
             settings.set_pacing(fabricast_operating::Pacing { report_interval, detector });
         });
@@ -297,7 +298,7 @@ pub(crate) fn switch_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(), Fa
         let driver = driver(config.hardware, &security)?;
         let options = fabricast_switch::Options {
             listen: config.listen,
-            security,
+            security: security.clone(),
             name: config.name,
             tic: addresses(&config.tic),
             driver,
@@ -307,8 +308,9 @@ pub(crate) fn switch_agent(args: ServeArgs, traces: &TraceArgs) -> Result<(), Fa
         };
         let app = fabricast_switch::App::bind(options).context("start the switch agent")?;
         let settings = app.settings();
-        let following =
-            live.follow(&voice, |config| settings.set_report_interval(config.report_interval));
+        let following = live.follow((&voice, &security), |config| {
+            settings.set_report_interval(config.report_interval)
+        });
         let part = ("switch-agent", app.address());
         Box::pin(serve(part, args.metrics, following, |stop| app.run(stop))).await
     })

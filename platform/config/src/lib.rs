@@ -45,7 +45,7 @@ pub use limits::RawLimits;
 pub use load::{Flag, Role, SECTIONS, Sources, load, load_all, load_text};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
-pub use reload::{Reload, Reread, read_again};
+pub use reload::{Granting, Reload, Reread, read_again};
 pub use router::{RawRouterConfig, RouterConfig, ScopeName};
 pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
 pub use telemetry::{LogFormat, RawTelemetryConfig, TelemetryConfig};

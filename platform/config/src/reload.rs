@@ -7,6 +7,8 @@
 //! Invariants
 //! - CONFIG-2: what is read again is taken over whole or not at all.
 
+use fabricast_rpc::Limits;
+
 use crate::fabric::FabricConfig;
 use crate::load::{Role, Sources, load_all};
 use crate::operating_agent::OperatingAgentConfig;
@@ -34,6 +36,12 @@ pub enum Reread<R> {
     Fixed(Vec<String>),
     /// They are none.
     Bad(ConfigErrors),
+}
+
+/// A part that grants its clients something.
+pub trait Granting {
+    /// What it grants.
+    fn limits(&self) -> Limits;
 }
 
 /// A part whose settings can be read again.
@@ -84,6 +92,18 @@ macro_rules! reload {
     (@ $field:ident $name:literal) => { $name };
 }
 
+macro_rules! granting {
+    ($($type:ty),*) => {
+        $(impl Granting for $type {
+            fn limits(&self) -> Limits {
+                self.limits
+            }
+        })*
+    };
+}
+
+granting!(TicConfig, RouterConfig, FabricConfig, OperatingAgentConfig, SwitchAgentConfig);
+
 fn differ<T: PartialEq>(one: &T, other: &T) -> bool {
     one != other
 }
@@ -95,34 +115,34 @@ fn differing(fields: &[(bool, &'static str)]) -> Vec<&'static str> {
 reload!(
     TicConfig,
     fixed: [
-        listen, certificates, limits, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
+        listen, certificates, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
         aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping"
     ],
-    free: [watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, probe_timeout or probe_attempts"]
+    free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, probe_timeout or probe_attempts"]
 );
 
 reload!(
     RouterConfig,
     fixed: [
-        listen, advertise, certificates, limits, tic, switch_agents, engine, root_scope, fault_tolerant, stay_after_healing,
+        listen, advertise, certificates, tic, switch_agents, engine, root_scope, fault_tolerant, stay_after_healing,
         root_policy, colors, tables
     ],
-    free: [counter_interval, drain, read_back, read_back_rate]
+    free: [limits, counter_interval, drain, read_back, read_back_rate]
 );
 
 reload!(
     FabricConfig,
     fixed: [
-        listen, certificates, limits, topology, colors, tables, aggregation_entries, aggregation_children, management_key
+        listen, certificates, topology, colors, tables, aggregation_entries, aggregation_children, management_key
     ],
-    free: []
+    free: [limits]
 );
 
 reload!(
     OperatingAgentConfig,
-    fixed: [listen, certificates, limits, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory],
+    fixed: [listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory],
     free: [
-        report_interval,
+        limits, report_interval,
         detector as "report_timeout, adaptive, on_silence, probe_timeout or probe_attempts"
     ]
 );
@@ -130,9 +150,9 @@ reload!(
 reload!(
     SwitchAgentConfig,
     fixed: [
-        listen, certificates, limits, name, tic, hardware as "driver, fabric, management_key or infiniband", switches
+        listen, certificates, name, tic, hardware as "driver, fabric, management_key or infiniband", switches
     ],
-    free: [report_interval]
+    free: [limits, report_interval]
 );
 
 reload!(TelemetryConfig, fixed: [log_format, traces], free: [log, trace_share]);

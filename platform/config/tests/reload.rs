@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use fabricast_config::{
-    Reread, RouterConfig, Sources, SwitchAgentConfig, TelemetryConfig, TicConfig, load_all,
-    read_again,
+    Granting, Reread, RouterConfig, Sources, SwitchAgentConfig, TelemetryConfig, TicConfig,
+    load_all, read_again,
 };
 
 const TIC: &str = "[tic]\nstore = 'memory'\ntopology = 'net'\nreport_timeout = '2s'\n\
@@ -42,6 +42,17 @@ fn timeouts_log_and_share_may_change_and_are_named() {
     assert_eq!(changed.len(), 3);
     assert!(changed[0].starts_with("tic.report_timeout"), "{changed:?}");
     assert_eq!(&changed[1..], ["telemetry.log", "telemetry.trace_share"]);
+}
+
+#[test]
+fn what_clients_are_granted_may_change() {
+    let after = "[router]\n[router.limits]\nburst = 7\nconnections = 70000\n";
+    let Reread::Other { part, changed, .. } = again::<RouterConfig>("[router]\n", after) else {
+        panic!("they differ in nothing else");
+    };
+    let limits = part.limits();
+    assert_eq!((limits.burst, limits.connections), (7, 70_000));
+    assert_eq!(changed, ["router.limits"]);
 }
 
 /// CONFIG-2.

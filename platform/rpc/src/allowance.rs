@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use fabricast_telemetry::metrics::LIMITED;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::body::Body;
 use tracing::info;
@@ -21,7 +20,7 @@ use tracing::info;
 use crate::access::access_of;
 use crate::around::{Around, Server};
 use crate::identity::Caller;
-use crate::limits::{Client, Limits};
+use crate::limits::{Client, Limits, LiveLimits};
 use crate::status::Reason;
 
 /// A client that has too many calls open is told to come again after this time.
@@ -34,8 +33,9 @@ const SWEEP: usize = 1_024;
 /// All clients of a server.
 #[derive(Debug)]
 pub(crate) struct Book {
-    limits: Limits,
-    places: Arc<Semaphore>,
+    limits: LiveLimits,
+    /// Connections of all clients.
+    taken: Arc<AtomicU32>,
     pages: Mutex<Pages>,
 }
 
@@ -49,7 +49,7 @@ struct Pages {
 #[derive(Debug)]
 pub(crate) struct Account {
     client: Client,
-    limits: Limits,
+    limits: LiveLimits,
     began: Instant,
     meter: Mutex<Meter>,
     open: AtomicU32,
@@ -88,7 +88,17 @@ impl Meter {
 pub(crate) struct Seat {
     account: Arc<Account>,
     book: Arc<Book>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// One of all connections, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicU32>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Seat {
@@ -109,28 +119,23 @@ impl Seat {
 }
 
 impl Book {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let places = usize::try_from(limits.connections).unwrap_or(usize::MAX);
-        let places = Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
+    pub(crate) fn new(limits: impl Into<LiveLimits>) -> Arc<Self> {
         let pages = Mutex::new(Pages { accounts: HashMap::new(), sweep_at: SWEEP });
-        Arc::new(Self { limits, places, pages })
+        Arc::new(Self { limits: limits.into(), taken: Arc::default(), pages })
     }
 
     /// A place for one more connection, whoever it is of; `None` if there are too many.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok();
-        if place.is_none() {
+    pub(crate) fn place(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.taken));
+        if self.taken.fetch_add(1, Ordering::Relaxed) >= self.limits.get().connections {
             LIMITED.refused("-", "anyone", "connections");
+            return None;
         }
-        place
+        Some(place)
     }
 
     /// Gives a place to a client; `None` if it has too many.
-    pub(crate) fn seat(
-        self: &Arc<Self>,
-        place: OwnedSemaphorePermit,
-        client: Client,
-    ) -> Option<Seat> {
+    pub(crate) fn seat(self: &Arc<Self>, place: Place, client: Client) -> Option<Seat> {
         let mut pages = self.pages();
         if pages.accounts.len() >= pages.sweep_at {
             let is_needed = |account: &Arc<Account>| {
@@ -139,12 +144,12 @@ impl Book {
             pages.accounts.retain(|_, account| is_needed(account));
             pages.sweep_at = (2 * pages.accounts.len()).max(SWEEP);
         }
-        let limits = self.limits;
+        let limits = self.limits.get();
         let account = pages.accounts.entry(client).or_insert_with_key(|client| {
             let client = client.clone();
             Arc::new(Account {
                 client,
-                limits,
+                limits: self.limits.clone(),
                 began: Instant::now(),
                 meter: Mutex::default(),
                 open: AtomicU32::new(0),
@@ -176,8 +181,8 @@ impl Account {
 
     /// Counts a call in, until what is answered is dropped.
     fn begin(self: &Arc<Self>) -> Result<OpenCall, TooMuch> {
-        let limits = &self.limits;
-        let taken = self.meter().take(self.began.elapsed(), limits);
+        let limits = self.limits.get();
+        let taken = self.meter().take(self.began.elapsed(), &limits);
         if let Err(wait) = taken {
             let why = format!(
                 "{} makes more than {} calls a second",
@@ -309,6 +314,21 @@ mod tests {
         assert!(seat(&book, "admin/e").is_none(), "one more than there may be");
         drop(others);
         assert!(seat(&book, "admin/e").is_some());
+    }
+
+    #[test]
+    fn limits_that_change_hold_for_whoever_is_there_already() {
+        let live = LiveLimits::from(LIMITS);
+        let book = Book::new(live.clone());
+        let first = seat(&book, "admin/a").unwrap();
+        let open = [first.account.begin().unwrap(), first.account.begin().unwrap()];
+        live.set(Limits { open_calls: 3, burst: 100, connections: 1, ..LIMITS });
+        let third = first.account.begin().unwrap();
+        assert!(first.account.begin().is_err());
+        assert!(seat(&book, "admin/b").is_none(), "one is enough by now");
+        live.set(LIMITS);
+        assert!(seat(&book, "admin/b").is_some());
+        drop((open, third));
     }
 
     #[test]

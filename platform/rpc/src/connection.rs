@@ -27,7 +27,7 @@ use tracing::{debug, info};
 
 use crate::allowance::{Arrival, Book, Seat};
 use crate::identity::{Caller, certificate_identities};
-use crate::limits::{Client, Limits};
+use crate::limits::{Client, LiveLimits};
 use crate::security::Security;
 
 /// Whoever has not shown a certificate by then is hung up on.
@@ -179,7 +179,7 @@ async fn hand_over(
 /// Connections of processes at a socket, as they are taken.
 pub(crate) fn take_local(
     listener: UnixListener,
-    limits: Limits,
+    limits: LiveLimits,
 ) -> impl Stream<Item = io::Result<Taken>> {
     let book = Book::new(limits);
     UnixListenerStream::new(listener).filter_map(move |stream| {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::identity::{Caller, Identity};
 
@@ -34,6 +35,26 @@ impl Default for Limits {
             client_connections: 4_096,
             connections: 65_536,
         }
+    }
+}
+
+/// What a server grants, which may change while it serves; a clone is another handle of the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveLimits(Arc<RwLock<Limits>>);
+
+impl From<Limits> for LiveLimits {
+    fn from(limits: Limits) -> Self {
+        Self(Arc::new(RwLock::new(limits)))
+    }
+}
+
+impl LiveLimits {
+    pub(crate) fn get(&self) -> Limits {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, limits: Limits) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 }
 

@@ -18,7 +18,7 @@ use crate::certificates::{
 use crate::client::{Peer, PeerError};
 use crate::identity::{Identity, certificate_identities};
 use crate::leader::Leader;
-use crate::limits::Limits;
+use crate::limits::{Limits, LiveLimits};
 
 /// HTTP/2, which is all that gRPC speaks.
 const PROTOCOL: &[u8] = b"h2";
@@ -28,7 +28,7 @@ const PROTOCOL: &[u8] = b"h2";
 pub struct Security {
     /// `None` for plain text.
     certificates: Option<Arc<Watched<Loaded>>>,
-    limits: Limits,
+    limits: LiveLimits,
     /// Without certificates, others on this machine only are called.
     local: bool,
 }
@@ -67,12 +67,17 @@ impl Security {
     /// What each client may ask of the servers of this process, if not what is usual.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.limits = limits.into();
         self
     }
 
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
+    /// Grants so much from now on, at every listener that has this: whoever has more connections keeps them.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.set(limits);
+    }
+
+    pub(crate) fn limits(&self) -> LiveLimits {
+        self.limits.clone()
     }
 
     /// Whether connections are encrypted and both ends named.

@@ -14,7 +14,7 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection;
-use crate::limits::Limits;
+use crate::limits::LiveLimits;
 use crate::security::Security;
 use crate::server::{ServeError, Services, serve_incoming};
 
@@ -49,7 +49,7 @@ pub enum SocketError {
 pub struct BoundSocket {
     listener: UnixListener,
     file: SocketFile,
-    limits: Limits,
+    limits: LiveLimits,
 }
 
 impl BoundSocket {
@@ -90,7 +90,7 @@ impl BoundSocket {
         let made = fs::metadata(first)?;
         fs::rename(first, path)?;
         let file = SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) };
-        Ok(Self { listener, file, limits: Limits::default() })
+        Ok(Self { listener, file, limits: LiveLimits::default() })
     }
 
     /// Grants each process what `security` grants each client; nobody is asked for a certificate here.

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use fabricast_config::{Reload, Reread, Role, Sources, TelemetryConfig, load_all, read_again};
+use fabricast_config::{
+    Granting, Reload, Reread, Role, Sources, TelemetryConfig, load_all, read_again,
+};
+use fabricast_rpc::Security;
 use fabricast_telemetry::metrics::{SETTINGS_GENERATION, SETTINGS_REFUSED};
 use fabricast_telemetry::traces;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -66,17 +69,18 @@ impl<R: Role + Clone> Live<R> {
     }
 }
 
-impl<R: Reload> Live<R> {
+impl<R: Reload + Granting> Live<R> {
     /// Reads the settings again whenever there is a reason to, for as long as it is polled.
     ///
-    /// - `apply`: takes over what may change of the settings of the part.
+    /// - `security`: of the listeners of the part, which grant what it says.
+    /// - `apply`: takes over what else may change of the settings of the part.
     ///
     /// # Errors
     ///
     /// The system does not let it listen for SIGHUP.
     pub(super) async fn follow(
         mut self,
-        voice: &Voice,
+        (voice, security): (&Voice, &Security),
         apply: impl Fn(&R),
     ) -> Result<Infallible, Failure> {
         SETTINGS_GENERATION.set(self.generation);
@@ -84,7 +88,10 @@ impl<R: Reload> Live<R> {
         let mut file = Watched::of(self.sources.file.clone());
         loop {
             file.wait(&mut hangups).await;
-            self.read_again(voice, &apply);
+            self.read_again(voice, &|part| {
+                security.set_limits(part.limits());
+                apply(part);
+            });
         }
     }
 
