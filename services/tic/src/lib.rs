@@ -20,6 +20,7 @@ mod batches;
 mod causes;
 mod choice_service;
 mod choices;
+mod clock;
 mod collective_service;
 mod collectives;
 mod commit;

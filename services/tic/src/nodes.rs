@@ -8,10 +8,10 @@ use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use tonic::Status;
 
+use crate::clock::wall_clock;
 use crate::refusals;
 use crate::service::{Tic, mismatch};
 use crate::wire;
-use crate::writer::wall_clock;
 
 impl Tic {
     /// Has a node asked that somebody cannot reach; nothing is decided yet.

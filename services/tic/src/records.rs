@@ -16,6 +16,7 @@ use fabricast_topology::Graph;
 use tonic::Status;
 use v1::directory_change::Kind;
 
+use crate::clock::wall_clock;
 use crate::collectives::published::Publisher;
 use crate::elements::{ElementKey, FailedElements};
 use crate::hints::Hint;
@@ -23,7 +24,6 @@ use crate::liveness::CutOff;
 use crate::topology::Site;
 use crate::watchers::{WatchStream, Watchers};
 use crate::wire;
-use crate::writer::wall_clock;
 
 /// The committed records, shared by everything that reads them.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use tokio_stream::Iter;
 use tonic::{Request, Response, Status};
 
 use crate::audit;
+use crate::clock::wall_clock;
 use crate::elements::{self, ElementKey};
 use crate::fields;
 use crate::liveness::Inbox;
@@ -29,7 +30,6 @@ use crate::terms::Router;
 use crate::topology::TopologyChunks;
 use crate::watchers::WatchStream;
 use crate::wire;
-use crate::writer::wall_clock;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@
 //! office if there are several TICs.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::Directory;
@@ -25,6 +25,7 @@ use tonic::Status;
 
 use crate::audit;
 use crate::choices::{ChoiceDesk, Puts};
+use crate::clock::wall_clock;
 use crate::collectives::CollectiveDesk;
 use crate::commit::{self, Written};
 use crate::election::{LEADER, Tenure};
@@ -393,10 +394,4 @@ impl Writer {
 /// What a counter must be in the store; it is not there before its first change.
 fn expected(counter: u64, value: Option<Vec<u8>>) -> Expected {
     value.filter(|_| counter > 0).map_or(Expected::Absent, Expected::Value)
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn wall_clock() -> Moment {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
