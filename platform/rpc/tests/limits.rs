@@ -7,14 +7,14 @@ use std::time::Duration;
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_rpc::{
-    Authority, BoundServer, BoundSocket, CertificateFiles, Limits, Peer, Reason, Security,
+    Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer, Reason, Security,
     Services, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
@@ -169,8 +169,10 @@ async fn processes_at_a_socket_are_limited_too() {
     let serving = bound.serve(Services::new("operating-agent"), stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     let _serving = stop.drop_guard();
-    let connect =
-        || Endpoint::from_shared(format!("unix://{}", path.display())).unwrap().connect_lazy();
+    let connect = || {
+        let socket = Endpoint::from_shared(format!("unix://{}", path.display())).unwrap();
+        Channel::new(socket.connect_lazy(), "socket".into())
+    };
     let (first, second) = (connect(), connect());
     for _ in 0..5 {
         ask(first.clone()).await.unwrap();

@@ -2,10 +2,10 @@
 
 use fabricast_integration::{Cluster, Layout, soon};
 use fabricast_proto::FILE_DESCRIPTOR_SET;
+use fabricast_rpc::Channel;
 use http_body_util::Full;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tonic::body::Body;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tower::ServiceExt;
 
