@@ -11,10 +11,12 @@ use crate::outside;
 
 /// Builds the images and runs the tests. `false` if one failed.
 ///
+/// - `short`: only the first blow to parts of each kind.
+///
 /// # Errors
 ///
 /// A command that cannot be started.
-pub(crate) fn run(root: &Path) -> Result<bool> {
+pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
     if let Some(missing) = missing() {
         println!("== left out: the tests in containers ({missing})");
         return Ok(true);
@@ -39,6 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         let found = if program == "cargo" { program.into() } else { root.join(program) };
         let status = outside(found, root)
             .args(arguments)
+            .env("FABRICAST_E2E_SHORT", if short { "1" } else { "0" })
             .status()
             .with_context(|| format!("start {program}"))?;
         if !status.success() {

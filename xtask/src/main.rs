@@ -33,8 +33,9 @@ usage: cargo xtask <verb>
                     reached, for so many minutes each (5); needs a C++ compiler
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
   mutants           plant bugs in the protocol and demand that the simulation finds each
-  e2e               build the images, start the cluster of deploy/compose without records, break it container
-                    by container under load, and end it; left out aloud where no docker engine is
+  e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
+                    by container under load, walk through docs/runbooks, and end it; left out aloud where
+                    no docker engine is (--short: parts of each kind are broken in one way only)
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
   python            set up, below target, the Python packages that one test needs
@@ -71,7 +72,8 @@ fn main() -> Result<ExitCode> {
         }
         ["sim", options @ ..] => steps::simulate(&root, options)?,
         ["mutants"] => mutants::run(&root)?,
-        ["e2e"] => e2e::run(&root)?,
+        ["e2e"] => e2e::run(&root, false)?,
+        ["e2e", "--short"] => e2e::run(&root, true)?,
         ["kubernetes"] => kubernetes::run(&root)?,
         ["python"] => match python::set_up(&root) {
             Ok(()) => true,
