@@ -25,7 +25,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// Messages that are on their way at once where throughput is measured.
 const IN_FLIGHT: usize = 32;
 /// Memberships made to see what a group costs, and sizes for which that is looked at.
-const MEMBERSHIPS: u32 = 800;
+const MEMBERSHIPS: u32 = 400;
 const WEIGHED: [u32; 3] = [4, 16, 64];
 
 #[tokio::main(flavor = "current_thread")]
@@ -73,7 +73,7 @@ impl All {
 
     /// The same for what takes long.
     fn few_rounds(&self) -> u32 {
-        (200 / self.size).clamp(3, 50)
+        (100 / self.size).clamp(3, 25)
     }
 
     /// Measures the mean of something that all do together.

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
     }
     say("multicast_8_bytes", begun, rounds);
-    int few = 200 / size < 3 ? 3 : 200 / size > 50 ? 50 : 200 / size;
+    int few = 100 / size < 3 ? 3 : 100 / size > 25 ? 25 : 100 / size;
     all_reduce("all_reduce_1_MiB", 131072, few);
     MPI_Barrier(MPI_COMM_WORLD);
     begun = MPI_Wtime();
