@@ -18,6 +18,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 /// Says which target the program is to try.
 const TARGET: &str = "FABRICAST_FUZZ_TARGET";
+/// Says where it is to put the inputs that code makes.
+const SEEDS: &str = "FABRICAST_FUZZ_SEEDS";
 
 /// Runs one target, or `all`, for so many minutes each; `false` if one broke a promise.
 ///
@@ -66,8 +68,9 @@ fn one(root: &Path, folder: &Path, program: &Path, (target, minutes): (&str, u64
         .args(Some(root.join("tests/fuzz/corpus").join(target)).filter(|folder| folder.is_dir()))
         .arg(format!("-max_total_time={}", minutes * 60))
         .arg(format!("-artifact_prefix={}/", faults.display()))
-        .args(["-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1"])
+        .args(["-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1", "-len_control=0"])
         .env(TARGET, target)
+        .env(SEEDS, &found)
         .current_dir(root)
         .status()
         .with_context(|| format!("start {}", program.display()))?;

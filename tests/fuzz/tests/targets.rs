@@ -1,4 +1,7 @@
 //! Every target on its corpus and a fixed number of mutations of it, the same each time.
+//!
+//! `FABRICAST_FUZZ_SEED` draws others, and `FABRICAST_FUZZ_ROUNDS` so many times as many: for the calls of parts, a
+//! way to try many in little time, as libFuzzer is slow where many threads are at work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,11 +10,18 @@ use fabricast_fuzz::{Mutator, TARGETS, corpus, seeds};
 /// Begins the mutations.
 const SEED: u64 = 0x6661_6272;
 
+/// A number that a variable sets.
+fn number(variable: &str, usual: u64) -> u64 {
+    let Ok(text) = std::env::var(variable) else { return usual };
+    text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number"))
+}
+
 fn run(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
     let seeds = seeds(name);
-    let mut mutator = Mutator::new(SEED);
-    let mutations = (0..target.mutations).map(|_| mutator.next_input(&seeds));
+    let mut mutator = Mutator::new(number("FABRICAST_FUZZ_SEED", SEED));
+    let count = u64::from(target.mutations) * number("FABRICAST_FUZZ_ROUNDS", 1);
+    let mutations = (0..count).map(|_| mutator.next_input(&seeds));
     for input in seeds.iter().cloned().chain(mutations) {
         let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
         let text = String::from_utf8_lossy(&input);
