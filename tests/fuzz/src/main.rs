@@ -1,12 +1,14 @@
 //! One target under libFuzzer, which `cargo xtask fuzz` builds and starts.
 //!
-//! `FABRICAST_FUZZ_TARGET` names the target.
+//! `FABRICAST_FUZZ_TARGET` names the target, and `FABRICAST_FUZZ_SEEDS` the folder that inputs made by code are
+//! written to, for libFuzzer to begin with.
 
 #![no_main]
 
+use std::path::Path;
 use std::sync::LazyLock;
 
-use fabricast_fuzz::{TARGETS, Target};
+use fabricast_fuzz::{TARGETS, Target, seeds};
 use libfuzzer_sys::fuzz_target;
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
@@ -16,4 +18,12 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     found.unwrap_or_else(|| panic!("FABRICAST_FUZZ_TARGET is '{name}', not one of {}", known()))
 });
 
-fuzz_target!(|data: &[u8]| (TARGET.run)(data));
+fn write_seeds() {
+    let Some(folder) = std::env::var_os("FABRICAST_FUZZ_SEEDS") else { return };
+    for (number, seed) in seeds(TARGET.name).into_iter().enumerate() {
+        let file = Path::new(&folder).join(format!("seed-{number}"));
+        std::fs::write(file, seed).expect("a folder for seeds");
+    }
+}
+
+fuzz_target!(init: write_seeds(), |data: &[u8]| (TARGET.run)(data));
