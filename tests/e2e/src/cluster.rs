@@ -122,13 +122,6 @@ impl Cluster {
         ok("docker", &["cp", &filler.to_string_lossy(), &to]).await;
     }
 
-    /// Has `etcd-2` write its records anew, for which there must be no room.
-    pub async fn lacks_room(&self) {
-        let output = run("docker", &["exec", self.container("etcd-2"), "etcdctl", "defrag"]).await;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("no space left on device"), "{output:?}");
-    }
-
     /// Waits until the health check of a container holds; how long that took.
     pub async fn is_well(&self, service: &str) -> Duration {
         let started = Instant::now();
