@@ -11,7 +11,7 @@ use crate::outside;
 
 /// Builds the images and runs the tests. `false` if one failed.
 ///
-/// - `short`: only the first blow to parts of each kind.
+/// - `short`: only the first blow to parts of each kind, and no runbooks.
 ///
 /// # Errors
 ///
@@ -36,7 +36,8 @@ pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
         ),
         ("cargo", &["test", "--workspace", "--test", "runbooks", "--", "--ignored", "--nocapture"]),
     ];
-    for (program, arguments) in commands {
+    // The runbooks are the last.
+    for (program, arguments) in commands.into_iter().rev().skip(usize::from(short)).rev() {
         println!("== {program} {}", arguments.join(" "));
         let found = if program == "cargo" { program.into() } else { root.join(program) };
         let status = outside(found, root)

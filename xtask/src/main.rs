@@ -35,7 +35,7 @@ usage: cargo xtask <verb>
   mutants           plant bugs in the protocol and demand that the simulation finds each
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
-                    no docker engine is (--short: parts of each kind are broken in one way only)
+                    no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
   python            set up, below target, the Python packages that one test needs
