@@ -13,6 +13,13 @@ const PROJECT: &str = "label=com.docker.compose.project=fabricast";
 /// How often an order is given before it counts as refused.
 const ATTEMPTS: u32 = 5;
 
+/// What `COMPOSE_FILE` has to say for whoever calls `deploy/compose/compose` while the tests' cluster runs.
+#[must_use]
+pub fn compose_files() -> String {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose.yml");
+    format!("docker-compose.yml:{}", ours.display())
+}
+
 /// Folder of the cluster.
 pub(crate) fn folder() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -28,10 +35,9 @@ pub(crate) async fn run(program: &str, arguments: &[&str]) -> Output {
 ///
 /// - `skew`: how far the clock of a container that is made now is ahead, if its image has such a clock.
 pub(crate) async fn run_in(skew: &str, program: &str, arguments: &[&str]) -> Output {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose.yml");
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder()).kill_on_drop(true);
-    command.env("COMPOSE_FILE", format!("docker-compose.yml:{}", ours.display()));
+    command.env("COMPOSE_FILE", compose_files());
     command.env("FABRICAST_SKEW", skew);
     command.output().await.unwrap_or_else(|error| panic!("{program}: {error}"))
 }

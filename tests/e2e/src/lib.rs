@@ -12,5 +12,6 @@ mod load;
 mod talk;
 
 pub use cluster::Cluster;
+pub use docker::compose_files;
 pub use load::Load;
 pub use talk::Talk;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabricast_e2e::Cluster;
+use fabricast_e2e::{Cluster, compose_files};
 use tokio::process::Command;
 
 /// Longer than whatever a page waits for.
@@ -75,6 +75,7 @@ async fn walk(step: &Step) {
     let script = format!("set -eu\n. ./environment\nexec 2>&1\n{}", step.commands);
     let mut command = Command::new("timeout");
     command.args([PATIENCE, "bash", "-c", &script]).current_dir(compose).kill_on_drop(true);
+    command.env("COMPOSE_FILE", compose_files());
     let output = command.output().await.expect("bash can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "line {}: {}\n{said}", step.line, output.status);
