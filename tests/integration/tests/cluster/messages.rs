@@ -61,12 +61,18 @@ async fn form(cluster: &Cluster, group: &str, complete_at: u32) -> Vec<Process> 
         let member = cluster.client.join_with(request).await.unwrap();
         processes.push(Process::open(cluster, node, &member));
     }
+    know_each_other(&processes).await;
+    processes
+}
+
+/// Waits until each knows of all others, and of nobody else.
+async fn know_each_other(processes: &[Process]) {
     eventually("everybody knows everybody", async || {
         let known: Vec<usize> = processes.iter().map(|one| one.seat.roster().len()).collect();
-        known.iter().all(|count| *count == NODES.len()).then_some(()).ok_or(format!("{known:?}"))
+        let all = known.iter().all(|count| *count == processes.len());
+        all.then_some(()).ok_or(format!("{known:?}"))
     })
     .await;
-    processes
 }
 
 /// Everybody sends so many messages; each arrives everywhere, in order.
@@ -80,10 +86,14 @@ async fn talk(processes: &[Process], about: &str, count: usize) {
     }
     for to in processes {
         for from in processes.iter().filter(|from| from.node != to.node) {
-            let got = to.from(from);
-            let now: Vec<&Vec<u8>> =
-                got.iter().filter(|message| message.starts_with(about.as_bytes())).collect();
-            assert_eq!(now, all.iter().collect::<Vec<_>>(), "{} from {}", to.node, from.node);
+            let what = format!("{} has read what {} sent", to.node, from.node);
+            eventually(&what, async || {
+                let got = to.from(from);
+                let now: Vec<&Vec<u8>> =
+                    got.iter().filter(|message| message.starts_with(about.as_bytes())).collect();
+                (now == all.iter().collect::<Vec<_>>()).then_some(()).ok_or(format!("{now:?}"))
+            })
+            .await;
         }
     }
 }
@@ -174,6 +184,7 @@ async fn who_dies_in_the_middle_of_an_operation_is_named_to_all() {
         assert_eq!(reason_of(&status).as_deref(), Some("MEMBERS_FAILED"));
         assert_eq!(status.message(), format!("members {} failed", dead.seat.pn()));
     }
+    know_each_other(&processes).await; // the outcome may overtake the news of who is gone
     talk(&processes, "survivors", 3).await;
     add_up(&processes).await;
     let gone = dead.seat.send(Mode::Reliable, b"from the grave").await.unwrap_err();
