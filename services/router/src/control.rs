@@ -7,6 +7,7 @@ mod drain;
 mod look_back;
 mod phase;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,20 +277,35 @@ impl<O: Outside> Control<O> {
         let routes = self.planner.routes(&self.mirror);
         self.reported.retain(|gn, _| routes.contains_key(gn));
         self.doubted.retain(|gn| routes.contains_key(gn));
+        let (news, early) = self.news(&routes, swaps);
+        let told = self.tell(news).await;
+        early.into_iter().for_each(|gn| self.planner.note_told_early(gn));
+        told
+    }
+
+    /// What is to be told, and the groups that are told before their swaps.
+    fn news(
+        &self,
+        routes: &BTreeMap<u64, v1::Route>,
+        swaps: &Writes,
+    ) -> (Vec<v1::GroupRoute>, Vec<u64>) {
         let meets = |gn: &u64, told: Option<&v1::Route>, route: &v1::Route| {
             self.planner.meets(&self.mirror.groups[gn], (told, route), swaps)
         };
+        let (held, desired) = (self.programmer.held(), self.planner.desired());
+        let is_all_there = LazyCell::new(|| held.covers_all(desired));
         // Groups of a virtual group have their trees in common.
         let mut programmed = BTreeMap::new();
+        let mut is_programmed = |route: &v1::Route| {
+            let known = programmed.entry((route.state, route.virtual_group));
+            *known.or_insert_with(|| self.planner.is_programmed(route, held))
+        };
         let mut is_ready = |gn: &u64, route: &v1::Route| {
             let told = self.reported.get(gn).filter(|_| !self.doubted.contains(gn));
-            !meets(gn, told, route)
-                && *programmed
-                    .entry((route.state, route.virtual_group))
-                    .or_insert_with(|| self.planner.is_programmed(route, self.programmer.held()))
+            !meets(gn, told, route) && (*is_all_there || is_programmed(route))
         };
         let (mut news, mut early) = (Vec::new(), Vec::new());
-        for (gn, route) in &routes {
+        for (gn, route) in routes {
             let is_doubted = self.doubted.contains(gn);
             if !is_doubted && self.reported.get(gn) == Some(route) {
                 continue;
@@ -301,9 +317,7 @@ impl<O: Outside> Control<O> {
                 news.push(withdrawn(*gn, &self.mirror.groups[gn]));
             }
         }
-        let told = self.tell(news).await;
-        early.into_iter().for_each(|gn| self.planner.note_told_early(gn));
-        told
+        (news, early)
     }
 
     /// Under a generation of its own, so that a report that was given up and arrives late is refused.

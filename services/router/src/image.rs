@@ -5,13 +5,13 @@
 //! union of old and new wherever that cannot make a loop.
 
 mod replanted;
+mod table;
 
 use std::collections::BTreeMap;
 
 use fabricast_topology::{Graph, Peer, PortSet, SwitchId, TableEntry};
 
-/// Input port (0 for per-switch tables) and color of an entry.
-type Key = (u8, u16);
+use table::Table;
 
 /// One entry to be written; an empty set removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) type Writes = BTreeMap<SwitchId, Vec<Write>>;
 /// The entries of all switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Image {
-    switches: BTreeMap<SwitchId, BTreeMap<Key, PortSet>>,
+    switches: BTreeMap<SwitchId, Table>,
 }
 
 /// How many entries of a table differ.
@@ -61,24 +61,23 @@ impl FromIterator<TableEntry> for Image {
 impl Image {
     /// Notes that a switch has taken a write.
     pub(crate) fn record(&mut self, switch: SwitchId, write: &Write) {
+        self.record_all(switch, std::slice::from_ref(write));
+    }
+
+    /// Notes that a switch has taken writes.
+    pub(crate) fn record_all(&mut self, switch: SwitchId, writes: &[Write]) {
         let table = self.switches.entry(switch).or_default();
-        if write.out.is_empty() {
-            table.remove(&(write.in_port, write.color));
-            // An image is compared as a whole: no table and an empty one must be the same.
-            if table.is_empty() {
-                self.switches.remove(&switch);
-            }
-        } else {
-            table.insert((write.in_port, write.color), write.out);
+        table.record_all(writes);
+        // An image is compared as a whole: no table and an empty one must be the same.
+        if table.is_empty() {
+            self.switches.remove(&switch);
         }
     }
 
     /// Replaces all entries of one switch by what was read from it.
     pub(crate) fn replace(&mut self, switch: SwitchId, writes: impl IntoIterator<Item = Write>) {
         self.forget(switch);
-        for write in writes {
-            self.record(switch, &write);
-        }
+        self.record_all(switch, &writes.into_iter().collect::<Vec<_>>());
     }
 
     /// Takes out what one switch holds.
@@ -95,31 +94,38 @@ impl Image {
     /// Whether an entry is there with at least these output ports.
     pub(crate) fn covers(&self, entry: &TableEntry) -> bool {
         let held = self.switches.get(&entry.switch);
-        let out = held.and_then(|table| table.get(&(entry.in_port, entry.color)));
-        out.is_some_and(|out| entry.out.difference(*out).is_empty())
+        let out = held.map(|table| table.out(entry.in_port, entry.color));
+        out.is_some_and(|out| !out.is_empty() && entry.out.difference(out).is_empty())
+    }
+
+    /// Whether every entry of another image is there with at least its output ports.
+    pub(crate) fn covers_all(&self, other: &Self) -> bool {
+        other.switches.iter().all(|(switch, table)| {
+            let mut rows = table.beside(self.switches.get(switch));
+            rows.all(|(_, _, out, held)| out.difference(held).is_empty())
+        })
     }
 
     /// Counts how the entries of one switch differ from those in another image.
     pub(crate) fn difference(&self, other: &Self, switch: SwitchId) -> Difference {
-        let none = BTreeMap::new();
-        let own = self.switches.get(&switch).unwrap_or(&none);
-        let other = other.switches.get(&switch).unwrap_or(&none);
+        let (own, other) = (self.switches.get(&switch), other.switches.get(&switch));
         let mut difference = Difference::default();
-        for (key, out) in own {
-            match other.get(key) {
-                None => difference.missing += 1,
-                Some(found) if found != out => difference.altered += 1,
-                Some(_) => {}
+        for (_, _, out, found) in own.into_iter().flat_map(|own| own.beside(other)) {
+            if found.is_empty() {
+                difference.missing += 1;
+            } else if found != out {
+                difference.altered += 1;
             }
         }
-        let extra = other.keys().filter(|key| !own.contains_key(key)).count();
+        let others = other.into_iter().flat_map(|other| other.beside(own));
+        let extra = others.filter(|(_, _, _, own)| own.is_empty()).count();
         difference.extra = u32::try_from(extra).unwrap_or(u32::MAX);
         difference
     }
 
     /// Number of entries on all switches.
     pub(crate) fn len(&self) -> usize {
-        self.switches.values().map(BTreeMap::len).sum()
+        self.switches.values().map(Table::len).sum()
     }
 
     /// First phase: everything `desired` has that can be there beside what is held.
@@ -146,10 +152,7 @@ impl Image {
     ) -> Writes {
         let mut writes = Writes::new();
         for (&switch, table) in &desired.switches {
-            let held = self.switches.get(&switch);
-            for (&(in_port, color), &out) in table {
-                let old = held.and_then(|held| held.get(&(in_port, color))).copied();
-                let old = old.unwrap_or(PortSet::EMPTY);
+            for (in_port, color, out, old) in table.beside(self.switches.get(&switch)) {
                 match target((switch, in_port, color), old, out) {
                     Some(out) if out != old => {
                         writes.entry(switch).or_default().push(Write { in_port, color, out });
@@ -165,10 +168,7 @@ impl Image {
     pub(crate) fn removals(&self, desired: &Self) -> Writes {
         let mut writes = Writes::new();
         for (&switch, held) in &self.switches {
-            let wanted = desired.switches.get(&switch);
-            for (&(in_port, color), &old) in held {
-                let out = wanted.and_then(|table| table.get(&(in_port, color))).copied();
-                let out = out.unwrap_or(PortSet::EMPTY);
+            for (in_port, color, old, out) in held.beside(desired.switches.get(&switch)) {
                 if out != old {
                     writes.entry(switch).or_default().push(Write { in_port, color, out });
                 }
@@ -265,6 +265,15 @@ Ca 1 "H-0000000000000012" # "h1"
         assert_eq!(held, desired);
         assert!(held.additions(&desired, &graph, &|_| true).is_empty());
         assert!(held.removals(&desired).is_empty());
+    }
+
+    #[test]
+    fn an_image_covers_what_has_no_other_entries_and_output_ports() {
+        let held = image(&[(1, 1, 5, &[2, 3]), (2, 1, 5, &[2])]);
+        let covers = |entries| held.covers_all(&image(entries));
+        assert!(covers(&[]) && covers(&[(1, 1, 5, &[3])]) && held.covers_all(&held));
+        assert!(!covers(&[(1, 1, 5, &[4])]) && !covers(&[(1, 1, 6, &[2])]));
+        assert!(!covers(&[(2, 1, 5, &[2]), (3, 1, 5, &[2])]));
     }
 
     /// Found by the simulation: the new tree does not leave its leaf, so the old one was taken for the same.

@@ -61,6 +61,8 @@ pub(crate) struct Planner {
     desired: Image,
     /// Spanning trees of the routes that groups were told, by GN.
     told_parts: BTreeMap<u64, u32>,
+    /// Members that the topology does not have, by GN: the TIC may have another one by now.
+    strangers: BTreeMap<u64, Vec<String>>,
 }
 
 impl Planner {
@@ -92,6 +94,7 @@ impl Planner {
             dead: BTreeSet::new(),
             desired: Image::default(),
             told_parts: BTreeMap::new(),
+            strangers: BTreeMap::new(),
         })
     }
 
@@ -160,10 +163,9 @@ impl Planner {
         match planned.filter(|_| self.planned.contains_key(&gn)) {
             Some(plan) => {
                 route.cut_off_endpoints = self.cut_off(&plan);
-                // The TIC may have another topology by now.
-                let unknown = group.endpoints.values();
-                let unknown = unknown.filter(|name| self.graph.find_endpoint(name).is_none());
-                route.cut_off_endpoints.extend(unknown.cloned());
+                route
+                    .cut_off_endpoints
+                    .extend(self.strangers.get(&gn).into_iter().flatten().cloned());
                 route.virtual_group = u64::from(plan.virtual_group.0);
                 if plan.has_tree() {
                     route.set_state(v1::RouteState::Routed);

@@ -265,9 +265,7 @@ impl<O: Outside> Programmer<O> {
                 Some(format!("switch {}: {}", refusal.switch_name, refusal.message));
         }
         for (switch, writes) in batch.iter().filter(|(switch, _)| !refused.contains(switch)) {
-            for write in writes {
-                self.held.record(*switch, write);
-            }
+            self.held.record_all(*switch, writes);
         }
         Ok(())
     }

@@ -85,13 +85,13 @@ impl Image {
 
     fn rows(&self) -> impl Iterator<Item = (SwitchId, u8, u16, PortSet)> {
         self.switches.iter().flat_map(|(switch, table)| {
-            table.iter().map(|((in_port, color), out)| (*switch, *in_port, *color, *out))
+            table.rows().map(|(in_port, color, out)| (*switch, in_port, color, out))
         })
     }
 
     fn out(&self, switch: SwitchId, in_port: u8, color: u16) -> PortSet {
         let table = self.switches.get(&switch);
-        table.and_then(|table| table.get(&(in_port, color))).copied().unwrap_or(PortSet::EMPTY)
+        table.map_or(PortSet::EMPTY, |table| table.out(in_port, color))
     }
 
     /// Colors of which anything differs.

@@ -30,6 +30,7 @@ impl Planner {
                 self.kept_out.remove(gn);
                 self.told_parts.remove(gn);
             }
+            self.note_strangers(*gn, mirror.groups.get(gn));
         }
         let put = |gn: &u64| Some((*gn, self.put(mirror.groups.get(gn)?)));
         let mut puts: Vec<(u64, Change)> = changed.iter().filter_map(put).collect();
@@ -48,6 +49,17 @@ impl Planner {
         // Trees with fault tolerance go through dead switches, too: nothing else has to change.
         let entries = table_entries(&self.graph, self.engine.plan()).into_iter();
         self.desired = entries.filter(|entry| !self.dead.contains(&entry.switch)).collect();
+    }
+
+    fn note_strangers(&mut self, gn: u64, group: Option<&MirrorGroup>) {
+        let names = group.into_iter().flat_map(|group| group.endpoints.values());
+        let is_stranger = |name: &&String| self.graph.find_endpoint(name).is_none();
+        let strangers: Vec<String> = names.filter(is_stranger).cloned().collect();
+        if strangers.is_empty() {
+            self.strangers.remove(&gn);
+        } else {
+            self.strangers.insert(gn, strangers);
+        }
     }
 
     /// Adds groups that must not share a tree and had no room: others have changed.
