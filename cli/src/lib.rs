@@ -24,6 +24,11 @@ pub use source::Topology;
 
 use args::{Cli, Command, Format, JobCommand, ServeArgs, TopologyCommand};
 
+/// The services make and drop a great many small values on all threads; with the allocator of the C library that is a
+/// fifth of their work.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Does what the command line says.
 ///
 /// # Errors
