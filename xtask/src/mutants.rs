@@ -108,6 +108,10 @@ fn simulate(tree: &Path, options: &str) -> Result<Option<String>> {
         .args(["run", "--quiet", "--package", "fabricast-simulation", "--", "--brief"])
         .args(options.split(' '))
         .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
+        // Thirty builds of a few crates, each for some hundred runs.
+        .env("CARGO_INCREMENTAL", "1")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .output()
         .context("start cargo")?;
     let text = String::from_utf8_lossy(&ran.stdout);
