@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use fabricast_groups::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
 use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
-use fabricast_groups::message::{MembershipStatus, Neighbor, OaReport, PositionUpdate};
+use fabricast_groups::message::{Enrolment, MembershipStatus, Neighbor, OaReport, PositionUpdate};
 use fabricast_groups::names::{
     Address, EndpointName, GroupName, JobName, LayerName, NameError, NodeName, ProcessName,
 };
@@ -204,6 +204,18 @@ pub fn position_to_wire(update: &PositionUpdate) -> v1::Position {
         children: update.children.iter().map(neighbor_to_wire).collect(),
         route: update.route.as_ref().map(route_to_wire),
         version: update.version.0,
+        enrolment: update.enrolment.as_deref().map(enrolment_to_wire),
+    }
+}
+
+fn enrolment_to_wire(enrolment: &Enrolment) -> v1::Enrolment {
+    v1::Enrolment {
+        group: enrolment.group.to_string(),
+        mgid: enrolment.mgid.0,
+        member: Some(member_to_wire(&enrolment.member)),
+        agent_node: enrolment.agent.to_string(),
+        agent_address: enrolment.agent_address.to_string(),
+        revision: enrolment.known.0,
     }
 }
 
@@ -222,7 +234,24 @@ pub fn read_position(wire: &v1::Position) -> Result<PositionUpdate, Status> {
         children: wire.children.iter().map(read_neighbor).collect::<Result<_, _>>()?,
         route: wire.route.as_ref().map(read_route).transpose()?,
         version: Version(wire.version),
+        enrolment: wire
+            .enrolment
+            .as_ref()
+            .map(|one| read_enrolment(Gn(wire.gn), one))
+            .transpose()?,
     })
+}
+
+fn read_enrolment(gn: Gn, wire: &v1::Enrolment) -> Result<Box<Enrolment>, Status> {
+    let member = required("enrolment.member", wire.member.as_ref())?;
+    Ok(Box::new(Enrolment {
+        group: name("enrolment.group", &wire.group, GroupName::new)?,
+        mgid: Mgid(wire.mgid),
+        member: member_view(gn, member)?,
+        agent: name("enrolment.agent_node", &wire.agent_node, NodeName::new)?,
+        agent_address: name("enrolment.agent_address", &wire.agent_address, Address::new)?,
+        known: Revision(wire.revision),
+    }))
 }
 
 fn neighbor_to_wire(neighbor: &Neighbor) -> v1::Neighbor {
@@ -316,49 +345,4 @@ pub fn group_to_wire(record: &GroupRecord, agent_address: &str) -> v1::Group {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn position() -> PositionUpdate {
-        let address = Address::new("127.0.0.1:9").unwrap();
-        let neighbor = |pn| Neighbor {
-            pn: Pn(pn),
-            node: NodeName::new("n1").unwrap(),
-            address: address.clone(),
-        };
-        PositionUpdate {
-            gn: Gn(7),
-            epoch: Epoch(2),
-            pn: Pn(3),
-            node: NodeName::new("n3").unwrap(),
-            parent: Some(neighbor(1)),
-            children: vec![neighbor(7), neighbor(8)],
-            route: Some(Route {
-                revision: Revision(5),
-                state: RouteState::Routed {
-                    colors: Colors { first: 4, second: Some(5) },
-                    virtual_group: 9,
-                },
-                reason: "because".to_owned(),
-                cut_off: vec![EndpointName::new("h0").unwrap()],
-            }),
-            version: Version(11),
-        }
-    }
-
-    #[test]
-    fn a_position_survives_the_wire() {
-        assert_eq!(read_position(&position_to_wire(&position())).unwrap(), position());
-    }
-
-    #[test]
-    fn what_is_wrong_is_named_by_field() {
-        let mut wire = position_to_wire(&position());
-        wire.node = String::new();
-        let status = read_position(&wire).unwrap_err();
-        assert_eq!(status.code(), tonic::Code::InvalidArgument);
-        assert!(status.message().starts_with("position.node"), "{}", status.message());
-        let status = snapshot(&v1::GetGroupResponse::default()).unwrap_err();
-        assert_eq!(fabricast_rpc::reason_of(&status).as_deref(), Some("FIELD_MISSING"));
-    }
-}
+mod tests;

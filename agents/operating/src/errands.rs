@@ -1,9 +1,10 @@
 //! Questions to the TIC about nodes and groups, and registrations with group agents: what waits for one
 //! destination goes in one call, and one call at a time is under way to it.
 //!
-//! A job launcher forms a hundred thousand memberships at once, and every node concerned asks about
-//! every one of them. As calls of their own they would bury the process, and what it has to say in
-//! time among them, under tasks; like this there is one task for each destination, whatever waits.
+//! A job launcher forms thousands of groups at once, and every one of their agents fetches its own; when
+//! agents fail, members ask about every one of their groups. As calls of their own these would bury the
+//! process, and what it has to say in time among them, under tasks; like this there is one task for each
+//! destination, whatever waits.
 //! Each question waits or is under way once: no more of them are kept than there are memberships.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use fabricast_group::Hosts;
 use fabricast_group::wire;
 use fabricast_groups::command::RegisterNode;
-use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn};
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn, Revision};
 use fabricast_groups::message::Register;
 use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::record::NodeRecord;
@@ -196,12 +197,15 @@ impl Host {
     }
 
     async fn fetch_some(&self, whom: For, some: Vec<(Fetch, ())>) {
-        let answers = self.get_many(whom, &some).await;
+        let (answers, revision) = match self.get_many(whom, &some).await {
+            Ok((answers, revision)) => (Ok(answers), revision),
+            Err(status) => (Err(status), Revision(0)),
+        };
         // They are answered before anybody sees it: what that gives rise to may be the same again.
         lock(&self.0.errands).fetches.entry(whom).or_default().out.clear();
         let asked = answers.as_ref().map_or(some.len(), Vec::len);
         for (((node, gn), ()), answer) in some.iter().zip(spread(answers)).take(asked) {
-            self.take_group(whom, node, *gn, answer);
+            self.take_group(whom, node, *gn, (answer, revision));
             // A group with all its members is some work; others are to have their turn in between.
             tokio::task::yield_now().await;
         }
@@ -214,12 +218,19 @@ impl Host {
         &self,
         whom: For,
         some: &[(Fetch, ())],
-    ) -> Result<Vec<Result<v1::GetGroupResponse, Status>>, Status> {
+    ) -> Result<(Vec<Result<v1::GetGroupResponse, Status>>, Revision), Status> {
         let get = |((node, gn), ()): &(Fetch, ())| v1::GetGroupRequest {
             gn: gn.0,
             members_on_node: match whom {
                 For::Members => node.to_string(),
                 For::Agent => String::new(),
+            },
+            unless_members_revision: match whom {
+                For::Members => 0,
+                For::Agent => self
+                    .look_at_agents(node, |agents| agents.whole_at(*gn))
+                    .flatten()
+                    .map_or(0, |at| at.0),
             },
             ..Default::default()
         };
@@ -228,7 +239,7 @@ impl Host {
         if answer.answers.is_empty() {
             return Err(Status::unavailable("the TIC answered nothing"));
         }
-        Ok(answer.answers.into_iter().map(found).collect())
+        Ok((answer.answers.into_iter().map(found).collect(), Revision(answer.revision)))
     }
 
     fn take_group(
@@ -236,8 +247,9 @@ impl Host {
         whom: For,
         node: &NodeName,
         gn: Gn,
-        answer: Result<v1::GetGroupResponse, Status>,
+        (answer, revision): (Result<v1::GetGroupResponse, Status>, Revision),
     ) {
+        let is_same = answer.as_ref().is_ok_and(|answer| answer.members_left_out);
         let snapshot = match answer.and_then(|answer| wire::snapshot(&answer)) {
             Ok(snapshot) => Some(snapshot),
             Err(status) if status.code() == Code::NotFound => None,
@@ -249,9 +261,12 @@ impl Host {
         match whom {
             For::Members => self.input(node, |agent, now| match &snapshot {
                 Some(snapshot) => agent.group(now, snapshot),
-                None => agent.no_group(gn),
+                None => agent.no_group(gn, revision),
             }),
             For::Agent => self.with_agents(node, |agents, now| match &snapshot {
+                Some(snapshot) if is_same => {
+                    agents.same_members(now, snapshot.revision, &snapshot.group);
+                }
                 Some(snapshot) => agents.snapshot(now, snapshot),
                 None => agents.gone(gn),
             }),

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::asked::Asked;
 use crate::detector::Detector;
-use crate::directory::{GroupSnapshot, HostedGroup, MemberView, Verdict};
+use crate::directory::{HostedGroup, MemberView, Verdict};
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
 use crate::names::{Address, NodeName};
@@ -29,6 +29,7 @@ use crate::record::{Colors, GroupRecord};
 
 mod clock;
 mod interface;
+mod records;
 mod seats;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ struct Agent {
     known: Revision, // of the snapshot
     seats: BTreeMap<Pn, Seat>,
     live: BTreeSet<Pn>, // the keys of `seats`, as the tree wants them
+    is_whole: bool,     // nobody of the snapshot was taken out since
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +68,7 @@ struct Seat {
     version: Version,
     colors: Option<Colors>, // as last told
     resend_at: Option<Moment>,
+    is_known: bool, // to its node, which has registered or reported it
 }
 
 /// That a node has failed, as the TIC is told.
@@ -119,64 +122,6 @@ impl GaHost {
         self.incarnation
     }
 
-    /// Takes the TIC's view of a group over: an appointment, a change, or the end of the office.
-    pub fn snapshot(&mut self, now: Moment, snapshot: &GroupSnapshot) {
-        let gn = snapshot.group.gn;
-        if self.groups.get(&gn).is_some_and(|agent| snapshot.revision < agent.known) {
-            return; // overtaken by a newer one
-        }
-        if self.asked.answered(now, gn) {
-            self.output.push_back(GaOutput::Refresh { gn });
-        }
-        // An agent's node is a member. What was asked for in an earlier life appoints nobody in this one.
-        let is_ours = |view: &MemberView| {
-            (&view.member.node, view.incarnation) == (&self.node, self.incarnation)
-        };
-        if snapshot.group.agent.as_ref() != Some(&self.node)
-            || !snapshot.members.iter().any(is_ours)
-        {
-            self.drop_group(gn);
-            return;
-        }
-        if self.groups.get(&gn).is_some_and(|a| a.record.epoch != snapshot.group.epoch) {
-            self.drop_group(gn); // another office; its members are met anew
-        }
-        let agent = self.groups.entry(gn).or_insert_with(|| Agent {
-            record: snapshot.group.clone(),
-            known: snapshot.revision,
-            seats: BTreeMap::new(),
-            live: BTreeSet::new(),
-        });
-        agent.record = snapshot.group.clone();
-        agent.known = snapshot.revision;
-        let stays: BTreeMap<Pn, &MemberView> =
-            snapshot.members.iter().map(|view| (view.member.pn, view)).collect();
-        let leavers: Vec<Pn> = agent
-            .seats
-            .iter()
-            .filter(|(pn, seat)| {
-                seat.view.member.joined <= snapshot.revision && stays.get(pn) != Some(&&seat.view)
-            })
-            .map(|(pn, _)| *pn)
-            .collect();
-        for pn in leavers {
-            self.remove_seat(gn, pn);
-        }
-        for view in &snapshot.members {
-            let taken = self.groups[&gn].seats.contains_key(&view.member.pn);
-            if !taken {
-                self.add_seat(now, gn, view.clone());
-            }
-        }
-        self.recolor(gn);
-    }
-
-    /// Notes that the TIC has no such group.
-    pub fn gone(&mut self, gn: Gn) {
-        self.asked.forget(gn);
-        self.drop_group(gn);
-    }
-
     /// Registers a member, which may be ahead of the TIC's snapshot.
     ///
     /// # Errors
@@ -200,13 +145,14 @@ impl GaHost {
                 return Err(AgentRefusal::UnknownMember { gn, pn });
             }
             Some(_) => {
-                self.remove_seat(gn, pn); // its former holder must have left
+                self.take_out(gn, pn); // its former holder must have left
                 self.add_seat(now, gn, asks.clone());
             }
             None => self.add_seat(now, gn, asks.clone()),
         }
         self.dirty.remove(&(gn, pn)); // the answer tells it
         self.confirm(gn, pn);
+        self.note_known(gn, pn);
         Ok(self.position(gn, pn).expect("the seat was taken just now"))
     }
 
@@ -220,7 +166,7 @@ impl GaHost {
         let agent = self.agent_in_epoch(now, leaver.gn, leaver.epoch)?;
         let seat = agent.seats.get(&leaver.pn);
         if seat.is_some_and(|seat| seat.view.member.node == leaver.node) {
-            self.remove_seat(leaver.gn, leaver.pn);
+            self.take_out(leaver.gn, leaver.pn);
         }
         // The TIC knows who is right, should this be an old message about a seat taken anew.
         self.refresh(now, leaver.gn);
@@ -259,6 +205,7 @@ impl GaHost {
                     } else {
                         reply.positions.extend(self.position(gn, pn));
                     }
+                    self.note_known(gn, pn);
                 }
                 Some(_) | None => {
                     self.refresh(now, gn); // behind the TIC, or the node is

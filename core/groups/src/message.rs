@@ -1,10 +1,11 @@
 //! What operating agents and group agents say to each other.
 
+use fabricast_routing::Mgid;
 use thiserror::Error;
 
 use crate::directory::MemberView;
 use crate::ids::{Epoch, Gn, Incarnation, Pn, Revision, Version};
-use crate::names::{Address, NodeName};
+use crate::names::{Address, GroupName, NodeName};
 use crate::record::Route;
 
 /// A new member makes itself known to its group's agent.
@@ -50,6 +51,25 @@ pub struct PositionUpdate {
     pub route: Option<Route>,
     /// Grows with every change of this member's place or route within the epoch.
     pub version: Version,
+    /// The membership itself, as long as its node may not have heard of it.
+    pub enrolment: Option<Box<Enrolment>>,
+}
+
+/// A membership that somebody else than its node has made, as the TIC recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolment {
+    /// The name of the group.
+    pub group: GroupName,
+    /// The group's address on the fabric.
+    pub mgid: Mgid,
+    /// The member.
+    pub member: MemberView,
+    /// The node of the group's agent.
+    pub agent: NodeName,
+    /// Where the agent listens.
+    pub agent_address: Address,
+    /// The revision at which the TIC had it.
+    pub known: Revision,
 }
 
 /// A tree neighbour and where to reach it.

@@ -2,9 +2,9 @@
 //!
 //! A join goes to the TIC, whose answer is durable, and then to the group's agent, whose answer is
 //! the place in the tree; only then the process is told. Both questions are repeated until they
-//! are answered or the caller's time is up. Whatever else an agent knows better or does not know
-//! (a new epoch, a membership formed by somebody else, one that has ended) makes the node fetch
-//! the group from the TIC, whose records decide.
+//! are answered or the caller's time is up. A membership formed by somebody else comes from the
+//! group's agent with its place. Whatever else an agent knows better or does not know (a new epoch, a
+//! membership that has ended) makes the node fetch the group from the TIC, whose records decide.
 //!
 //! Call an input, then drain [`Oa::poll_output`]; call [`Oa::tick`] when [`Oa::next_deadline`]
 //! has come; send [`Oa::reports`] at fixed intervals.
@@ -26,28 +26,26 @@ use crate::Refusal;
 use crate::asked::Asked;
 use crate::command::{Join, Joined, Joiner, Leave};
 use crate::directory::{GroupSnapshot, MemberView};
-use crate::ids::{Gn, Incarnation, Moment, Pn};
-use crate::message::{
-    AgentRefusal, Deregister, MembershipStatus, OaReport, OaReportReply, PositionRefusal,
-    PositionUpdate, Register,
-};
+use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
+use crate::message::{Deregister, MembershipStatus, OaReport, OaReportReply, Register};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord};
 
 mod calls;
-mod ends;
 mod interface;
 mod life;
 mod memberships;
+mod positions;
+mod seen;
 #[cfg(test)]
 mod tests;
 
-use ends::Ends;
 pub use interface::{
     CallAnswer, CallError, CallId, Identity, JoinCall, LeaveCall, OaConfig, OaOutput, Phase,
 };
 pub use memberships::Membership;
 use memberships::Memberships;
+use seen::Seen;
 
 /// The operating agent of one node.
 #[derive(Clone, Debug)]
@@ -62,7 +60,7 @@ pub struct Oa {
     unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
     asked: Asked,                         // groups being fetched
     unheard: BTreeMap<NodeName, Moment>,  // hosts that owe an answer: when to stop waiting
-    ends: Ends,                           // of memberships; older snapshots would undo them
+    seen: Seen,                           // groups in the records; older views would undo it
     calls: BTreeMap<CallId, Call>,
     next_call: u64,
     output: VecDeque<OaOutput>,
@@ -100,7 +98,7 @@ impl Oa {
             unplaced: BTreeMap::new(),
             asked: Asked::new(config.retry),
             unheard: BTreeMap::new(),
-            ends: Ends::default(),
+            seen: Seen::default(),
             calls: BTreeMap::new(),
             next_call: 0,
             output: VecDeque::new(),
@@ -164,67 +162,13 @@ impl Oa {
         }
     }
 
-    /// Takes a position over, pushed by a group agent or answered by it.
-    ///
-    /// # Errors
-    ///
-    /// [`PositionRefusal`] if the position is not for this node as it is now, or from an agent of
-    /// the past.
-    pub fn position(
-        &mut self,
-        now: Moment,
-        update: &PositionUpdate,
-    ) -> Result<(), PositionRefusal> {
-        if self.phase != Phase::Up || update.node != self.identity.node {
-            return Err(PositionRefusal::NotUp { node: update.node.clone() });
-        }
-        let (gn, pn, given) = (update.gn, update.pn, update.epoch);
-        let Some(membership) = self.memberships.get_mut(gn, pn) else {
-            self.fetch(now, gn); // formed by somebody else, or ended
-            return Err(PositionRefusal::UnknownMember { gn, pn });
-        };
-        let known = membership.epoch;
-        if given < known {
-            return Err(PositionRefusal::StaleEpoch { gn, given, known });
-        }
-        let held = membership.position.as_ref().map(|held| (held.epoch, held.version));
-        if held < Some((given, update.version)) {
-            membership.position = Some(update.clone());
-            membership.epoch = given;
-        }
-        self.unplaced.remove(&(gn, pn));
-        if given > known {
-            self.fetch(now, gn); // where the new agent lives, the TIC says
-        }
-        self.finish_join(gn, pn);
-        Ok(())
-    }
-
-    /// Takes the answer of a group agent to a registration.
-    pub fn member_registered(
-        &mut self,
-        now: Moment,
-        gn: Gn,
-        pn: Pn,
-        answer: Result<PositionUpdate, AgentRefusal>,
-    ) {
-        match answer {
-            Ok(update) => {
-                // A refused one asks for what it needs itself.
-                let _ = self.position(now, &update);
-            }
-            // The agent has moved, or is not in office yet: the TIC says which.
-            Err(_) if self.memberships.get(gn, pn).is_some() => self.fetch(now, gn),
-            Err(_) => {}
-        }
-    }
-
     /// Takes the TIC's view of a group over.
     pub fn group(&mut self, now: Moment, snapshot: &GroupSnapshot) {
         let gn = snapshot.group.gn;
-        if self.phase != Phase::Up || self.ends.is_doubtful(gn, snapshot.revision) {
+        if self.phase != Phase::Up || self.seen.is_doubtful(gn, snapshot.revision) {
             return; // the question is still open and is asked again
         }
+        self.seen.note(gn, snapshot.revision);
         if self.asked.answered(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
         }
@@ -242,9 +186,6 @@ impl Oa {
             ours.joined <= snapshot.revision && stays.get(&ours.pn) != Some(&ours)
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
-        if !ended.is_empty() {
-            self.ends.note(gn, snapshot.revision);
-        }
         self.end(gn, &ended);
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
         let Some((agent, address)) = agent else { return };
@@ -254,9 +195,10 @@ impl Oa {
         self.ask_again(now, &snapshot.group.name);
     }
 
-    /// Notes that the TIC has no such group: all memberships in it have ended.
-    pub fn no_group(&mut self, gn: Gn) {
+    /// Notes that the TIC has no such group at a revision: all memberships in it have ended.
+    pub fn no_group(&mut self, gn: Gn, revision: Revision) {
         self.asked.forget(gn);
+        self.seen.note(gn, revision);
         let ended: Vec<Pn> = self.memberships.of_group(gn).map(|held| held.member.pn).collect();
         self.end(gn, &ended);
     }

@@ -5536,6 +5536,9 @@ pub struct GetGroupRequest {
     /// Optional. Only members on this node; left out, all of them.
     #[prost(string, tag = "4")]
     pub members_on_node: ::prost::alloc::string::String,
+    /// Optional. The members_revision that the caller has the members of: they are left out if that is still the newest.
+    #[prost(uint64, tag = "5")]
+    pub unless_members_revision: u64,
 }
 /// Response of GetGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5546,6 +5549,9 @@ pub struct GetGroupResponse {
     /// Revision of the records.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
+    /// Whether the members were left out, as the caller has them.
+    #[prost(bool, tag = "3")]
+    pub members_left_out: bool,
 }
 /// Request of ListGroups.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7796,6 +7802,9 @@ pub struct GetManyResponse {
     /// What each came to, in the order asked. Large groups fill an answer before all are in it: ask again for the rest.
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<GetAnswer>,
+    /// Revision of the records when all was answered: a group that was not found has ended by then.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
 }
 /// What one question of many came to.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8504,6 +8513,31 @@ pub struct Position {
     /// Grows with every change within the epoch.
     #[prost(uint64, tag = "8")]
     pub version: u64,
+    /// The membership itself, as long as its node may not have heard of it.
+    #[prost(message, optional, tag = "9")]
+    pub enrolment: ::core::option::Option<Enrolment>,
+}
+/// A membership that somebody else than its node has made, as the TIC recorded it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Enrolment {
+    /// Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The group's address on the fabric.
+    #[prost(uint32, tag = "2")]
+    pub mgid: u32,
+    /// The member.
+    #[prost(message, optional, tag = "3")]
+    pub member: ::core::option::Option<Member>,
+    /// Node of the group's agent.
+    #[prost(string, tag = "4")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Address (host:port) of that agent.
+    #[prost(string, tag = "5")]
+    pub agent_address: ::prost::alloc::string::String,
+    /// Revision of the records at which the member was there.
+    #[prost(uint64, tag = "6")]
+    pub revision: u64,
 }
 /// A tree neighbour and where to reach it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -222,7 +222,8 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
                 break;
             }
         }
-        Ok(Response::new(v1::GetManyResponse { answers }))
+        let revision = self.tic.records.read(Directory::revision).0;
+        Ok(Response::new(v1::GetManyResponse { answers, revision }))
     }
 
     async fn leave_many(

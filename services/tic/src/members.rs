@@ -78,17 +78,18 @@ impl Tic {
             let group = gn.and_then(|gn| directory.group(gn))?;
             // A tenant learns nothing of the groups of others, not even that they are there.
             caller.owns_group(group.name.as_str()).then_some(())?;
-            let mut found = wire_group(directory, group, node.is_none());
-            if let Some(node) = &node {
+            let is_known = group.members_revision.0 == request.unless_members_revision;
+            let mut found = wire_group(directory, group, node.is_none() && !is_known);
+            if let Some(node) = node.as_ref().filter(|_| !is_known) {
                 found.members = wire_members_on(directory, group.gn, node);
             }
-            Some((found, directory.revision()))
+            Some((found, directory.revision(), is_known))
         });
-        let (group, revision) = group.ok_or_else(|| {
+        let (group, revision, members_left_out) = group.ok_or_else(|| {
             let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
             Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
         })?;
-        Ok(v1::GetGroupResponse { group: Some(group), revision: revision.0 })
+        Ok(v1::GetGroupResponse { group: Some(group), revision: revision.0, members_left_out })
     }
 }
 

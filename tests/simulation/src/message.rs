@@ -9,7 +9,7 @@ use fabricast_groups::message::{
 };
 use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::CallId;
-use fabricast_groups::record::{Change, NodeRecord};
+use fabricast_groups::record::{Change, GroupRecord, NodeRecord};
 use fabricast_groups::{Gn, Incarnation, Moment, Pn, Refusal, Revision};
 
 /// Whom a decision's answer is for.
@@ -26,7 +26,8 @@ pub(crate) enum Asker {
 pub(crate) enum Message {
     // to a TIC
     Decide(Asker, Box<Command>),
-    Fetch(Gn, bool),
+    /// For a group agent, or for the node's processes; without the members if they are those of a revision.
+    Fetch(Gn, bool, Option<Revision>),
     Status(Incarnation, Vec<HostedGroup>),
     /// A group agent cannot reach a node.
     Unreachable(NodeName, Incarnation),
@@ -37,7 +38,10 @@ pub(crate) enum Message {
     NotReadmitted,
     Joined(CallId, Result<Box<Joined>, Refusal>),
     Left(CallId, Result<(Gn, Pn, Revision), Refusal>),
-    Group(Gn, bool, Option<Box<GroupSnapshot>>),
+    /// A group whose members are known.
+    SameMembers(Revision, Box<GroupRecord>),
+    /// A group, or the revision at which there was none.
+    Group(Gn, bool, Result<Box<GroupSnapshot>, Revision>),
     Verdict(Incarnation, Verdict),
     Notify(Gn),
     // between nodes

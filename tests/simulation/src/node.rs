@@ -113,8 +113,8 @@ impl SimNode {
                 self.oa.join_answered(now, id, answer.map(|joined| *joined));
             }
             Message::Left(id, answer) => self.oa.leave_answered(id, answer),
-            Message::Group(_, false, Some(snapshot)) => self.oa.group(now, &snapshot),
-            Message::Group(gn, false, None) => self.oa.no_group(gn),
+            Message::Group(_, false, Ok(snapshot)) => self.oa.group(now, &snapshot),
+            Message::Group(gn, false, Err(revision)) => self.oa.no_group(gn, revision),
             Message::MemberRegistered(gn, pn, answer) => {
                 self.oa.member_registered(now, gn, pn, answer.map(|update| *update));
             }
@@ -155,8 +155,9 @@ impl SimNode {
     ) {
         let Some(ga) = &mut self.ga else { return };
         match message {
-            Message::Group(_, true, Some(snapshot)) => ga.snapshot(now, &snapshot),
-            Message::Group(gn, true, None) => ga.gone(gn),
+            Message::Group(_, true, Ok(snapshot)) => ga.snapshot(now, &snapshot),
+            Message::SameMembers(revision, group) => ga.same_members(now, revision, &group),
+            Message::Group(gn, true, Err(_)) => ga.gone(gn),
             Message::Notify(gn) => ga.refresh(now, gn),
             Message::Register(register) => {
                 let answer = ga.register(now, &register).map(Box::new);
@@ -192,7 +193,10 @@ impl SimNode {
                 GaOutput::NodeFailed { node, incarnation } => {
                     (Party::Tic(self.tic), Message::Unreachable(node, incarnation))
                 }
-                GaOutput::Refresh { gn } => (Party::Tic(self.tic), Message::Fetch(gn, true)),
+                GaOutput::Refresh { gn } => {
+                    let known = self.ga.as_ref().and_then(|ga| ga.whole_at(gn));
+                    (Party::Tic(self.tic), Message::Fetch(gn, true, known))
+                }
             });
         }
         let asks = |(to, message): &(Party, Message)| {
@@ -218,7 +222,7 @@ impl SimNode {
             }
             OaOutput::Join(id, join) => out.push(decide(Asker::Join(id), Command::Join(join))),
             OaOutput::Leave(id, leave) => out.push(decide(Asker::Leave(id), Command::Leave(leave))),
-            OaOutput::FetchGroup(gn) => out.push((tic, Message::Fetch(gn, false))),
+            OaOutput::FetchGroup(gn) => out.push((tic, Message::Fetch(gn, false, None))),
             OaOutput::RegisterMember { address, register, .. } => {
                 out.push((party(&address), Message::Register(Box::new(register))));
             }

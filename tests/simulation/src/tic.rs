@@ -234,8 +234,15 @@ impl Office {
                 self.queue.push_back((from, asker, *command));
                 self.work(now, out);
             }
-            Message::Fetch(gn, for_agent) => {
-                let snapshot = self.committed.snapshot(gn).map(Box::new);
+            Message::Fetch(gn, for_agent, known) => {
+                let revision = self.committed.revision();
+                if let Some(group) = self.committed.group(gn)
+                    && known == Some(group.members_revision)
+                {
+                    let group = Box::new(group.clone());
+                    return out.push((from, Message::SameMembers(revision, group)));
+                }
+                let snapshot = self.committed.snapshot(gn).map(Box::new).ok_or(revision);
                 out.push((from, Message::Group(gn, for_agent, snapshot)));
             }
             Message::Unreachable(node, incarnation) => {

@@ -35,7 +35,8 @@ impl GaHost {
             return Some(output);
         }
         let (gn, pn) = self.dirty.pop_first()?;
-        let update = self.position(gn, pn).expect("removed seats are not dirty");
+        let mut update = self.position(gn, pn).expect("removed seats are not dirty");
+        update.enrolment = self.enrolment(gn, pn);
         self.confirm(gn, pn);
         let due = now.after(self.config.resend);
         self.resend.insert((due, gn, pn));

@@ -46,7 +46,8 @@ pub enum GaOutput {
         /// The life that failed.
         incarnation: Incarnation,
     },
-    /// Fetch the group from the TIC; hand it in as a snapshot, or as gone if there is none.
+    /// Fetch the group from the TIC; hand it in as a snapshot, or as gone if there is none. The members may be left
+    /// out if they are those of [`GaHost::whole_at`](super::GaHost::whole_at).
     Refresh {
         /// The group.
         gn: Gn,

@@ -3,7 +3,7 @@
 use super::{GaHost, PeerNode, Seat};
 use crate::directory::MemberView;
 use crate::ids::{Gn, Moment, Pn, Version};
-use crate::message::{Neighbor, PositionUpdate};
+use crate::message::{Enrolment, Neighbor, PositionUpdate};
 use crate::names::NodeName;
 use crate::tree;
 
@@ -25,7 +25,30 @@ impl GaHost {
             children: place.children.into_iter().filter_map(neighbor).collect(),
             route: agent.record.route.clone(),
             version: seat.version,
+            enrolment: None,
         })
+    }
+
+    /// A membership for its node, if that may not have heard of it.
+    pub(super) fn enrolment(&self, gn: Gn, pn: Pn) -> Option<Box<Enrolment>> {
+        let agent = self.groups.get(&gn)?;
+        let seat = agent.seats.get(&pn).filter(|seat| !seat.is_known)?;
+        Some(Box::new(Enrolment {
+            group: agent.record.name.clone(),
+            mgid: agent.record.mgid,
+            member: seat.view.clone(),
+            agent: self.node.clone(),
+            // An agent's node is a member of the group.
+            agent_address: self.peers.get(&self.node)?.address.clone(),
+            known: agent.known,
+        }))
+    }
+
+    /// Notes that a member's node knows of it.
+    pub(super) fn note_known(&mut self, gn: Gn, pn: Pn) {
+        if let Some(seat) = self.seat_mut(gn, pn) {
+            seat.is_known = true;
+        }
     }
 
     pub(super) fn add_seat(&mut self, now: Moment, gn: Gn, view: MemberView) {
@@ -33,10 +56,19 @@ impl GaHost {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let pn = view.member.pn;
         let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
-        agent.seats.insert(pn, Seat { view, version: Version(0), colors, resend_at: None });
+        let version = Version(0);
+        agent.seats.insert(pn, Seat { view, version, colors, resend_at: None, is_known: false });
         agent.live.insert(pn);
         let touched = tree::affected(pn, &agent.live);
         self.touch(gn, touched);
+    }
+
+    /// Takes a member out on other grounds than a snapshot.
+    pub(super) fn take_out(&mut self, gn: Gn, pn: Pn) {
+        self.remove_seat(gn, pn);
+        if let Some(agent) = self.groups.get_mut(&gn) {
+            agent.is_whole = false;
+        }
     }
 
     pub(super) fn remove_seat(&mut self, gn: Gn, pn: Pn) {

@@ -6,6 +6,7 @@ use fabricast_routing::Mgid;
 
 use super::*;
 use crate::detector::{DetectorConfig, Probing};
+use crate::directory::GroupSnapshot;
 use crate::message::MembershipStatus;
 use crate::names::{EndpointName, GroupName, ProcessName};
 use crate::record::{MemberRecord, Route, RouteState};
@@ -18,6 +19,8 @@ const CONFIG: GaConfig = GaConfig {
     resend: Duration::from_secs(2),
     retry: Duration::from_secs(1),
 };
+mod same_members;
+
 const GN: Gn = Gn(5);
 
 fn at(seconds: u64) -> Moment {
@@ -120,6 +123,31 @@ fn an_appointed_agent_tells_every_member_its_place_until_a_report_names_it() {
     assert_eq!(told(&drain(&mut host, at(2))), [2]);
     let behind = host.report(at(2), &report(2, &[(2, 3, 0)]));
     assert_eq!(behind.positions[0].parent.as_ref().unwrap().pn, Pn(1));
+}
+
+#[test]
+fn a_node_is_told_of_its_membership_until_it_is_known_to_have_it() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    let enrolled = |outputs: &[GaOutput]| -> Vec<Option<(Revision, Address)>> {
+        let one = |output: &GaOutput| match output {
+            GaOutput::Position { update, .. } => {
+                let told = update.enrolment.as_ref();
+                assert!(told.is_none_or(|told| told.member.member.pn == update.pn));
+                Some(told.map(|told| (told.known, told.agent_address.clone())))
+            }
+            GaOutput::Probe { .. } | GaOutput::NodeFailed { .. } | GaOutput::Refresh { .. } => None,
+        };
+        outputs.iter().filter_map(one).collect()
+    };
+    let told = Some((Revision(10), view(0, 0, 1).address));
+    assert_eq!(enrolled(&drain(&mut host, at(0))), [told.clone(), told.clone()]);
+    host.report(at(1), &report(1, &[(1, 2, 0)]));
+    host.tick(at(9));
+    assert_eq!(enrolled(&drain(&mut host, at(9))), [told, None], "one has said that it has it");
+    host.register(at(9), &register(2, view(2, 2, 11))).unwrap();
+    assert_eq!(enrolled(&drain(&mut host, at(9))).len(), 1, "its parent");
+    host.tick(at(20));
+    assert!(enrolled(&drain(&mut host, at(20)))[1..].iter().all(Option::is_none));
 }
 
 #[test]

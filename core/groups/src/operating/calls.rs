@@ -41,7 +41,7 @@ impl Oa {
                 let (gn, pn) = (joined.member.gn, joined.member.pn);
                 let held = self.memberships.get(gn, pn);
                 if held.is_none_or(|held| held.member != joined.member) {
-                    if self.ends.is_doubtful(gn, joined.member.joined) {
+                    if self.seen.is_doubtful(gn, joined.member.joined) {
                         // It may have ended since. The records say so, and then the call is made again.
                         if let Some(call) = self.calls.get_mut(&id) {
                             call.doubted = true;
@@ -70,7 +70,7 @@ impl Oa {
         let Some(Call { wish: Wish::Leave(_), .. }) = self.calls.get(&id) else { return };
         match answer {
             Ok((gn, pn, revision)) => {
-                self.ends.note(gn, revision);
+                self.seen.note(gn, revision);
                 // A seat taken again since the leave is not the one that was left.
                 let left = self.memberships.get(gn, pn);
                 if left.is_some_and(|held| held.member.joined < revision) {

@@ -1,7 +1,7 @@
 //! The lives of the node: announced, admitted, expelled, switched off and on.
 
 use super::{
-    Call, CallAnswer, CallError, CallId, Ends, Membership, Oa, OaConfig, OaOutput, Phase, Wish,
+    Call, CallAnswer, CallError, CallId, Membership, Oa, OaConfig, OaOutput, Phase, Seen, Wish,
 };
 use crate::Refusal;
 use crate::command::RegisterNode;
@@ -98,7 +98,7 @@ impl Oa {
     pub(super) fn lose_everything(&mut self) {
         let ended: Vec<Membership> = std::mem::take(&mut self.memberships).into_all();
         self.unplaced.clear();
-        self.ends = Ends::default(); // what is late is known by the life it was said of
+        self.seen = Seen::default(); // what is late is known by the life it was said of
         self.asked.clear();
         self.unheard.clear();
         if self.phase == Phase::Up {

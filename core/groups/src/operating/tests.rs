@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::command::GroupSpec;
-use crate::ids::Revision;
 use crate::ids::{Epoch, Version};
+use crate::message::{PositionRefusal, PositionUpdate};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteState};
+
+mod enrolments;
 
 const CONFIG: OaConfig = OaConfig {
     retry: Duration::from_secs(1),
@@ -126,6 +128,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
         children: Vec::new(),
         route: color.map(route),
         version: Version(version),
+        enrolment: None,
     }
 }
 
@@ -224,7 +227,7 @@ fn memberships_of_others_making_are_adopted_and_ended_ones_dropped() {
     let unknown = OaReportReply { positions: Vec::new(), unknown: vec![(GN, Pn(2))] };
     oa.report_answered(at(3), &node_name(0), &unknown);
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
-    oa.no_group(GN);
+    oa.no_group(GN, Revision(50));
     assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
 }
 
@@ -349,7 +352,7 @@ fn a_host_that_answers_no_report_makes_the_node_ask_the_records() {
     }
     oa.tick(at(11));
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
-    oa.no_group(GN);
+    oa.no_group(GN, Revision(50));
     assert_eq!(oa.memberships().count(), 0);
 }
 

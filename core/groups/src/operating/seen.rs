@@ -1,4 +1,4 @@
-//! Since when memberships of a node have ended, so that late answers do not bring them back.
+//! How new what the TIC has said of groups is, so that what it said earlier and comes late undoes nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use crate::ids::{Gn, Revision};
 /// Groups remembered one by one.
 const GROUPS: usize = 1024;
 
-/// The last end of a membership, by group; what is older than that is not believed.
+/// The newest revision at which a group was seen; what is older than that is not believed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends {
+pub(super) struct Seen {
     by_group: BTreeMap<Gn, Revision>,
     others: Revision,
 }
 
-impl Ends {
-    /// Notes that a membership in a group has ended by a revision.
+impl Seen {
+    /// Notes what revision of the records a group was seen at.
     pub(super) fn note(&mut self, gn: Gn, revision: Revision) {
         let last = self.by_group.entry(gn).or_default();
         *last = revision.max(*last);
@@ -29,7 +29,7 @@ impl Ends {
         }
     }
 
-    /// Whether what the TIC said of a group at a revision is, or may be, older than the last end.
+    /// Whether what the TIC said of a group at a revision is, or may be, out of date.
     pub(super) fn is_doubtful(&self, gn: Gn, revision: Revision) -> bool {
         revision < self.by_group.get(&gn).copied().unwrap_or(self.others)
     }
@@ -41,14 +41,14 @@ mod tests {
 
     #[test]
     fn groups_beyond_the_bound_are_doubted_together() {
-        let mut ends = Ends::default();
+        let mut seen = Seen::default();
         for at in 1..=1024 {
-            ends.note(Gn(at), Revision(at));
+            seen.note(Gn(at), Revision(at));
         }
-        ends.note(Gn(7), Revision(3)); // news of the past
-        assert!(!ends.is_doubtful(Gn(7), Revision(7)) && ends.is_doubtful(Gn(7), Revision(6)));
-        assert!(!ends.is_doubtful(Gn(9_999), Revision(0)));
-        ends.note(Gn(2_000), Revision(2_000)); // the first one gives way
-        assert!(!ends.is_doubtful(Gn(1), Revision(1)) && ends.is_doubtful(Gn(1), Revision(0)));
+        seen.note(Gn(7), Revision(3)); // news of the past
+        assert!(!seen.is_doubtful(Gn(7), Revision(7)) && seen.is_doubtful(Gn(7), Revision(6)));
+        assert!(!seen.is_doubtful(Gn(9_999), Revision(0)));
+        seen.note(Gn(2_000), Revision(2_000)); // the first one gives way
+        assert!(!seen.is_doubtful(Gn(1), Revision(1)) && seen.is_doubtful(Gn(1), Revision(0)));
     }
 }
