@@ -7,7 +7,7 @@
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use fabricast_integration::{Cluster, Layout};
+use fabricast_integration::{Cluster, Layout, Raw};
 use fabricast_proto::FILE_DESCRIPTOR_SET;
 use fabricast_rpc::{Channel, Peer, reason_of};
 use prost::Message;
@@ -17,7 +17,7 @@ use tonic::client::Grpc;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
-use crate::calls::{Names, Raw, message};
+use crate::calls::{Names, message};
 use crate::entropy::Entropy;
 
 /// A call that waits for something is not waited for.
