@@ -9,6 +9,7 @@
 //!   part and lives.
 //! - MSG-2: a process gets the messages of each source in their order, each once, whole or not at all.
 //! - MSG-3: all who take part in an operation and live to its end get the same outcome.
+//! - MSG-4: whoever gets the outcome of an operation knows already that those took part no more whom it leaves out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -65,8 +66,9 @@ pub(crate) struct Station {
 struct Neighbor {
     at: PlaceNeighbor,
     linked: bool,
-    met: bool,     // has said hello since the link is up
-    claimed: bool, // has been told who takes part on this side
+    met: bool,        // has said hello since the link is up
+    claimed: bool,    // has been told who takes part on this side
+    awaits_end: bool, // is to be told then how the last operation has ended
     hello_at: Moment,
     life: Option<Life>,
     hears: bool,
@@ -82,6 +84,7 @@ impl Neighbor {
             linked,
             met: false,
             claimed: false,
+            awaits_end: false,
             hello_at: Moment(0),
             life: None,
             hears: false,

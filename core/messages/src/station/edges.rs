@@ -131,6 +131,7 @@ impl Station {
             return;
         }
         neighbor.claimed = true;
+        let awaits_end = neighbor.awaits_end;
         let others = self.neighbors.iter().filter(|(pn, _)| **pn != to);
         let mut here: BTreeMap<Pn, Life> =
             others.flat_map(|(_, one)| &one.side).map(|(pn, life)| (*pn, *life)).collect();
@@ -139,6 +140,9 @@ impl Station {
         }
         let here = here.into_iter().collect();
         self.say(to, Body::Roster(RosterChange { whole: true, gone: Vec::new(), here }));
+        if awaits_end {
+            self.tell_the_end(to);
+        }
         self.bring_up_to_date(now, to);
     }
 

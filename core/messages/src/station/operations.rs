@@ -244,12 +244,14 @@ impl Station {
 
     fn decide(&mut self, now: Moment, report: Report) {
         let verdict = self.verdict(&report);
+        let all_are_in = report.expected.is_subset(&report.included);
         let outcome = Outcome { number: report.number, participants: report.included, verdict };
         let outcome = Arc::new(outcome);
         let round = self.operations.round;
         let packet =
             Packet { gn: self.gn, notice: Notice::Decided { round, outcome: outcome.clone() } };
-        if packet.encode().len() <= self.limits.packet {
+        // Else it would overtake the news of who is gone, which goes down the tree (MSG-4).
+        if all_are_in && packet.encode().len() <= self.limits.packet {
             self.multicast(packet.notice);
         }
         self.conclude(now, Learnt::Here, &outcome);
@@ -318,7 +320,6 @@ impl Station {
             let (outcome, by_switches) = (outcome.clone(), learnt == Learnt::Switches);
             self.out.push_back(Output::Ended { gn, pn, call, outcome, by_switches });
         }
-        let round = self.operations.round;
         let others = self.neighbors.iter().filter(|(pn, one)| {
             let wanted = match learnt {
                 Learnt::Here => true,
@@ -329,15 +330,16 @@ impl Station {
             one.met && one.matters() && wanted
         });
         let others: Vec<Pn> = others.map(|(pn, _)| *pn).collect();
-        for pn in others {
-            self.say(pn, Body::Decided { round, outcome: outcome.clone() });
-        }
+        others.into_iter().for_each(|pn| self.tell_the_end(pn));
         self.try_report(now);
     }
 
-    /// Tells a neighbour how the last operation has ended.
+    /// Tells a neighbour how the last operation has ended, once it has been told who takes part.
     pub(super) fn tell_the_end(&mut self, to: Pn) {
-        if let Some(outcome) = self.operations.last.clone() {
+        let Some(outcome) = self.operations.last.clone() else { return };
+        let Some(neighbor) = self.neighbors.get_mut(&to) else { return };
+        neighbor.awaits_end = !neighbor.ready();
+        if !neighbor.awaits_end {
             self.say(to, Body::Decided { round: self.operations.round, outcome });
         }
     }

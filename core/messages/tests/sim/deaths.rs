@@ -13,20 +13,17 @@ const COUNT: u32 = 7;
 /// Who sends where one does, and who gets where one does.
 const ONE: Pn = Pn(2);
 
-fn world(count: u32) -> World {
-    let weather = Weather { multicast: false, lost: 50, ..CALM };
-    let mut world = World::new(u64::from(count), weather, Limits::default());
-    world.form(count);
-    world
-}
-
-/// Everybody but one calls, and that one dies; answers how it ends for the others, by rank.
+/// Everybody but one calls, and that one dies; answers how it ends for the others, by rank. Who has the
+/// outcome knows that the dead one is gone (MSG-4), so that the next operation ends well.
 fn with_a_death(
     dead: Pn,
     on_failure: OnFailure,
+    multicast: bool,
     part: impl Fn(Pn) -> Operation,
 ) -> Vec<(Pn, Result<Answer, OperationError>)> {
-    let mut world = world(COUNT);
+    let weather = Weather { multicast, lost: 50, ..CALM };
+    let mut world = World::new(u64::from(COUNT), weather, Limits::default());
+    world.form(COUNT);
     for pn in (0..COUNT).map(Pn).filter(|pn| *pn != dead) {
         world.operate(pn, &part(pn), on_failure);
     }
@@ -36,6 +33,15 @@ fn with_a_death(
     world.until("all have ended", |world| {
         world.members.values().all(|member| member.seen.ended.len() == 1)
     });
+    let again: Vec<Pn> = world.members.keys().copied().collect();
+    again.into_iter().for_each(|pn| world.operate(pn, &Operation::Barrier, OnFailure::Fail));
+    world.until("the next has ended, too", |world| {
+        world.members.values().all(|member| member.seen.ended.len() == 2)
+    });
+    for (pn, member) in &world.members {
+        assert_eq!(member.seen.ghosts, [], "as {pn} knew when it had ended");
+        assert!(member.seen.ended[1].1.verdict.is_ok(), "{pn}: {:?}", member.seen.ended[1]);
+    }
     let end = |(pn, member): (&Pn, &crate::world::Member)| {
         let (call, outcome) = &member.seen.ended[0];
         (*pn, outcome.answer(*pn, call))
@@ -103,15 +109,51 @@ fn operations(dead: Pn) -> Vec<(Part, Wanted)> {
 fn who_dies_in_the_middle_is_named_or_left_out_as_the_callers_wish() {
     for dead in (0..COUNT).map(Pn).filter(|pn| *pn != ONE) {
         let failed = BTreeSet::from([dead]);
-        for (part, wanted) in operations(dead) {
-            for (_, got) in with_a_death(dead, OnFailure::Fail, part) {
+        for (number, (part, wanted)) in operations(dead).into_iter().enumerate() {
+            let multicast = (number + dead.0 as usize).is_multiple_of(2);
+            for (_, got) in with_a_death(dead, OnFailure::Fail, multicast, part) {
                 assert_eq!(got, Err(OperationError::MembersFailed { failed: failed.clone() }));
             }
-            for (pn, got) in with_a_death(dead, OnFailure::Survivors, part) {
+            for (pn, got) in with_a_death(dead, OnFailure::Survivors, !multicast, part) {
                 assert_eq!(got, Ok(wanted(pn)), "{:?} at {pn} without {dead}", part(pn));
             }
         }
     }
+}
+
+/// Two die at once in a tree that comes apart, and perhaps somebody takes the place of one.
+fn two_deaths(seed: u64) {
+    let slowest = Duration::from_millis(20);
+    let weather = Weather { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
+    let mut world = World::new(seed, weather, Limits::default());
+    let count = 9;
+    world.form(count);
+    let dead = [(); 2].map(|()| Pn(u32::try_from(world.draw(u64::from(count))).unwrap()));
+    for pn in (0..count).map(Pn).filter(|pn| !dead.contains(pn)) {
+        world.operate(pn, &Operation::Barrier, OnFailure::Fail);
+    }
+    world.settle(Duration::from_millis(200));
+    BTreeSet::from(dead).into_iter().for_each(|pn| world.kill(pn));
+    world.publish();
+    let living: Vec<Pn> = world.members.keys().copied().collect();
+    if seed.is_multiple_of(3) {
+        world.cut(living[3], living[4], Duration::from_millis(30));
+    }
+    if seed.is_multiple_of(5) {
+        world.join(dead[0], "another");
+        world.publish();
+    }
+    world.until("all have ended", |world| {
+        living.iter().all(|pn| world.members[pn].seen.ended.len() == 1)
+    });
+    for pn in living {
+        assert_eq!(world.members[&pn].seen.ghosts, [], "as {pn} knew then, seed {seed}");
+    }
+}
+
+#[test]
+fn whoever_has_the_outcome_knows_who_is_gone() {
+    (600..1_000).for_each(two_deaths);
 }
 
 #[test]
@@ -122,7 +164,7 @@ fn what_one_sends_to_all_cannot_do_without_that_one() {
     ];
     for part in sends {
         for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
-            for (_, got) in with_a_death(ONE, on_failure, part) {
+            for (_, got) in with_a_death(ONE, on_failure, true, part) {
                 let failed = BTreeSet::from([ONE]);
                 assert_eq!(got, Err(OperationError::MembersFailed { failed }));
             }

@@ -61,6 +61,7 @@ pub(crate) struct Seen {
     pub(crate) messages: Vec<(Pn, Vec<u8>)>,
     pub(crate) acknowledged: BTreeMap<SendId, Vec<Pn>>,
     pub(crate) ended: Vec<(Call, Arc<Outcome>)>,
+    pub(crate) ghosts: Vec<Pn>, // who took part no more when an operation ended, unknown to it
     pub(crate) room: bool,
     pub(crate) last_at: Moment, // when the last message came
 }
@@ -72,6 +73,7 @@ pub(crate) struct Member {
     pub(crate) seen: Seen,
     pub(crate) slow: bool, // takes messages only when told to
     pub(crate) calls: usize,
+    called_among: BTreeMap<Pn, Revision>, // who took part at its last call, as it knew
 }
 
 pub(crate) struct World {
@@ -144,8 +146,9 @@ impl World {
         let life = Revision(self.lives);
         let limits = self.limits;
         self.couriers.entry(node.clone()).or_insert_with(|| Courier::new(node.clone(), limits));
-        self.members
-            .insert(pn, Member { life, node, seen: Seen::default(), slow: false, calls: 0 });
+        let (seen, called_among) = (Seen::default(), BTreeMap::new());
+        let member = Member { life, node, seen, slow: false, calls: 0, called_among };
+        self.members.insert(pn, member);
     }
 
     /// Lets `count` processes join, each on a node of its own, and take part.
@@ -229,8 +232,11 @@ impl World {
     }
 
     pub(crate) fn operate(&mut self, pn: Pn, operation: &Operation, on_failure: OnFailure) {
-        let (now, node) = (self.now, self.members[&pn].node.clone());
-        self.members.get_mut(&pn).unwrap().calls += 1;
+        let (now, roster) = (self.now, self.roster(pn));
+        let member = self.members.get_mut(&pn).unwrap();
+        member.calls += 1;
+        member.called_among = roster;
+        let node = member.node.clone();
         let courier = self.couriers.get_mut(&node).unwrap();
         courier.operate(now, (GN, pn), operation, on_failure).unwrap();
         self.drain(&node);
@@ -336,9 +342,22 @@ impl World {
             Output::Combine { pn, run, .. } => self.contribute(pn, run),
             Output::Withdraw { pn, .. } => self.withdraw(pn),
             Output::Ended { pn, call, outcome, .. } => {
-                self.note(pn, |seen| seen.ended.push((call, outcome)));
+                let mut ghosts = self.ghosts(pn, &outcome);
+                self.note(pn, |seen| {
+                    seen.ended.push((call, outcome));
+                    seen.ghosts.append(&mut ghosts);
+                });
             }
         }
+    }
+
+    /// Who took part when the member called, is left out of the outcome, and takes part still as it knows.
+    fn ghosts(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
+        let Some(member) = self.members.get(&pn) else { return Vec::new() };
+        let (now, before) = (self.roster(pn), &member.called_among);
+        let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
+        let ghosts = left_out.filter(|(other, life)| now.get(other) == Some(life));
+        ghosts.map(|(other, _)| *other).collect()
     }
 
     fn note(&mut self, pn: Pn, work: impl FnOnce(&mut Seen)) {

@@ -184,7 +184,6 @@ async fn who_dies_in_the_middle_of_an_operation_is_named_to_all() {
         assert_eq!(reason_of(&status).as_deref(), Some("MEMBERS_FAILED"));
         assert_eq!(status.message(), format!("members {} failed", dead.seat.pn()));
     }
-    know_each_other(&processes).await; // the outcome may overtake the news of who is gone
     talk(&processes, "survivors", 3).await;
     add_up(&processes).await;
     let gone = dead.seat.send(Mode::Reliable, b"from the grave").await.unwrap_err();
