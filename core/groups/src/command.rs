@@ -1,6 +1,7 @@
 //! What the TIC can be asked to do with its records, and what it answers.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use fabricast_routing::Mgid;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub enum Command {
     /// A process joins a group.
     Join(Join),
     /// Whole groups are formed at once, each all or nothing.
-    FormGroups(FormGroups),
+    FormGroups(Arc<FormGroups>),
     /// An empty group that outlives its members is created.
     CreateGroup(CreateGroup),
     /// A process leaves a group.

@@ -13,6 +13,7 @@
 //! - DIR-3: no MGID belongs to two groups, no endpoint to two nodes that are up, nor to two jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fabricast_routing::Mgid;
 use thiserror::Error;
@@ -98,8 +99,8 @@ pub struct Directory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GroupState {
     record: GroupRecord,
-    members: BTreeMap<Pn, MemberRecord>,
-    processes: BTreeMap<NodeName, BTreeMap<ProcessName, Pn>>,
+    members: BTreeMap<Pn, Arc<MemberRecord>>,
+    processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // none would come before all of its node
     vacant: BTreeSet<Pn>, // free PNs below the highest taken one
 }
 

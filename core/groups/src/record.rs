@@ -7,6 +7,7 @@
 mod codec;
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use fabricast_routing::Mgid;
 use serde::{Deserialize, Serialize};
@@ -279,9 +280,9 @@ pub enum Change {
     /// A group is gone; its members went before it.
     GroupDeleted(Gn),
     /// A member is new.
-    MemberPut(MemberRecord),
+    MemberPut(Arc<MemberRecord>),
     /// A member is gone; the record tells readers of the change who it was.
-    MemberDeleted(MemberRecord),
+    MemberDeleted(Arc<MemberRecord>),
     /// An MGID lost its group at this revision and waits until no table holds it.
     MgidRetired(Mgid, Revision),
     /// No table holds the MGID any more; it may be used again.

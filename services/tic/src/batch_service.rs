@@ -107,7 +107,7 @@ async fn form(
     let group_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut formed_count = 0;
     for portion in portions {
-        let command = Command::FormGroups(portion.request.clone());
+        let command = Command::FormGroups(Arc::clone(&portion.request));
         let (groups, refused) = match tic.decide(command).await {
             Ok((Answer::Formed(formed), _)) => portion.formed(formed),
             Ok(_) => (Vec::new(), Some(mismatch())),

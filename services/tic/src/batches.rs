@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use fabricast_groups::command::{
     Answer, Command, FormGroup, FormGroups, FormMember, Formed, GroupSpec, Refusal,
@@ -42,7 +43,7 @@ pub(crate) struct Batch {
 
 /// A part of a batch that is decided at once.
 pub(crate) struct Portion {
-    pub(crate) request: FormGroups,
+    pub(crate) request: Arc<FormGroups>,
     /// Where in the batch it begins.
     pub(crate) first: usize,
 }
@@ -140,22 +141,22 @@ impl Batch {
 
     /// Cuts it into portions, none of which divides a group.
     pub(crate) fn cut(self) -> Result<Vec<Portion>, Status> {
-        let mut portions: Vec<Portion> = Vec::new();
+        let mut portions: Vec<(usize, FormGroups)> = Vec::new();
         let mut size = PORTION;
         for (at, group) in self.groups.into_iter().enumerate() {
             if size >= PORTION {
                 let id = format!("{}#{}", self.request_id, portions.len());
                 let request_id = fields::name("request_id", &id, RequestId::new)?;
-                let request = FormGroups { request_id, groups: Vec::new() };
-                portions.push(Portion { request, first: at });
+                portions.push((at, FormGroups { request_id, groups: Vec::new() }));
                 size = 0;
             }
             size += 1 + group.members.len();
-            if let Some(last) = portions.last_mut() {
-                last.request.groups.push(group);
+            if let Some((_, last)) = portions.last_mut() {
+                last.groups.push(group);
             }
         }
-        Ok(portions)
+        let portion = |(first, request)| Portion { request: Arc::new(request), first };
+        Ok(portions.into_iter().map(portion).collect())
     }
 }
 
@@ -169,7 +170,7 @@ impl Portion {
             next = found.0 + 1;
             Some(found)
         };
-        let command = Command::FormGroups(self.request.clone());
+        let command = Command::FormGroups(Arc::clone(&self.request));
         let decision = directory.decide(Moment(0), &command, &mut any);
         match decision.map_err(|refusal| refusals::status(&refusal))?.answer {
             Answer::Formed(formed) => self.formed(formed).1.map_or(Ok(()), Err),

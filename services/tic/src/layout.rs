@@ -11,6 +11,7 @@
 //! reads them does the same in memory. Records of a newer layout are refused, and left alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabricast_groups::record::{Change, MemberRecord};
 
@@ -71,7 +72,7 @@ fn members_without_their_numbers(keys: &Keys) -> Result<Puts, RecordsError> {
     let rewritten = members.map(|(key, value)| {
         let damaged = || RecordsError::Foreign { key: String::from_utf8_lossy(key).into_owned() };
         let member: MemberRecord = serde_json::from_slice(value).map_err(|_| damaged())?;
-        let member = Change::MemberPut(member);
+        let member = Change::MemberPut(Arc::new(member));
         let belongs = crate::storage::key(&member) == *key;
         belongs.then(|| (key.clone(), member.encode())).ok_or_else(damaged)
     });

@@ -81,7 +81,7 @@ impl MgidChoice {
         self.processes.clear();
         self.expected.clear();
         for group in directory.groups_from(Gn(0)) {
-            let members = directory.members(group.gn).cloned().map(Change::MemberPut);
+            let members = directory.members(group.gn).cloned().map(Arc::new).map(Change::MemberPut);
             let changes: Vec<Change> =
                 std::iter::once(Change::GroupPut(group.clone())).chain(members).collect();
             self.applied(&changes);
@@ -290,14 +290,14 @@ mod tests {
         choice.applied(&[group(2, 1)]);
         choice.applied(&[group(3, 3)]);
         for member in [&one, &two] {
-            choice.applied(&[Change::MemberPut(member.clone())]);
+            choice.applied(&[Change::MemberPut(Arc::new(member.clone()))]);
         }
         let free = |mgid: Mgid| ![0, 1, 3].contains(&mgid.0);
         // Tree 0 has fewer groups, but it has the endpoint already.
         assert_eq!(choose(&mut choice, &free), Some(5));
-        choice.applied(&[Change::MemberDeleted(one)]);
+        choice.applied(&[Change::MemberDeleted(Arc::new(one))]);
         assert_eq!(choose(&mut choice, &free), Some(5));
-        choice.applied(&[Change::MemberDeleted(two)]);
+        choice.applied(&[Change::MemberDeleted(Arc::new(two))]);
         assert_eq!(choose(&mut choice, &free), Some(2));
     }
 

@@ -84,9 +84,12 @@ impl Watchers {
         if let Some(last) = messages.last_mut() {
             last.traceparents = origins.to_vec();
         }
+        let mut others = self.open.len();
         self.open.retain(|watcher| {
-            for message in &messages {
-                match watcher.deltas.try_send(message.clone()) {
+            others -= 1;
+            let all = if others > 0 { messages.clone() } else { std::mem::take(&mut messages) };
+            for message in all {
+                match watcher.deltas.try_send(message) {
                     Ok(()) => {}
                     Err(mpsc::error::TrySendError::Closed(_)) => return false,
                     Err(mpsc::error::TrySendError::Full(_)) => {

@@ -1,9 +1,11 @@
 //! What each change does to the records and to the indices over them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Directory, GroupState};
 use crate::ids::{Gn, Pn};
+use crate::names::{NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
@@ -61,14 +63,13 @@ impl Directory {
         }
     }
 
-    pub(super) fn put_member(&mut self, member: &MemberRecord) {
+    pub(super) fn put_member(&mut self, member: &Arc<MemberRecord>) {
         let group = self.groups.get_mut(&member.gn).expect("a member follows its group");
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
         group.vacant.extend((end..member.pn.0).map(Pn));
         group.vacant.remove(&member.pn);
-        let at_node = group.processes.entry(member.node.clone()).or_default();
-        at_node.insert(member.process.clone(), member.pn);
-        group.members.insert(member.pn, member.clone());
+        group.processes.insert(seat_key(&member.node, &member.process), member.pn);
+        group.members.insert(member.pn, Arc::clone(member));
         self.seats.entry(member.node.clone()).or_default().insert((member.gn, member.pn));
     }
 
@@ -79,13 +80,25 @@ impl Directory {
         group.vacant.insert(member.pn);
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
         group.vacant.split_off(&Pn(end)); // above the highest taken PN none counts as vacant
-        if let Some(processes) = group.processes.get_mut(&member.node) {
-            processes.remove(&member.process);
-            if processes.is_empty() {
-                group.processes.remove(&member.node);
-            }
-        }
+        group.processes.remove(&seat_key(&member.node, &member.process));
     }
+}
+
+impl GroupState {
+    /// Answers the rank of a process.
+    pub(super) fn find(&self, node: &NodeName, process: &ProcessName) -> Option<Pn> {
+        self.processes.get(&seat_key(node, process)).copied()
+    }
+
+    /// Answers the ranks of a node's processes, in the order of their names.
+    pub(super) fn on_node(&self, node: &NodeName) -> impl Iterator<Item = Pn> {
+        let from_it_on = self.processes.range((node.clone(), None)..);
+        from_it_on.take_while(move |((at, _), _)| at == node).map(|(_, pn)| *pn)
+    }
+}
+
+fn seat_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<ProcessName>) {
+    (node.clone(), Some(process.clone()))
 }
 
 fn remove_from<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {

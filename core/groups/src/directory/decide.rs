@@ -109,7 +109,7 @@ fn join(
                 let ended = || Refusal::MembershipEnded { request_id: id.clone() };
                 let group = draft.base.groups.get(gn).ok_or_else(ended)?;
                 let member = group.members.get(pn).filter(|member| member.joined == *joined);
-                let member = member.ok_or_else(ended)?.clone();
+                let member = member.ok_or_else(ended)?;
                 Ok(joined_answer(draft, group.record.clone(), member))
             }
             Outcome::Joined { .. }
@@ -135,13 +135,14 @@ fn join(
         };
         draft.remember(&request.request_id, &group.name, outcome);
     }
-    Ok(joined_answer(draft, group, member))
+    Ok(joined_answer(draft, group, &member))
 }
 
-fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: MemberRecord) -> Answer {
+fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: &MemberRecord) -> Answer {
     let agent = group.agent.as_ref().expect("a group with a member has an agent");
     let node = draft.base.nodes.get(agent).expect("an agent's node has registered");
-    Answer::Joined(Joined { agent_address: node.address.clone(), group, member })
+    let (agent_address, member) = (node.address.clone(), member.clone());
+    Answer::Joined(Joined { agent_address, group, member })
 }
 
 fn create(
@@ -195,8 +196,7 @@ fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
     }
     draft.live_node(&request.node, request.incarnation)?;
     let gn = find(draft.base, &request.group)?;
-    let processes = draft.base.groups[&gn].processes.get(&request.node);
-    let pn = processes.and_then(|processes| processes.get(&request.process)).copied();
+    let pn = draft.base.groups[&gn].find(&request.node, &request.process);
     let pn = pn.ok_or_else(|| Refusal::NotAMember {
         group: request.group.clone(),
         node: request.node.clone(),

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use fabricast_routing::Mgid;
 
@@ -30,7 +31,7 @@ pub(super) struct Draft<'a> {
 /// A group that was joined: its record afterwards, and the members asked for, in order.
 pub(super) struct Seated {
     pub(super) group: GroupRecord,
-    pub(super) members: Vec<MemberRecord>,
+    pub(super) members: Vec<Arc<MemberRecord>>,
 }
 
 impl<'a> Draft<'a> {
@@ -109,7 +110,7 @@ impl<'a> Draft<'a> {
         }
         if existing.is_none() || !fresh.is_empty() {
             if group.agent.is_none()
-                && let Some(host) = self.choose_host(fresh.iter())
+                && let Some(host) = self.choose_host(fresh.iter().map(Arc::as_ref))
             {
                 group.agent = Some(host.clone());
                 group.epoch = group.epoch.next();
@@ -133,18 +134,15 @@ impl<'a> Draft<'a> {
         existing: Option<&GroupState>,
         group: &GroupRecord,
         joiners: &[Joiner],
-    ) -> Result<(Vec<MemberRecord>, Vec<MemberRecord>), Refusal> {
+    ) -> Result<(Vec<Arc<MemberRecord>>, Vec<Arc<MemberRecord>>), Refusal> {
         let mut vacant = existing.into_iter().flat_map(|group| group.vacant.iter().copied());
         let last = existing.and_then(|group| group.members.last_key_value());
         let mut end = last.map_or(Pn(0), |(pn, _)| pn.next());
-        let mut given: BTreeMap<(&NodeName, &ProcessName), MemberRecord> = BTreeMap::new();
+        let mut given: BTreeMap<(&NodeName, &ProcessName), Arc<MemberRecord>> = BTreeMap::new();
         let (mut members, mut fresh) = (Vec::with_capacity(joiners.len()), Vec::new());
         for joiner in joiners {
             let key = (&joiner.node, &joiner.process);
-            let seated = existing.and_then(|group| {
-                let pn = group.processes.get(key.0)?.get(key.1)?;
-                group.members.get(pn)
-            });
+            let seated = existing.and_then(|group| group.members.get(&group.find(key.0, key.1)?));
             if let Some(member) = seated.or_else(|| given.get(&key)) {
                 if member.endpoint != joiner.endpoint {
                     return Err(Refusal::JoinedElsewhere {
@@ -153,21 +151,21 @@ impl<'a> Draft<'a> {
                         endpoint: member.endpoint.clone(),
                     });
                 }
-                members.push(member.clone());
+                members.push(Arc::clone(member));
                 continue;
             }
             let pn = vacant.next().unwrap_or(end);
             end = end.max(pn.next());
-            let member = MemberRecord {
+            let member = Arc::new(MemberRecord {
                 gn: group.gn,
                 pn,
                 node: joiner.node.clone(),
                 process: joiner.process.clone(),
                 endpoint: joiner.endpoint.clone(),
                 joined: self.revision,
-            };
-            given.insert(key, member.clone());
-            fresh.push(member.clone());
+            });
+            given.insert(key, Arc::clone(&member));
+            fresh.push(Arc::clone(&member));
             members.push(member);
         }
         let wanted = existing.map_or(0, |group| group.members.len()) + fresh.len();
@@ -287,15 +285,15 @@ impl<'a> Draft<'a> {
             return;
         }
         let mut record = group.record.clone();
-        let at_agent = record.agent.as_ref().and_then(|agent| group.processes.get(agent));
-        let keeps = at_agent.is_some_and(|pns| pns.values().any(|pn| !leaving.contains(pn)));
+        let mut at_agent = group.record.agent.iter().flat_map(|agent| group.on_node(agent));
+        let keeps = at_agent.any(|pn| !leaving.contains(&pn));
         if lowest.is_none()
             && let Some(expected) = &mut record.expected
         {
             expected.met = false; // whoever uses it next comes together anew
         }
         if !keeps {
-            record.agent = self.choose_host(staying).cloned();
+            record.agent = self.choose_host(staying.map(Arc::as_ref)).cloned();
             record.epoch = record.epoch.next();
         }
         record.members_revision = self.revision;

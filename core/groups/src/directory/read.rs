@@ -1,6 +1,7 @@
 //! What the records say: look-ups, a group as its agent must know it, and the verdict on a report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fabricast_routing::Mgid;
 
@@ -53,14 +54,14 @@ impl Directory {
 
     /// Answers the members of a group, ascending by PN; none if there is no such group.
     pub fn members(&self, gn: Gn) -> impl Iterator<Item = &MemberRecord> {
-        self.groups.get(&gn).into_iter().flat_map(|group| group.members.values())
+        self.groups.get(&gn).into_iter().flat_map(|group| group.members.values().map(Arc::as_ref))
     }
 
     /// Answers the members of a group that are on a node.
     pub fn members_on(&self, gn: Gn, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
         let group = self.groups.get(&gn);
-        let pns = group.and_then(|group| group.processes.get(node)).into_iter().flatten();
-        pns.filter_map(move |(_, pn)| group?.members.get(pn))
+        let pns = group.into_iter().flat_map(|group| group.on_node(node));
+        pns.filter_map(move |pn| group?.members.get(&pn)).map(Arc::as_ref)
     }
 
     /// Answers how many members a group has.
@@ -75,6 +76,7 @@ impl Directory {
             .into_iter()
             .flatten()
             .filter_map(|(gn, pn)| self.groups.get(gn)?.members.get(pn))
+            .map(Arc::as_ref)
     }
 
     /// Answers the groups that an endpoint is in, once per member that uses it.
@@ -124,7 +126,7 @@ impl Directory {
             revision: self.revision,
             group: group.record.clone(),
             agent_address: group.record.agent.as_ref().and_then(address),
-            members: group.members.values().filter_map(view).collect(),
+            members: self.members(gn).filter_map(view).collect(),
         })
     }
 

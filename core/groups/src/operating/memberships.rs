@@ -50,8 +50,8 @@ impl Membership {
 /// All memberships of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memberships {
-    all: BTreeMap<(Gn, Pn), Membership>,
-    by_address: BTreeMap<(Mgid, EndpointName), BTreeSet<(Gn, Pn)>>,
+    all: BTreeMap<(Gn, Pn), Box<Membership>>, // boxed: maps have room for twice what is in them
+    by_address: BTreeSet<(Mgid, EndpointName, Gn, Pn)>,
     by_process: BTreeMap<(GroupName, ProcessName), (Gn, Pn)>,
 }
 
@@ -59,22 +59,16 @@ impl Memberships {
     pub(super) fn insert(&mut self, membership: Membership) {
         let key = (membership.member.gn, membership.member.pn);
         self.remove(key.0, key.1);
-        let address = (membership.mgid, membership.member.endpoint.clone());
-        self.by_address.entry(address).or_default().insert(key);
+        let address = (membership.mgid, membership.member.endpoint.clone(), key.0, key.1);
+        self.by_address.insert(address);
         let process = (membership.group.clone(), membership.member.process.clone());
         self.by_process.insert(process, key);
-        self.all.insert(key, membership);
+        self.all.insert(key, Box::new(membership));
     }
 
     pub(super) fn remove(&mut self, gn: Gn, pn: Pn) -> Option<Membership> {
-        let gone = self.all.remove(&(gn, pn))?;
-        let address = (gone.mgid, gone.member.endpoint.clone());
-        if let Some(keys) = self.by_address.get_mut(&address) {
-            keys.remove(&(gn, pn));
-            if keys.is_empty() {
-                self.by_address.remove(&address);
-            }
-        }
+        let gone = *self.all.remove(&(gn, pn))?;
+        self.by_address.remove(&(gone.mgid, gone.member.endpoint.clone(), gn, pn));
         let process = (gone.group.clone(), gone.member.process.clone());
         if self.by_process.get(&process) == Some(&(gn, pn)) {
             self.by_process.remove(&process);
@@ -83,19 +77,19 @@ impl Memberships {
     }
 
     pub(super) fn get(&self, gn: Gn, pn: Pn) -> Option<&Membership> {
-        self.all.get(&(gn, pn))
+        self.all.get(&(gn, pn)).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, gn: Gn, pn: Pn) -> Option<&mut Membership> {
-        self.all.get_mut(&(gn, pn))
+        self.all.get_mut(&(gn, pn)).map(Box::as_mut)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Membership> {
-        self.all.values()
+        self.all.values().map(Box::as_ref)
     }
 
     pub(super) fn of_group(&self, gn: Gn) -> impl Iterator<Item = &Membership> {
-        self.all.range((gn, Pn(0))..=(gn, Pn(u32::MAX))).map(|(_, held)| held)
+        self.all.range((gn, Pn(0))..=(gn, Pn(u32::MAX))).map(|(_, held)| &**held)
     }
 
     pub(super) fn of_process(
@@ -103,8 +97,8 @@ impl Memberships {
         group: &GroupName,
         process: &ProcessName,
     ) -> Option<&Membership> {
-        let key = self.by_process.get(&(group.clone(), process.clone()))?;
-        self.all.get(key)
+        let (gn, pn) = self.by_process.get(&(group.clone(), process.clone()))?;
+        self.get(*gn, *pn)
     }
 
     pub(super) fn at_address(
@@ -112,11 +106,13 @@ impl Memberships {
         mgid: Mgid,
         endpoint: &EndpointName,
     ) -> impl Iterator<Item = &Membership> {
-        let keys = self.by_address.get(&(mgid, endpoint.clone()));
-        keys.into_iter().flatten().filter_map(|key| self.all.get(key))
+        let first = (mgid, endpoint.clone(), Gn(0), Pn(0));
+        let last = (mgid, endpoint.clone(), Gn(u64::MAX), Pn(u32::MAX));
+        let those = self.by_address.range(first..=last);
+        those.filter_map(|(_, _, gn, pn)| self.get(*gn, *pn))
     }
 
     pub(super) fn into_all(self) -> Vec<Membership> {
-        self.all.into_values().collect()
+        self.all.into_values().map(|held| *held).collect()
     }
 }

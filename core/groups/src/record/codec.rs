@@ -1,5 +1,7 @@
 //! Keys and values of records in a store.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
@@ -32,7 +34,7 @@ impl Change {
             Self::NodePut(node) => serde_json::to_vec(node),
             Self::GroupPut(group) => serde_json::to_vec(group),
             Self::MemberPut(member) => {
-                let MemberRecord { gn: _, pn: _, node, process, endpoint, joined } = member;
+                let MemberRecord { gn: _, pn: _, node, process, endpoint, joined } = &**member;
                 serde_json::to_vec(&(node, process, endpoint, joined)) // the rest is its key
             }
             Self::MgidRetired(mgid, at) => serde_json::to_vec(&(mgid, at)),
@@ -63,7 +65,7 @@ impl Change {
                 let (gn, pn) = member_numbers(numbers)
                     .ok_or_else(|| DecodeError::UnknownKey { key: key.to_owned() })?;
                 let (node, process, endpoint, joined) = read(key, value)?;
-                Self::MemberPut(MemberRecord { gn, pn, node, process, endpoint, joined })
+                Self::MemberPut(Arc::new(MemberRecord { gn, pn, node, process, endpoint, joined }))
             }
             Some(("mgid", _)) => {
                 let (mgid, at) = read(key, value)?;

@@ -37,7 +37,7 @@ fn what_is_put_is_read_back() {
     };
     for change in [
         Change::NodePut(node),
-        Change::MemberPut(member()),
+        Change::MemberPut(Arc::new(member())),
         Change::RequestPut(request()),
         Change::MgidRetired(Mgid(5), Revision(6)),
         Change::JobPut(JobRecord {
@@ -71,9 +71,9 @@ fn the_multicast_connection_opens_for_members_the_switches_know() {
 
 #[test]
 fn a_deletion_names_the_key_of_the_put() {
-    let gone = Change::MemberDeleted(member());
+    let gone = Change::MemberDeleted(Arc::new(member()));
     assert_eq!(gone.encode(), None);
-    assert_eq!(gone.store_key(), Change::MemberPut(member()).store_key());
+    assert_eq!(gone.store_key(), Change::MemberPut(Arc::new(member())).store_key());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn damaged_records_are_named_by_their_key() {
     let value = Change::RequestPut(request()).encode().unwrap();
     let moved = Change::decode("request/0000000000000005", &value).unwrap_err();
     assert!(matches!(moved, DecodeError::Misplaced { .. }));
-    let value = Change::MemberPut(member()).encode().unwrap();
+    let value = Change::MemberPut(Arc::new(member())).encode().unwrap();
     let long = Change::decode("member/7/3", &value).unwrap_err();
     assert!(matches!(long, DecodeError::Misplaced { .. }));
     for key in ["member/0000000000000007", "member/x/00000003", "member/0000000000000007/"] {

@@ -4,6 +4,7 @@
 //! keep the rules of `services/tic/src/terms.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
@@ -146,7 +147,7 @@ impl SimTic {
         };
         let groups = self.directory.groups_from(Gn(0)).flat_map(|group| {
             let members = self.directory.members(group.gn).cloned();
-            let members = members.map(Change::MemberPut);
+            let members = members.map(Arc::new).map(Change::MemberPut);
             std::iter::once(Change::GroupPut(group.clone())).chain(members)
         });
         let records = groups.filter_map(|change| wire_change(&change)).map(wrap).collect();

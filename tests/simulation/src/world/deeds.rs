@@ -1,5 +1,6 @@
 //! What people and fate do in the world.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Gn;
@@ -187,7 +188,7 @@ impl World {
         let members = nodes.iter().map(joiner).map(FormMember::from).collect();
         let groups = vec![FormGroup { group: spec(group), members }];
         let request_id = self.request_id();
-        self.order(&Command::FormGroups(FormGroups { request_id, groups }));
+        self.order(&Command::FormGroups(Arc::new(FormGroups { request_id, groups })));
     }
 }
 

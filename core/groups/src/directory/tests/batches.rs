@@ -18,7 +18,7 @@ fn of_job(name: &str, job: &str, nodes: &[u32]) -> FormGroup {
 }
 
 fn batch(id: &str, groups: Vec<FormGroup>) -> Command {
-    Command::FormGroups(FormGroups { request_id: RequestId::new(id).unwrap(), groups })
+    Command::FormGroups(Arc::new(FormGroups { request_id: RequestId::new(id).unwrap(), groups }))
 }
 
 /// Ends groups of a job that have a number below `before`, all in one decision.

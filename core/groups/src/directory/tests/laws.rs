@@ -38,7 +38,7 @@ fn random_command() -> impl Strategy<Value = Command> {
             15 => delete_job(&id, &process),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
             16 | 17 => Command::DeleteJobGroups(batches::teardown(&id, &process, 9)),
-            _ => Command::FormGroups(FormGroups {
+            _ => Command::FormGroups(Arc::new(FormGroups {
                 request_id: RequestId::new(&id).unwrap(),
                 groups: [group, "g3".to_owned()]
                     .iter()
@@ -53,7 +53,7 @@ fn random_command() -> impl Strategy<Value = Command> {
                             .to_vec(),
                     })
                     .collect(),
-            }),
+            })),
         },
     )
 }

@@ -1,5 +1,6 @@
 //! What people and fate do in the world of routes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_emulator::Component;
@@ -47,7 +48,7 @@ impl World {
                 let members = members.map(FormMember::from).collect();
                 let groups = vec![FormGroup { group: spec(group), members }];
                 let request_id = self.request_id();
-                self.order(&Command::FormGroups(FormGroups { request_id, groups }));
+                self.order(&Command::FormGroups(Arc::new(FormGroups { request_id, groups })));
             }
             RouteDeed::Delete { group } => {
                 let (request_id, group) = (self.request_id(), spec(group).name);
