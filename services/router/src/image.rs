@@ -50,9 +50,14 @@ pub(crate) struct Difference {
 impl FromIterator<TableEntry> for Image {
     fn from_iter<I: IntoIterator<Item = TableEntry>>(entries: I) -> Self {
         let mut image = Self::default();
-        for entry in entries {
-            let write = Write { in_port: entry.in_port, color: entry.color, out: entry.out };
-            image.record(entry.switch, &write);
+        let mut entries = entries.into_iter().peekable();
+        let mut writes = Vec::new(); // of one switch
+        while let Some(TableEntry { switch, in_port, color, out }) = entries.next() {
+            writes.push(Write { in_port, color, out });
+            if entries.peek().is_none_or(|next| next.switch != switch) {
+                image.record_all(switch, &writes);
+                writes.clear();
+            }
         }
         image
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fabricast_routing::{Change, Mgid, table_entries};
+use fabricast_routing::{Change, Mgid, TableImage};
 use fabricast_topology::EndpointId;
 use tracing::warn;
 
@@ -47,8 +47,8 @@ impl Planner {
         self.change(puts);
         self.take_out_merged_exclusive(mirror);
         // Trees with fault tolerance go through dead switches, too: nothing else has to change.
-        let entries = table_entries(&self.graph, self.engine.plan()).into_iter();
-        self.desired = entries.filter(|entry| !self.dead.contains(&entry.switch)).collect();
+        let all = TableImage::new(&self.graph, self.engine.plan());
+        self.desired = all.iter().filter(|entry| !self.dead.contains(&entry.switch)).collect();
     }
 
     fn note_strangers(&mut self, gn: u64, group: Option<&MirrorGroup>) {
