@@ -166,6 +166,8 @@ pub struct Report {
     pub other: Option<String>,
     /// Whose contributions these are.
     pub included: BTreeSet<Pn>,
+    /// The newest of their lives.
+    pub newest: Life,
     /// Who took part when they were made.
     pub expected: Arc<BTreeSet<Pn>>,
     /// Who has gone since.

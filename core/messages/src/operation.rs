@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fabricast_groups::Pn;
 use thiserror::Error;
 
+use crate::frame::Life;
 use crate::values::{Reduction, ReductionError, Values};
 
 /// A collective operation with one member's contribution.
@@ -166,6 +167,8 @@ pub struct Outcome {
     pub number: u64,
     /// Who contributed.
     pub participants: BTreeSet<Pn>,
+    /// The newest of their lives: to who has a newer one, it is the outcome of a predecessor.
+    pub newest: Life,
     /// What came of it.
     pub verdict: Result<Gathered, OperationError>,
 }

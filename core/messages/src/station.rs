@@ -8,8 +8,9 @@
 //! - MSG-1: what a station has acknowledged towards a source, everybody on its side has taken who takes
 //!   part and lives.
 //! - MSG-2: a process gets the messages of each source in their order, each once, whole or not at all.
-//! - MSG-3: all who take part in an operation and live to its end get the same outcome.
-//! - MSG-4: whoever gets the outcome of an operation knows already that those took part no more whom it leaves out.
+//! - MSG-3: all who take part in an operation and live to its end get the same outcome, and nobody gets
+//!   that of a predecessor in its place.
+//! - MSG-4: whoever gets the outcome of an operation knows already who is gone of those it leaves out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

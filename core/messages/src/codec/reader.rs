@@ -183,6 +183,7 @@ impl<'a> Reader<'a> {
             call,
             other: differs.then_some(other),
             included: self.set()?,
+            newest: Revision(self.long()?),
             expected: Arc::new(self.set()?),
             lost: self.set()?,
             gathered: self.gathered()?,
@@ -191,13 +192,14 @@ impl<'a> Reader<'a> {
 
     pub(super) fn outcome(&mut self) -> Result<Outcome, DecodeError> {
         let (number, participants) = (self.long()?, self.set()?);
+        let newest = Revision(self.long()?);
         let verdict = match self.byte()? {
             0 => Ok(self.gathered()?),
             1 => Err(OperationError::MembersFailed { failed: self.set()? }),
             2 => Err(OperationError::Differ { one: self.text()?, other: self.text()? }),
             other => return Err(value("verdict", other)),
         };
-        Ok(Outcome { number, participants, verdict })
+        Ok(Outcome { number, participants, newest, verdict })
     }
 
     pub(super) fn end<T>(self, read: T) -> Result<T, DecodeError> {

@@ -50,7 +50,9 @@ fn outcomes() -> Vec<Outcome> {
     let differ = OperationError::Differ { one: "a".to_owned(), other: "ä".to_owned() };
     let errors = [OperationError::MembersFailed { failed }, differ].map(Err);
     let verdicts = gathered().into_iter().map(Ok).chain(errors);
-    let outcome = |verdict| Outcome { number: 3, participants: set(&[1, 2, 3, 9]), verdict };
+    let (participants, newest) = (set(&[1, 2, 3, 9]), Revision(1 << 40));
+    let outcome =
+        |verdict| Outcome { number: 3, participants: participants.clone(), newest, verdict };
     verdicts.map(outcome).collect()
 }
 
@@ -65,6 +67,7 @@ fn reports() -> Vec<Report> {
         call: Call { kind, peer: Pn(6), reduction, on_failure },
         other: (kind == Barrier).then(String::new),
         included: set(&[4, 5]),
+        newest: Revision(300),
         expected: Arc::new(set(&[0, 1, 2, 4, 5, u32::MAX - 1, u32::MAX])),
         lost: BTreeSet::new(),
         gathered: Gathered::Nothing,
@@ -125,7 +128,8 @@ fn bytes_that_end_early_or_late_are_refused() {
 #[test]
 fn a_groups_numbers_are_few_bytes() {
     let all = (0..100_000).map(Pn).collect();
-    let outcome = Outcome { number: 1, participants: all, verdict: Ok(Gathered::Nothing) };
+    let verdict = Ok(Gathered::Nothing);
+    let outcome = Outcome { number: 1, participants: all, newest: Revision(1), verdict };
     let decided = Body::Decided { round: 1, outcome: Arc::new(outcome) };
     assert!(decided.encode().len() < 64);
 }

@@ -131,12 +131,12 @@ impl Writer {
         self.long(report.number).long(report.round).call(&report.call);
         self.flag(report.other.is_some());
         self.bytes(report.other.as_deref().unwrap_or_default().as_bytes());
-        self.set(&report.included).set(&report.expected).set(&report.lost);
+        self.set(&report.included).long(report.newest.0).set(&report.expected).set(&report.lost);
         self.gathered(&report.gathered)
     }
 
     pub(super) fn outcome(&mut self, outcome: &Outcome) -> &mut Self {
-        self.long(outcome.number).set(&outcome.participants);
+        self.long(outcome.number).set(&outcome.participants).long(outcome.newest.0);
         match &outcome.verdict {
             Ok(gathered) => self.byte(0).gathered(gathered),
             Err(OperationError::MembersFailed { failed }) => self.byte(1).set(failed),

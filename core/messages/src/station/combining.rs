@@ -17,7 +17,7 @@ use fabricast_groups::{Moment, Pn};
 
 use super::Station;
 use super::operations::Learnt;
-use crate::frame::Body;
+use crate::frame::{Body, Life};
 use crate::operation::{OnFailure, Operation, Outcome};
 use crate::outputs::Output;
 use crate::switches::{Offer, Wide, brought};
@@ -39,6 +39,7 @@ pub(super) struct Switches {
 struct Running {
     sequence: u64,
     members: BTreeSet<Pn>,
+    newest: Life,
 }
 
 impl Switches {
@@ -70,8 +71,9 @@ impl Station {
             self.ask_all(number); // others may have thought otherwise
             return false;
         };
+        let newest = lives.values().copied().max().unwrap_or(self.life);
         let members = lives.into_keys().collect();
-        let running = Running { sequence: run.sequence, members };
+        let running = Running { sequence: run.sequence, members, newest };
         self.operations.switches.running = Some(running);
         self.out.push_back(Output::Combine { gn: self.gn, pn: self.pn, run });
         true
@@ -90,8 +92,8 @@ impl Station {
             return self.go_by_the_tree(now, number);
         };
         self.operations.switches.failures = 0;
-        let verdict = Ok(gathered);
-        let outcome = Outcome { number, participants: running.members, verdict };
+        let Running { members: participants, newest, .. } = running;
+        let outcome = Outcome { number, participants, newest, verdict: Ok(gathered) };
         self.conclude(now, Learnt::Switches, &Arc::new(outcome));
     }
 

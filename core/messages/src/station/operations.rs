@@ -2,7 +2,7 @@
 //!
 //! Operations are numbered from 1; a member's call is its contribution to the first operation that has
 //! not ended. A station reports to its parent when its member and all neighbours below have. The root
-//! decides once, sends the outcome on the multicast connection and down the tree.
+//! decides once and sends the outcome down the tree, and on the multicast connection if it leaves nobody out.
 //!
 //! When the root is gone, some may have its outcome and others not. The new root therefore begins a new
 //! *round*: reports and outcomes of earlier rounds count no more where it is known, and whoever has the
@@ -216,6 +216,7 @@ impl Station {
             call: called.call,
             other: None,
             included: BTreeSet::from([self.pn]),
+            newest: self.life,
             expected: called.expected.clone(),
             lost,
             gathered: called.gathered.clone(),
@@ -225,6 +226,7 @@ impl Station {
         let mut merged = all.next()?;
         for mut report in all {
             merged.included.append(&mut report.included);
+            merged.newest = merged.newest.max(report.newest);
             if report.expected != merged.expected {
                 Arc::make_mut(&mut merged.expected).extend(report.expected.iter());
             }
@@ -245,8 +247,8 @@ impl Station {
     fn decide(&mut self, now: Moment, report: Report) {
         let verdict = self.verdict(&report);
         let all_are_in = report.expected.is_subset(&report.included);
-        let outcome = Outcome { number: report.number, participants: report.included, verdict };
-        let outcome = Arc::new(outcome);
+        let Report { number, included: participants, newest, .. } = report;
+        let outcome = Arc::new(Outcome { number, participants, newest, verdict });
         let round = self.operations.round;
         let packet =
             Packet { gn: self.gn, notice: Notice::Decided { round, outcome: outcome.clone() } };
@@ -312,8 +314,9 @@ impl Station {
         operations.reports.retain(|_, report| report.number > outcome.number);
         operations.lost.clear();
         operations.reported = false;
-        // A call that came too late for this one is for the next.
+        // A call that came too late for this one is for the next; who took part may have been a predecessor.
         if outcome.participants.contains(&self.pn)
+            && outcome.newest >= self.life
             && let Some(called) = operations.call.take()
         {
             let (gn, pn, call) = (self.gn, self.pn, called.call);

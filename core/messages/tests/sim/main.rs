@@ -7,4 +7,5 @@ mod messages;
 mod operations;
 mod steps;
 mod storm;
+mod successors;
 mod world;

@@ -351,15 +351,6 @@ impl World {
         }
     }
 
-    /// Who took part when the member called, is left out of the outcome, and takes part still as it knows.
-    fn ghosts(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
-        let Some(member) = self.members.get(&pn) else { return Vec::new() };
-        let (now, before) = (self.roster(pn), &member.called_among);
-        let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
-        let ghosts = left_out.filter(|(other, life)| now.get(other) == Some(life));
-        ghosts.map(|(other, _)| *other).collect()
-    }
-
     fn note(&mut self, pn: Pn, work: impl FnOnce(&mut Seen)) {
         if let Some(member) = self.members.get_mut(&pn) {
             work(&mut member.seen);

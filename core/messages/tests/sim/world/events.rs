@@ -1,9 +1,9 @@
-//! Time passes.
+//! Time passes, and something comes of it.
 
 use std::time::Duration;
 
-use fabricast_groups::Moment;
-use fabricast_messages::{Body, Courier, Frame, Packet};
+use fabricast_groups::{Moment, Pn};
+use fabricast_messages::{Body, Courier, Frame, Outcome, Packet};
 
 use super::{Event, GN, World};
 
@@ -100,5 +100,14 @@ impl World {
             Event::GiveUp(tree, sequence) => return self.give_up(tree, sequence),
         };
         self.drain(&node);
+    }
+
+    /// Who took part when the member called, is left out of the outcome, and takes part still as it knows.
+    pub(super) fn ghosts(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
+        let Some(member) = self.members.get(&pn) else { return Vec::new() };
+        let (now, before) = (self.roster(pn), &member.called_among);
+        let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
+        let ghosts = left_out.filter(|(other, life)| now.get(other) == Some(life));
+        ghosts.map(|(other, _)| *other).collect()
     }
 }
