@@ -8,13 +8,16 @@
 //!
 //! What is written out is whole and of one revision, also while TICs are at work on an etcd. A file that
 //! was cut off or changed is refused, and so is one whose records contradict each other; nothing is
-//! written over records that are there.
+//! written over records that are there. Where they are read in, their revision leaps ahead of all that anybody
+//! may have seen of records that were lost.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use fabricast_groups::directory::Limits;
+use fabricast_groups::ids::Revision;
+use fabricast_groups::record::Change;
 use fabricast_store::{Expected, Store, StoreError, StoreLocation, Txn, TxnOutcome};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,12 +25,16 @@ use thiserror::Error;
 
 use crate::election::LEADER;
 use crate::layout::{self, Keys};
-use crate::storage::{RecordsError, SCHEMA_KEY, Storage, store_options};
+use crate::storage::{self, RecordsError, SCHEMA_KEY, Storage, store_options};
 
 /// Version of the file's form.
 const FORM: u64 = 1;
 /// There while a file is being read in: a key that is no record, which every TIC refuses.
 const UNFINISHED: &[u8] = b"tic/unfinished_import";
+
+/// By how much the revision leaps where records are read in. Agents and nodes believe nothing older than what they
+/// have seen, and may have seen what came after the copy.
+const LEAP: u64 = 1 << 32;
 
 /// What a store or a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +152,7 @@ pub fn check(file: &mut impl BufRead) -> Result<Summary, BackupError> {
     summarize(&Storage { store, limits: Limits::default() }, &keys)
 }
 
-/// Writes what a file holds into an empty store.
+/// Writes what a file holds into an empty store, at a revision that is 2^32 later.
 ///
 /// # Errors
 ///
@@ -159,7 +166,11 @@ pub async fn import(
     let mut keys = read(file)?;
     let storage = Storage { store: Arc::clone(&store), limits: Limits::default() };
     layout::upgrade(&mut keys)?;
-    let summary = summarize(&storage, &keys)?;
+    let copied = summarize(&storage, &keys)?;
+    let revision = copied.revision.saturating_add(LEAP);
+    let leap = Change::RevisionPut(Revision(revision));
+    keys.insert(storage::key(&leap), leap.encode().unwrap_or_default());
+    let summary = Summary { revision, keys: keys.len(), ..copied };
     let there = store.range(b"").await?;
     if let Some(entry) = there.entries.first() {
         let key = String::from_utf8_lossy(&entry.key).into_owned();

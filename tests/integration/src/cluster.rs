@@ -32,6 +32,8 @@ use crate::trees::member_tables_agree;
 
 /// What switch agents prove themselves with.
 pub const MANAGEMENT_KEY: &str = "integration";
+/// The file of an embedded store.
+const STORE: &str = "tic.redb";
 /// As short as etcd grants.
 const LEADER_LEASE: Duration = Duration::from_secs(2);
 
@@ -69,7 +71,7 @@ impl Cluster {
     pub async fn start(layout: Layout) -> Self {
         let fabric = start_fabric(&layout).await;
         let store = tempfile::tempdir().expect("a folder");
-        let tics = start_tics(&layout, store.path().join("tic.redb")).await;
+        let tics = start_tics(&layout, store.path().join(STORE)).await;
         let tic_addresses = addresses(&tics);
         let names: Vec<String> = layout
             .graph
@@ -102,7 +104,7 @@ impl Cluster {
     ) -> Self {
         let fabric = start_fabric(&layout).await;
         let store = tempfile::tempdir().expect("a folder");
-        let tics = start_tics(&layout, store.path().join("tic.redb")).await;
+        let tics = start_tics(&layout, store.path().join(STORE)).await;
         let addresses = agents(tics[0].address()).await;
         Self::start_beside(layout, (fabric, tics, store), Vec::new(), addresses).await
     }
@@ -191,6 +193,12 @@ impl Cluster {
         let (gn, pn) = (Gn(member.gn), Pn(member.pn));
         let opened = messages.expect("the process was started").open_seat(&node, gn, pn);
         opened.expect("a member has a seat")
+    }
+
+    /// The file of the TIC's store, if it is embedded.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join(STORE)
     }
 
     /// Waits until nothing is in flight, then checks everything that must hold: tables against

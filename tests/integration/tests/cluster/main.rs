@@ -24,6 +24,7 @@ mod processes;
 mod python;
 mod reflection;
 mod restarts;
+mod restoring;
 mod root_policies;
 mod rules;
 mod shards;
