@@ -71,7 +71,9 @@ impl Oa {
         }
         let is_new = (view.member.gn, view.member.pn) == (update.gn, update.pn)
             && (&view.member.node, view.incarnation) == (&update.node, self.incarnation)
-            && !self.seen.is_doubtful(update.gn, enrolment.known);
+            && !self.seen.is_doubtful(update.gn, enrolment.known)
+            // What the process had in the group has ended, then; the TIC says of both.
+            && self.memberships.of_process(&enrolment.group, &view.member.process).is_none();
         if is_new {
             self.memberships.insert(Membership {
                 group: enrolment.group.clone(),

@@ -49,6 +49,20 @@ fn a_membership_that_has_ended_does_not_come_back_with_a_late_place() {
 }
 
 #[test]
+fn a_process_has_one_membership_of_a_group() {
+    let mut oa = member_of_g();
+    let mut update = changed(|told| {
+        (told.known, told.member.member.joined) = (Revision(26), Revision(25));
+        told.member.member.pn = Pn(3);
+    });
+    update.pn = Pn(3);
+    let unknown = PositionRefusal::UnknownMember { gn: GN, pn: Pn(3) };
+    assert_eq!(oa.position(at(1), &update), Err(unknown));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "which of the two it is");
+    assert_eq!(oa.memberships().count(), 1);
+}
+
+#[test]
 fn a_membership_is_not_taken_over_that_is_another_ones() {
     let foreign = [
         changed(|told| told.member.incarnation = Incarnation(2)),
