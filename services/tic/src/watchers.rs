@@ -202,6 +202,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn all_readers_get_the_same_whoever_is_gone_or_slow() {
+        for [gone, slow, reads] in [[0, 1, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0]] {
+            let mut watchers = Watchers::new(2, 3);
+            let mut open: Vec<_> =
+                (0..3).map(|_| Some(watchers.open(0, b"", Vec::new).unwrap())).collect();
+            drop(open[gone].take());
+            let mut reader = open[reads].take().unwrap();
+            reader.next().await.unwrap().unwrap();
+            for revision in 1..=4 {
+                watchers.publish((revision - 1, revision), &[], || vec![deleted(revision)]);
+                let got = reader.next().await.unwrap().unwrap();
+                assert_eq!((got.revision, got.changes), (revision, vec![deleted(revision)]));
+            }
+            let queued: Vec<_> = open[slow].take().unwrap().collect().await;
+            let revisions: Vec<_> = queued.iter().flatten().map(|one| one.revision).collect();
+            assert_eq!(revisions, [0, 1, 2], "and then that it is too slow");
+        }
+    }
+
+    #[tokio::test]
     async fn a_slow_reader_gets_what_is_queued_and_then_the_reason() {
         let mut watchers = Watchers::new(2, 1);
         let stream = watchers.open(0, b"", Vec::new).unwrap();
