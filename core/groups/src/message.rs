@@ -55,7 +55,7 @@ pub struct PositionUpdate {
     pub enrolment: Option<Box<Enrolment>>,
 }
 
-/// A membership that somebody else than its node has made, as the TIC recorded it.
+/// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may have made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     /// The name of the group.

@@ -8517,7 +8517,7 @@ pub struct Position {
     #[prost(message, optional, tag = "9")]
     pub enrolment: ::core::option::Option<Enrolment>,
 }
-/// A membership that somebody else than its node has made, as the TIC recorded it.
+/// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may have made it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Enrolment {
     /// Name of the group.
