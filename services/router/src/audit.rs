@@ -134,7 +134,7 @@ mod tests {
         let mut image = Image::default();
         for (color, out) in entries {
             let write = Write { in_port: 1, color: *color, out: PortSet::single(*out) };
-            image.record(SwitchId(0), &write);
+            image.record_all(SwitchId(0), &[write]);
         }
         image
     }

@@ -64,11 +64,6 @@ impl FromIterator<TableEntry> for Image {
 }
 
 impl Image {
-    /// Notes that a switch has taken a write.
-    pub(crate) fn record(&mut self, switch: SwitchId, write: &Write) {
-        self.record_all(switch, std::slice::from_ref(write));
-    }
-
     /// Notes that a switch has taken writes.
     pub(crate) fn record_all(&mut self, switch: SwitchId, writes: &[Write]) {
         let table = self.switches.entry(switch).or_default();
@@ -251,9 +246,7 @@ Ca 1 "H-0000000000000012" # "h1"
 
     fn apply(image: &mut Image, writes: &Writes) {
         for (&switch, writes) in writes {
-            for write in writes {
-                image.record(switch, write);
-            }
+            image.record_all(switch, writes);
         }
     }
 

@@ -28,10 +28,13 @@ pub(super) struct Draft<'a> {
     new_mgids: BTreeSet<Mgid>,
 }
 
+/// Members, shared with the changes that they are in.
+type Members = Vec<Arc<MemberRecord>>;
+
 /// A group that was joined: its record afterwards, and the members asked for, in order.
 pub(super) struct Seated {
     pub(super) group: GroupRecord,
-    pub(super) members: Vec<Arc<MemberRecord>>,
+    pub(super) members: Members,
 }
 
 impl<'a> Draft<'a> {
@@ -134,7 +137,7 @@ impl<'a> Draft<'a> {
         existing: Option<&GroupState>,
         group: &GroupRecord,
         joiners: &[Joiner],
-    ) -> Result<(Vec<Arc<MemberRecord>>, Vec<Arc<MemberRecord>>), Refusal> {
+    ) -> Result<(Members, Members), Refusal> {
         let mut vacant = existing.into_iter().flat_map(|group| group.vacant.iter().copied());
         let last = existing.and_then(|group| group.members.last_key_value());
         let mut end = last.map_or(Pn(0), |(pn, _)| pn.next());

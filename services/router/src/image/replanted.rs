@@ -143,7 +143,7 @@ mod tests {
             let switch = graph.switch_of(*port);
             let mut out = image.out(switch, 0, color);
             out.insert(graph.port_number(*port));
-            image.record(switch, &Write { in_port: 0, color, out });
+            image.record_all(switch, &[Write { in_port: 0, color, out }]);
         }
         image
     }
@@ -172,7 +172,7 @@ mod tests {
         let (old, new) = (tree(&graph, 1, &over(&graph, 0)), tree(&graph, 1, &over(&graph, 1)));
         let mut held = old.clone();
         for (switch, writes) in old.replanted(&new, &graph) {
-            writes.iter().for_each(|write| held.record(switch, write));
+            held.record_all(switch, &writes);
         }
         assert_eq!(held, Image::default());
     }
