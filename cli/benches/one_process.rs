@@ -1,9 +1,9 @@
-//! How long a join takes from the process that asks its operating agent to its acknowledgement, all
-//! parts in one process, as `fabricast up` runs them; until then the TIC has made it durable, and the
-//! group's agent has found it a place.
+//! Latency of a join, from the request to the operating agent to its acknowledgement, with all
+//! parts in one process, as `fabricast up` runs them; until then the TIC has made it durable, and
+//! the group's agent has found it a place.
 //!
-//! Joins are begun at fixed times, whether or not earlier ones have been answered, and each is timed
-//! from the moment at which it ought to have begun: a part that falls behind cannot hide it.
+//! Joins are begun at fixed times, whether or not earlier ones have been answered, and each is
+//! timed from the moment at which it ought to have begun: a part that falls behind cannot hide it.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
@@ -32,12 +32,12 @@ fn main() {
         for (rate, name) in RATES {
             let folder = tempfile::tempdir().expect("a folder");
             let store = StoreLocation::File(folder.path().join("tic.redb"));
-            rated(store, (rate, name)).await;
+            measure(store, rate, name).await;
         }
     });
 }
 
-async fn rated(store: StoreLocation, (rate, name): (u32, &str)) {
+async fn measure(store: StoreLocation, rate: u32, name: &str) {
     let layout = Layout {
         topology: Topology::read("cluster").expect("it is built in"),
         engine: EngineKind::CMr4lmsFixed,

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use fabricast_emulator::AggregationLimits;
-use fabricast_groups::detector::{DetectorConfig, Probing};
-use fabricast_groups::flaps::{FlapDamping, FlapPolicy};
-use fabricast_groups::watch::WatchConfig;
-use fabricast_operating::{LocalSocket, NodeSpec};
+use fabricast_config::{
+    RawFabricConfig, RawNode, RawOperatingAgentConfig, RawRouterConfig, RawSwitchAgentConfig,
+    RawTicConfig, Role, TicConfig, checked,
+};
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, Peer, Security, Services};
-use fabricast_tic::{StoreLocation, TopologySource};
+use fabricast_tic::{Setup, StoreLocation, TopologySource};
 use fabricast_topology::{FatTree, Graph, TableKind};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -25,52 +24,56 @@ use crate::failure::Failure;
 use crate::nodes::nodes_of;
 use crate::source::Topology;
 
-/// Interval of the signs of life of so many nodes at most. Short: everything is on one machine.
-const REPORT_INTERVAL: (Duration, usize) = (Duration::from_millis(100), 1_000);
-/// A node that was silent for so many intervals is probed.
+/// Interval of reports with up to [`NODES_PER_INTERVAL`] nodes. Short, as all is on one machine.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+const NODES_PER_INTERVAL: usize = 1_000;
+/// A node that misses this many reports is probed.
 const SILENT_INTERVALS: u32 = 4;
-/// Two probes without an answer are a verdict.
-const PROBING: Probing = Probing { timeout: Duration::from_millis(100), attempts: 2 };
-/// So many times longer is the patience where the verdict need not be quick.
+/// Timeout of one probe.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
+/// A node that answers none of these probes is expelled.
+const PROBE_ATTEMPTS: u32 = 2;
+/// Factor on all timeouts where the machine may be overloaded.
 const LENIENCE: u32 = 10;
-/// How long old table entries stay after senders were told a new color.
+/// Time that old table entries stay after senders have learned their new color.
 const DRAIN: Duration = Duration::from_millis(250);
-/// How often the route service reads all tables back, and how many in a second at most.
+/// Interval at which the route service reads all tables back.
 const READ_BACK: Duration = Duration::from_secs(5);
+/// Most tables read back in one second.
 const READ_BACK_RATE: u32 = 1_000;
-/// How often port counters are read, with a root policy that looks at loads.
-const COUNTER_INTERVAL: Duration = Duration::from_secs(1);
-/// The key of the switch agents; it keeps nobody out of a process it is part of.
+/// Name of the topology in settings; no part reads it from a file.
+const IN_MEMORY: &str = "in memory";
+/// Key of the switch agents; no secret, as all parts are in one process.
 const MANAGEMENT_KEY: &str = "one-process";
 
-/// What to start.
+/// The parts to start, and how many of each.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The network.
+    /// Graph of switches and endpoints.
     pub topology: Topology,
-    /// What computes the trees.
+    /// Engine that computes the trees.
     pub engine: EngineKind,
-    /// How it is to do that.
+    /// Options of the engine.
     pub options: EngineOptions,
-    /// Where the records are kept.
+    /// Store of the TIC's records.
     pub store: StoreLocation,
-    /// Operating-agent servers that share the nodes between them.
+    /// Number of operating-agent servers that share the nodes.
     pub agent_hosts: usize,
-    /// Switch agents that share the switches between them.
+    /// Number of switch agents that share the switches.
     pub switch_agents: usize,
-    /// Unix domain socket at which processes attach to the nodes of the first operating-agent server;
-    /// `None` if none can.
+    /// Unix domain socket at which processes attach to the nodes of the first operating-agent
+    /// server; without one, no process can attach.
     pub socket: Option<PathBuf>,
-    /// Whether a node that falls silent is given up within half a second, and not only after some seconds: where this process may
-    /// have far more to do than the machine can, all of them may have to wait for their turn.
+    /// True to expel a silent node within half a second, false to wait for some seconds, as fits a
+    /// machine that may be overloaded.
     pub strict: bool,
 }
 
-/// The options of an engine for the emulated fabric, whose switches have a table for each port.
+/// Makes engine options for the emulated fabric, whose switches have a table for each port.
 ///
 /// # Errors
 ///
-/// Two trees for each group are not to be had with this engine, or on this fabric.
+/// `fault_tolerant`, but this engine, or this fabric, has no second tree for each group.
 pub(crate) fn engine_options(
     engine: EngineKind,
     colors: u16,
@@ -104,20 +107,31 @@ pub struct Cluster {
     stop: CancellationToken,
 }
 
-/// Interval of the signs of life, and how long a node may be silent. All of them are said and heard on
-/// this one machine, which can do so many in a second: where there are more nodes, each speaks more rarely.
-fn signs(nodes: usize) -> (Duration, Duration) {
-    let (interval, count) = REPORT_INTERVAL;
-    let times = u32::try_from(nodes.div_ceil(count).max(1)).unwrap_or(u32::MAX);
-    let interval = interval.saturating_mul(times);
-    (interval, interval.saturating_mul(SILENT_INTERVALS))
+/// Times of the reports of nodes, and of probes of silent ones.
+#[derive(Clone, Copy, Debug)]
+struct ReportTiming {
+    interval: Duration,
+    timeout: Duration,
+    probe_timeout: Duration,
 }
 
-/// When a node is given up.
-fn detector(nodes: usize, strict: bool) -> DetectorConfig {
-    let times = if strict { 1 } else { LENIENCE };
-    let probing = Probing { timeout: PROBING.timeout.saturating_mul(times), ..PROBING };
-    DetectorConfig::new(signs(nodes).1.saturating_mul(times), probing)
+impl ReportTiming {
+    fn of(nodes: usize, strict: bool) -> Self {
+        let times = if strict { 1 } else { LENIENCE };
+        let interval = report_interval(nodes);
+        Self {
+            interval,
+            timeout: interval.saturating_mul(SILENT_INTERVALS).saturating_mul(times),
+            probe_timeout: PROBE_TIMEOUT.saturating_mul(times),
+        }
+    }
+}
+
+/// Interval of a node's reports. This machine sends and receives the reports of all nodes, so the
+/// interval grows with their number.
+fn report_interval(nodes: usize) -> Duration {
+    let times = u32::try_from(nodes.div_ceil(NODES_PER_INTERVAL).max(1)).unwrap_or(u32::MAX);
+    REPORT_INTERVAL.saturating_mul(times)
 }
 
 fn any_port() -> SocketAddr {
@@ -134,14 +148,13 @@ impl Cluster {
         let Layout { topology, engine, options, store, agent_hosts, switch_agents, .. } = layout;
         let (mut socket, graph) = (layout.socket, &topology.graph);
         let nodes = nodes_of(graph);
-        let detector = detector(nodes.len(), layout.strict);
-        let report_interval = signs(nodes.len()).0;
+        let timing = ReportTiming::of(nodes.len(), layout.strict);
         let stop = CancellationToken::new();
         let mut parts = JoinSet::new();
 
         let fabric = fabric_app(graph, options.colors)?;
         let fabric_address = fabric.address();
-        let tic = tic_app(&topology, options, store, detector).await?;
+        let tic = tic_app(&topology, options, store, timing).await?;
         let tic_address = tic.address();
         let mut services = fabric.services().merged(tic.services());
         run(&mut parts, &stop, "emulated fabric", |stop| fabric.run(stop));
@@ -162,15 +175,14 @@ impl Cluster {
         services = services.merged(router.services());
         run(&mut parts, &stop, "route service", |stop| router.run(stop));
 
-        let specs: Vec<NodeSpec> = nodes
-            .iter()
-            .map(|(name, endpoints)| NodeSpec { name: name.clone(), endpoints: endpoints.clone() })
-            .collect();
+        let node = |(name, endpoints): (&String, &Vec<String>)| RawNode {
+            name: Some(name.clone()),
+            endpoints: Some(endpoints.clone()),
+        };
+        let hosted: Vec<RawNode> = nodes.iter().map(node).collect();
         let mut operating = Vec::new();
-        for share in shares(&specs, agent_hosts) {
-            let addresses = (tic_address, fabric_address);
-            let signs = (report_interval, detector);
-            let agent = operating_app(share, signs, addresses, socket.take())?;
+        for share in shares(&hosted, agent_hosts) {
+            let agent = operating_app(share, socket.take(), timing, tic_address, fabric_address)?;
             operating.push(agent.address());
             if agent_hosts == 1 {
                 services = services.merged(agent.services());
@@ -205,18 +217,18 @@ impl Cluster {
         self.nodes.len()
     }
 
-    /// Serves all services at one more address, beside those of the parts.
+    /// Serves all services at one more address, in addition to those of the parts.
     pub async fn serve_at(&self, server: BoundServer) {
         let (services, stop) = (self.services.clone(), self.stop.clone());
         let mut parts = self.parts.lock().await;
         run(&mut parts, &stop, "front", |stop| server.serve(services, stop));
     }
 
-    /// Waits until a part ends by itself, which none should.
+    /// Waits until a part ends without being stopped; that is always a failure.
     pub async fn failed(&self) -> Failure {
         match self.parts.lock().await.join_next().await {
             Some(Ok(Err(error))) => error.into(),
-            Some(Err(panic)) => anyhow!(panic).context("a part broke down").into(),
+            Some(Err(panic)) => anyhow!(panic).context("a part panicked").into(),
             Some(Ok(Ok(()))) | None => Failure::input("a part ended by itself"),
         }
     }
@@ -229,36 +241,43 @@ impl Cluster {
     }
 }
 
+fn settings<R: Role>(raw: R::Raw) -> Result<R, Failure> {
+    checked(raw).map_err(|errors| Failure::BadConfig(errors.into()))
+}
+
 fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, Failure> {
-    let options = fabricast_fabric::Options {
+    let config = settings(RawFabricConfig {
         listen: any_port(),
-        security: Security::plaintext(),
-        graph: Arc::clone(graph),
-        tables: TableKind::PerPort,
+        topology: Some(IN_MEMORY.into()),
         colors,
-        aggregation: AggregationLimits::default(),
-        management_key: MANAGEMENT_KEY.to_owned(),
-        queue: fabricast_fabric::DEFAULT_QUEUE,
-    };
-    Ok(fabricast_fabric::App::bind(options).context("start the emulated fabric")?)
+        management_key: Some(MANAGEMENT_KEY.to_owned()),
+        ..RawFabricConfig::default()
+    })?;
+    Ok(fabricast_fabric::App::bind(&config, Security::plaintext(), Arc::clone(graph))
+        .context("start the emulated fabric")?)
 }
 
 async fn tic_app(
     topology: &Topology,
     engine_options: EngineOptions,
     store: StoreLocation,
-    detector: DetectorConfig,
+    timing: ReportTiming,
 ) -> Result<fabricast_tic::App, Failure> {
-    let mut options = fabricast_tic::Options::new(
-        any_port(),
-        store,
-        TopologySource::File(Arc::clone(&topology.text), Arc::clone(&topology.graph)),
-    );
-    options.colors = engine_options.colors;
-    options.fault_tolerant = engine_options.fault_tolerant;
-    options.watch = WatchConfig::new(detector);
-    options.limits.damping = FlapDamping { policy: FlapPolicy::NoHost, ..FlapDamping::default() };
-    Ok(fabricast_tic::App::bind(options).await.context("start the TIC")?)
+    let config = settings::<TicConfig>(RawTicConfig {
+        listen: any_port(),
+        store: Some(StoreLocation::Memory.to_string()),
+        topology: Some(IN_MEMORY.into()),
+        colors: engine_options.colors,
+        fault_tolerant: engine_options.fault_tolerant,
+        report_timeout: timing.timeout,
+        probe_timeout: timing.probe_timeout,
+        probe_attempts: PROBE_ATTEMPTS,
+        max_silent_percent: 100, // nothing cuts it off from the nodes, which are in its process
+        ..RawTicConfig::default()
+    })?;
+    let (text, graph) = (Arc::clone(&topology.text), Arc::clone(&topology.graph));
+    let setup = Setup::new(TicConfig { store, ..config }, TopologySource::File(text, graph));
+    Ok(fabricast_tic::App::bind(setup).await.context("start the TIC")?)
 }
 
 fn switch_app(
@@ -269,17 +288,17 @@ fn switch_app(
 ) -> Result<fabricast_switch::App, Failure> {
     let driver =
         fabricast_switch::EmulatedDriver::new(Peer::new(&fabric.to_string())?, MANAGEMENT_KEY);
-    let options = fabricast_switch::Options {
+    let config = settings(RawSwitchAgentConfig {
         listen: any_port(),
-        security: Security::plaintext(),
-        name: format!("switch-agent-{index}"),
-        tic: vec![tic.to_string()],
-        driver: Arc::new(driver),
-        switches: switches.into_iter().collect(),
-        report_interval: Duration::from_secs(1),
-        discovery_interval: None,
-    };
-    Ok(fabricast_switch::App::bind(options).context("start a switch agent")?)
+        name: Some(format!("switch-agent-{index}")),
+        tic: [tic].into_iter().collect(),
+        fabric: fabric.to_string(),
+        management_key: Some(MANAGEMENT_KEY.to_owned()),
+        switches: Some(switches),
+        ..RawSwitchAgentConfig::default()
+    })?;
+    Ok(fabricast_switch::App::bind(config, Security::plaintext(), Arc::new(driver))
+        .context("start a switch agent")?)
 }
 
 fn router_app(
@@ -288,47 +307,55 @@ fn router_app(
     engine: EngineKind,
     engine_options: EngineOptions,
 ) -> Result<fabricast_router::App, Failure> {
-    let options = fabricast_router::Options {
+    let EngineOptions {
+        colors,
+        tables,
+        root_scope,
+        fault_tolerant,
+        stay_after_healing,
+        root_policy,
+    } = engine_options;
+    let config = settings(RawRouterConfig {
         listen: any_port(),
-        security: Security::plaintext(),
-        name: "router".to_owned(),
-        advertise: None,
-        tic: vec![tic.to_string()],
+        tic: [tic].into_iter().collect(),
         switch_agents: switch_agents.iter().map(ToString::to_string).collect(),
         engine: Some(engine),
-        engine_options,
-        pacing: fabricast_router::Pacing {
-            drain: DRAIN,
-            read_back: READ_BACK,
-            read_back_rate: READ_BACK_RATE,
-            counter_interval: COUNTER_INTERVAL,
-        },
-    };
-    Ok(fabricast_router::App::bind(options).context("start the route service")?)
+        colors,
+        tables,
+        root_scope,
+        fault_tolerant,
+        stay_after_healing,
+        root_policy,
+        drain: DRAIN,
+        read_back: READ_BACK,
+        read_back_rate: READ_BACK_RATE,
+        ..RawRouterConfig::default()
+    })?;
+    Ok(fabricast_router::App::bind(config, Security::plaintext())
+        .context("start the route service")?)
 }
 
 fn operating_app(
-    nodes: Vec<NodeSpec>,
-    (report_interval, detector): (Duration, DetectorConfig),
-    (tic, fabric): (SocketAddr, SocketAddr),
+    nodes: Vec<RawNode>,
     socket: Option<PathBuf>,
+    timing: ReportTiming,
+    tic: SocketAddr,
+    fabric: SocketAddr,
 ) -> Result<fabricast_operating::App, Failure> {
-    let options = fabricast_operating::Options {
+    let config = settings(RawOperatingAgentConfig {
         listen: any_port(),
-        advertise: None,
-        security: Security::plaintext(),
-        tic: vec![tic.to_string()],
+        tic: [tic].into_iter().collect(),
         fabric: fabric.to_string(),
         nodes,
-        socket: socket.map(|path| LocalSocket {
-            path,
-            mode: 0o600,
-            memory: Some(PathBuf::from("/dev/shm")),
-        }),
-        report_interval,
-        detector,
-    };
-    Ok(fabricast_operating::App::bind(options).context("start an operating agent")?)
+        socket,
+        report_interval: timing.interval,
+        report_timeout: timing.timeout,
+        probe_timeout: timing.probe_timeout,
+        probe_attempts: PROBE_ATTEMPTS,
+        ..RawOperatingAgentConfig::default()
+    })?;
+    Ok(fabricast_operating::App::bind(config, Security::plaintext())
+        .context("start an operating agent")?)
 }
 
 fn run<E, F>(
@@ -348,7 +375,7 @@ fn switch_names(graph: &Graph) -> Vec<String> {
     graph.switches().map(|switch| graph.switch_name(switch).to_owned()).collect()
 }
 
-/// Cuts a list into so many shares of nearly equal size, none of them empty.
+/// Splits a list into at most `count` shares of nearly equal size, none of them empty.
 fn shares<T: Clone>(list: &[T], count: usize) -> Vec<Vec<T>> {
     let size = list.len().div_ceil(count.max(1)).max(1);
     list.chunks(size).map(<[T]>::to_vec).collect()
@@ -359,11 +386,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_nodes_speak_as_often_in_all_as_a_thousand() {
+    fn the_report_interval_grows_with_every_thousand_nodes() {
         let millis = Duration::from_millis;
-        assert_eq!(signs(16), (millis(100), millis(400)));
-        assert_eq!(signs(1_000), signs(1));
-        assert_eq!(signs(32_768), (millis(3_300), millis(13_200)));
+        assert_eq!(report_interval(16), millis(100));
+        assert_eq!(report_interval(1_000), report_interval(1));
+        assert_eq!(report_interval(32_768), millis(3_300));
     }
 
     #[test]

@@ -1,19 +1,80 @@
-//! The verbs, one file per noun.
+//! The list of commands. To add one, write `commands/NAME.rs` and register it here.
 
-pub(crate) mod certs;
-pub(crate) mod collective;
-pub(crate) mod debug;
-mod dry_run;
-pub(crate) mod eval;
-pub(crate) mod fabric;
-pub(crate) mod group;
-pub(crate) mod health;
-pub(crate) mod job;
-pub(crate) mod node;
-pub(crate) mod plan;
-pub(crate) mod route;
-pub(crate) mod run;
-pub(crate) mod serve;
-pub(crate) mod store;
-pub(crate) mod switch;
-pub(crate) mod topology;
+use clap::Subcommand;
+
+use crate::args::Format;
+use crate::command::{Globals, Run};
+use crate::failure::Failure;
+
+mod certs;
+mod collective;
+mod debug;
+mod demo;
+mod eval;
+mod fabric;
+mod group;
+mod health;
+mod job;
+mod node;
+mod operating_agent;
+mod plan;
+mod route;
+mod router;
+mod run;
+mod store;
+mod switch;
+mod switch_agent;
+mod tic;
+mod topology;
+mod up;
+
+/// Makes the enum that clap parses into, and passes each call on to the command that was chosen.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($arguments:ty),)*) => {
+        /// The command that was chosen, with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$attribute])* $name($arguments),)*
+        }
+
+        impl Run for Command {
+            fn run(self, globals: &Globals) -> Result<(), Failure> {
+                match self { $(Self::$name(command) => command.run(globals),)* }
+            }
+
+            fn has_format(&self, format: Format) -> bool {
+                match self { $(Self::$name(command) => command.has_format(format),)* }
+            }
+
+            fn calls_running_parts(&self) -> bool {
+                match self { $(Self::$name(command) => command.calls_running_parts(),)* }
+            }
+        }
+    };
+}
+
+// In the order of the help. A command with verbs of its own is marked as `subcommand`.
+commands! {
+    Demo(demo::DemoArgs),
+    Up(up::UpArgs),
+    Run(run::RunArgs),
+    #[command(hide = true)] RunKeeper(run::RunKeeperArgs),
+    Tic(tic::TicArgs),
+    Router(router::RouterArgs),
+    Fabric(fabric::FabricArgs),
+    OperatingAgent(operating_agent::OperatingAgentArgs),
+    SwitchAgent(switch_agent::SwitchAgentArgs),
+    #[command(subcommand)] Topology(topology::TopologyCommand),
+    #[command(subcommand)] Route(route::RouteCommand),
+    #[command(subcommand)] Plan(plan::PlanCommand),
+    #[command(subcommand)] Job(job::JobCommand),
+    #[command(subcommand)] Collective(collective::CollectiveCommand),
+    Eval(eval::EvalArgs),
+    #[command(subcommand)] Group(group::GroupCommand),
+    #[command(subcommand)] Node(node::NodeCommand),
+    #[command(subcommand)] Switch(switch::SwitchCommand),
+    #[command(subcommand)] Store(store::StoreCommand),
+    Health(health::HealthArgs),
+    #[command(subcommand)] Debug(debug::DebugCommand),
+    #[command(subcommand)] Certs(certs::CertsCommand),
+}

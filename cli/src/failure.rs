@@ -1,19 +1,19 @@
-//! How a command ends: yes (0), no (1), could not tell (2), or as the processes it started.
+//! Exit codes of commands: yes (0), no (1), could not tell (2), or that of the processes started.
 
 use std::fmt::Display;
 
-/// Why a command did not succeed. The chain of causes is joined when it is printed.
+/// Reason why a command did not succeed. The chain of causes is joined for printing.
 #[derive(Debug)]
 pub enum Failure {
-    /// A check failed, drift was found, nothing matched: exit 1.
+    /// A check failed, drift was found, or nothing matched: exit 1.
     No(String),
-    /// Bad usage or bad input, or a part did not answer: exit 2.
+    /// Wrong usage or input, or a part did not answer: exit 2.
     CouldNotTell(anyhow::Error),
-    /// Bad settings of a service: exit 78.
+    /// Invalid settings of a service: exit 78.
     BadConfig(anyhow::Error),
-    /// Processes that were started have failed: their exit code.
+    /// Started processes have failed: exit with their code.
     Ended(u8, String),
-    /// One of the others, and what the person can do about it.
+    /// Another failure, with a hint at what to do.
     Hinted(Box<Self>, String),
 }
 
@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    /// The one message for standard error, causes included; a hint is a line of its own.
+    /// The message for standard error, with causes; a hint is a line of its own.
     #[must_use]
     pub fn message(&self) -> String {
         match self {
@@ -40,26 +40,23 @@ impl Failure {
         }
     }
 
-    /// Bad input with a text of its own.
+    /// Makes a failure for wrong input.
     pub fn input(text: impl Display) -> Self {
         Self::CouldNotTell(anyhow::anyhow!("{text}"))
     }
 
-    /// Adds what the person can do next.
+    /// Adds a hint at what to do next.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self::Hinted(Box::new(self), hint.into())
     }
 }
 
-/// Joins a chain of causes; a cause whose text the outer one already ends with is left out.
+/// Joins a chain of causes; a cause with which the text so far ends is left out.
 fn joined(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let cause = match cause.downcast_ref::<tonic::Status>() {
-            Some(status) => status_text(status),
-            None => cause.to_string(),
-        };
+        let cause = cause.to_string();
         if text.is_empty() {
             text = cause;
         } else if !text.ends_with(&cause) {
@@ -67,15 +64,6 @@ fn joined(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-/// What a person wants to see of a gRPC status: message and reason.
-fn status_text(status: &tonic::Status) -> String {
-    match fabricast_rpc::reason_of(status) {
-        Some(reason) => format!("{} ({reason})", status.message()),
-        None if status.message().is_empty() => format!("{:?}", status.code()),
-        None => status.message().to_owned(),
-    }
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -88,6 +76,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 mod tests {
     use super::*;
     use anyhow::Context;
+    use fabricast_rpc::RpcError;
 
     #[test]
     fn causes_are_joined_once() {
@@ -97,9 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_status_shows_its_reason() {
+    fn the_error_of_a_call_shows_its_reason() {
         let status = fabricast_rpc::Reason::UnknownGroup.status("no group named 'x'", &[]);
-        assert_eq!(Failure::from(status).message(), "no group named 'x' (UNKNOWN_GROUP)");
+        assert_eq!(
+            Failure::from(RpcError::from(status)).message(),
+            "no group named 'x' (UNKNOWN_GROUP)"
+        );
     }
 
     #[test]

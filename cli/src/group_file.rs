@@ -6,10 +6,9 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use fabricast_groups::names::GroupName;
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
 use fabricast_routing::formats::{GroupRecord, read_groups};
 use fabricast_rpc::request_id;
-use fabricast_topology::Graph;
+use fabricast_topology::{Graph, Mgid};
 
 use crate::failure::Failure;
 use crate::source::read_text;
@@ -17,11 +16,11 @@ use crate::source::read_text;
 /// A group with the names of its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Its MGID; the TIC chooses if there is none.
+    /// MGID of the group; chosen by the TIC if missing.
     pub mgid: Option<Mgid>,
-    /// Its members.
+    /// Names of the member endpoints.
     pub members: Vec<String>,
 }
 
@@ -55,7 +54,7 @@ fn named(number: usize, record: &GroupRecord, graph: &Graph) -> NamedGroup {
     NamedGroup { name, mgid: record.mgid, members: members.collect() }
 }
 
-/// The name of a group of a file, by its place from 1; made up if the file gives none.
+/// Name of a group of a file, by its position from 1; generated if the file gives none.
 pub(crate) fn name(number: usize, record: &GroupRecord) -> String {
     match (&record.name, record.mgid) {
         (Some(name), _) => name.clone(),
@@ -64,7 +63,7 @@ pub(crate) fn name(number: usize, record: &GroupRecord) -> String {
     }
 }
 
-/// Checks the groups of a file against those that there are, so that none is formed if one cannot be.
+/// Checks the groups of a file against the live ones, so that either all are formed or none.
 ///
 /// # Errors
 ///
@@ -95,7 +94,7 @@ pub(crate) fn check(groups: &[NamedGroup], live: &[v1::Group]) -> anyhow::Result
     Ok(())
 }
 
-/// Makes one join request per member of every group, group by group.
+/// Makes one join request for each member of every group, group by group.
 ///
 /// - `owners`: the node of each endpoint.
 ///

@@ -29,7 +29,7 @@ struct Port {
     sent_bytes: u64,
 }
 
-/// Numbers of 64 bits are texts in the JSON of protobuf; people write them as numbers.
+/// Reads a 64-bit number, which is text in the JSON of protobuf, but may be written as a number.
 fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -43,11 +43,12 @@ fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     }
 }
 
-/// Reads the loads that a root policy asks for; none if it does not look at loads.
+/// Reads the loads for a root policy; none if it does not use loads.
 ///
 /// # Errors
 ///
-/// A policy that needs loads is given none; a file that cannot be read, with the place and the field.
+/// A policy that needs loads is given none; a file that cannot be read, with the place and the
+/// field.
 pub(crate) fn read(args: &EngineArgs, graph: &Graph) -> Result<Option<Arc<PortLoads>>, Failure> {
     match (&args.loads, args.root_policy) {
         (None, Some(policy)) if policy.looks_at_load() => Err(Failure::input(format!(

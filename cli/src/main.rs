@@ -2,18 +2,17 @@
 
 use std::process::ExitCode;
 
-use fabricast_cli::args::Cli;
-use fabricast_cli::{output, run};
+use fabricast_cli::{Cli, notice};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match run(cli) {
+    match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::say(&format!("fabricast: {}", failure.message()));
+            notice(&format!("fabricast: {}", failure.message()));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -32,6 +31,6 @@ fn usage(error: &clap::Error) -> ExitCode {
         Some(what) => format!("fabricast: {what}"),
         None => text,
     };
-    output::say(text.trim_end());
+    notice(text.trim_end());
     ExitCode::from(2)
 }

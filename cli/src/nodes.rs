@@ -1,4 +1,4 @@
-//! Which endpoints belong to one compute node, read from their names.
+//! Groups endpoints by compute node, by their names.
 //!
 //! The topology knows adapters, not hosts. By convention the description of an adapter is the
 //! host's name followed by the adapter's ("node018 HCA-1"), and a second port has a suffix ("/P2").

@@ -18,14 +18,14 @@ use crate::failure::Failure;
 
 /// A table of text cells; `Display` makes it.
 #[derive(Debug)]
-pub struct Rows {
+pub(crate) struct Rows {
     table: Table,
 }
 
 impl Rows {
     /// Starts a table with these column titles.
     #[must_use]
-    pub fn new(titles: &[&str]) -> Self {
+    pub(crate) fn new(titles: &[&str]) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(titles.iter().copied());
@@ -36,7 +36,7 @@ impl Rows {
     }
 
     /// Adds a row; one cell per title.
-    pub fn push(&mut self, cells: Vec<String>) {
+    pub(crate) fn push(&mut self, cells: Vec<String>) {
         self.table.add_row(cells);
     }
 }
@@ -54,7 +54,7 @@ impl std::fmt::Display for Rows {
 /// # Errors
 ///
 /// A full standard output; a closed pipe is not an error.
-pub fn print<T: Serialize>(
+pub(crate) fn print<T: Serialize>(
     format: Format,
     value: &T,
     table: impl FnOnce(&T) -> String,
@@ -63,7 +63,7 @@ pub fn print<T: Serialize>(
         Format::Json => serde_json::to_string_pretty(value)?,
         Format::Table | Format::Hostlist | Format::Slurm => table(value),
     };
-    raw(&format!("{text}\n"))
+    print_text(&format!("{text}\n"))
 }
 
 /// Prints a message of `fabricast.v1` as protobuf JSON, or what `table` makes of it.
@@ -71,7 +71,7 @@ pub fn print<T: Serialize>(
 /// # Errors
 ///
 /// As [`print()`].
-pub fn message<T: Message>(
+pub(crate) fn message<T: Message>(
     format: Format,
     message: &T,
     table: impl FnOnce(&T) -> String,
@@ -80,29 +80,29 @@ pub fn message<T: Message>(
         Format::Json => json(&dynamic(message)?)?,
         Format::Table | Format::Hostlist | Format::Slurm => table(message),
     };
-    raw(&format!("{text}\n"))
+    print_text(&format!("{text}\n"))
 }
 
-/// The same as text, to be kept.
+/// Formats a message of `fabricast.v1` as JSON text.
 ///
 /// # Errors
 ///
 /// A message without a descriptor.
-pub fn json_text<T: Message>(message: &T) -> Result<String, Failure> {
+pub(crate) fn json_text<T: Message>(message: &T) -> Result<String, Failure> {
     Ok(json(&dynamic(message)?)?)
 }
 
-/// The same in one line.
+/// Formats a message of `fabricast.v1` as one line of JSON.
 ///
 /// # Errors
 ///
 /// As [`json_text`].
-pub fn json_line<T: Message>(message: &T) -> Result<String, Failure> {
+pub(crate) fn json_line<T: Message>(message: &T) -> Result<String, Failure> {
     Ok(serde_json::to_string(&dynamic(message)?)?)
 }
 
-/// The JSON form of protobuf, with the fields that have their default too: a script that reads
-/// `.mgid` must not miss the one that is 0.
+/// Formats a message in the JSON form of protobuf, with default values: a script that reads `.mgid`
+/// must find 0.
 fn json(message: &DynamicMessage) -> serde_json::Result<String> {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::pretty(&mut text);
@@ -111,7 +111,7 @@ fn json(message: &DynamicMessage) -> serde_json::Result<String> {
     Ok(String::from_utf8(text).expect("serde_json writes UTF-8"))
 }
 
-/// The same message with its descriptor, which knows the protobuf's JSON form.
+/// Attaches the descriptor to a message, which defines its JSON form.
 fn dynamic<T: Message>(message: &T) -> Result<DynamicMessage, Failure> {
     static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET)
@@ -126,12 +126,12 @@ fn dynamic<T: Message>(message: &T) -> Result<DynamicMessage, Failure> {
     Ok(dynamic)
 }
 
-/// Prints a text as it is on standard output.
+/// Prints a text on standard output.
 ///
 /// # Errors
 ///
 /// As [`print()`].
-pub fn raw(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -141,13 +141,13 @@ pub fn raw(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes files, all of them or none: each is written beside its place first, and only when all
-/// are whole, moved there.
+/// Writes all files or none: each goes to a temporary file first, which is renamed once all are
+/// complete.
 ///
 /// # Errors
 ///
 /// Names the file; then no file has changed.
-pub fn files(files: &[(&Path, &str)]) -> Result<(), Failure> {
+pub(crate) fn files(files: &[(&Path, &str)]) -> Result<(), Failure> {
     for (index, (path, _)) in files.iter().enumerate() {
         if files[..index].iter().any(|(other, _)| other == path) {
             return Err(Failure::input(format!("'{}' is to hold two outputs", path.display())));
@@ -164,9 +164,9 @@ pub fn files(files: &[(&Path, &str)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file that is not at its place yet.
+/// A file that is not yet in its final place.
 enum Draft<'a> {
-    /// Written beside its place.
+    /// A temporary file next to the final place.
     Beside(NamedTempFile, PathBuf),
     /// A pipe or device, which cannot be replaced.
     Open(File, &'a str),
@@ -206,14 +206,14 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A port's number for a table; endpoints and empty ports have none.
+/// Formats a port number; `-` for endpoints and empty ports.
 #[must_use]
 pub(crate) fn port(number: u32) -> String {
     if number == 0 { "-".to_owned() } else { number.to_string() }
 }
 
-/// Says something to the person at the terminal, on standard error.
-pub fn say(text: &str) {
+/// Prints a message on standard error.
+pub fn notice(text: &str) {
     // Nobody is left to tell if standard error is gone.
     let _ = writeln!(io::stderr(), "{text}");
 }

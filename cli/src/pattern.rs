@@ -1,4 +1,4 @@
-//! The patterns of groups that the planning verbs make up by themselves.
+//! Patterns of groups that planning commands can generate.
 
 use anyhow::{Context, anyhow};
 use fabricast_routing::{
@@ -7,7 +7,7 @@ use fabricast_routing::{
 
 use crate::args::{GroupArgs, Layers};
 
-/// A pattern on so many endpoints.
+/// A pattern on a number of endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern {
     shape: Shape,

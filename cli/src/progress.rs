@@ -1,4 +1,4 @@
-//! Progress bars on long work, only when standard error is a terminal.
+//! Progress bars for long work, only if standard error is a terminal.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts a bar of so many steps.
+    /// Starts a bar with a number of steps.
     #[must_use]
     pub(crate) fn new(title: &'static str, steps: usize) -> Self {
         let target = if std::io::stderr().is_terminal() {
@@ -45,7 +45,7 @@ impl Progress {
         self.bar.set_message(what.to_owned());
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

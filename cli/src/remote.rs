@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 
 use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
@@ -17,14 +18,17 @@ use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
-use fabricast_rpc::{CertificateFiles, Channel, Leader, LeaderChannel, Peer, PeerError, Security};
+use fabricast_rpc::{
+    CertificateFiles, Channel, Leader, LeaderChannel, Peer, PeerError, RpcError, Security,
+};
 use fabricast_topology::{Graph, ibnetdiscover};
-use tonic::{Code, Status};
+use tokio::runtime::Runtime;
+use tonic::{Code, Response};
 
 use crate::args::ServerArgs;
 use crate::failure::Failure;
 
-/// Groups asked for at once when a list is read.
+/// Groups per page of a list.
 const PAGE: u32 = 1000;
 
 /// A running control plane.
@@ -34,7 +38,7 @@ pub(crate) struct Remote {
     peer: Peer,
     /// All servers named, of which one leads.
     leader: Leader,
-    /// How to connect to them.
+    /// Credentials for connections to them.
     security: Security,
 }
 
@@ -48,11 +52,27 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
         .enable_all()
         .build()
         .context("start the runtime")?;
+    run_to_end(&runtime, work)
+}
+
+/// Blocks until a future has ended.
+///
+/// The runtime sees one type of future for all commands, because tokio's scheduler is compiled
+/// again for each type.
+pub(crate) fn run_to_end<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     runtime.block_on(work)
 }
 
-/// How to connect to others with the certificates in a folder, or in plain text without one; to those on other
-/// machines only if that was asked for.
+/// Awaits a call and returns its answer.
+pub(crate) async fn answer<T, E: Into<RpcError>>(
+    call: impl Future<Output = Result<Response<T>, E>>,
+) -> Result<T, RpcError> {
+    call.await.map(Response::into_inner).map_err(Into::into)
+}
+
+/// Makes credentials from the certificates in a folder, or plain text without one; plain text to
+/// other machines only if `plaintext` is set.
 ///
 /// # Errors
 ///
@@ -182,7 +202,7 @@ impl Remote {
         RouteServiceClient::new(self.leader.channel())
     }
 
-    /// Whether the server named first serves a service, or anything if the name is empty.
+    /// Asks whether the server named first serves a service, or anything if the name is empty.
     ///
     /// # Errors
     ///
@@ -191,8 +211,8 @@ impl Remote {
         self.peer.is_serving(service).await.map_err(|status| self.failed(status))
     }
 
-    /// State of the route service that is at work, also if only another one's address was given; of
-    /// one that waits if nobody knows who is.
+    /// Fetches the state of the active route service, even if only the address of another one was
+    /// given; that of a standby if no active one is known.
     ///
     /// # Errors
     ///
@@ -223,11 +243,19 @@ impl Remote {
         found.expect("there is an address").map_err(|status| self.failed(status))
     }
 
-    /// Turns a status into a failure that says which server it came from, and what to do next.
-    pub(crate) fn failed(&self, status: Status) -> Failure {
-        let address = self.peer.address();
-        let reason = fabricast_rpc::reason_of(&status);
-        let Some(reason) = reason else { return self.unanswered(&status) };
+    /// Awaits a call and returns its answer; a failure names the server and says what to do next.
+    pub(crate) async fn answer<T, E: Into<RpcError>>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, E>>,
+    ) -> Result<T, Failure> {
+        answer(call).await.map_err(|error| self.failed(error))
+    }
+
+    /// Turns the error of a call into a failure that says which server it came from, and what to do
+    /// next.
+    pub(crate) fn failed(&self, error: impl Into<RpcError>) -> Failure {
+        let (address, error) = (self.peer.address(), error.into());
+        let Some(reason) = error.reason_text() else { return self.unanswered(&error) };
         let list = match reason.as_str() {
             "UNKNOWN_GROUP" => "group list",
             "UNKNOWN_JOB" => "job list",
@@ -238,25 +266,25 @@ impl Remote {
             "UNKNOWN_ELEMENT" => "switch ports SWITCH",
             _ => "",
         };
-        let failure = Failure::from(anyhow!(status).context(format!("server {address}")));
+        let failure = Failure::from(anyhow!(error).context(format!("server {address}")));
         match list {
             "" => failure,
             verb => failure.hint(format!("`fabricast {verb}` shows what there is")),
         }
     }
 
-    /// A status that no part of Fabricast has made.
-    fn unanswered(&self, status: &Status) -> Failure {
+    /// Makes a failure from an error that no part of Fabricast has made.
+    fn unanswered(&self, error: &RpcError) -> Failure {
         let address = self.peer.address();
-        let mut cause: &dyn Error = status;
+        let mut cause: &dyn Error = error;
         while let Some(deeper) = cause.source() {
             cause = deeper;
         }
-        let why = match status.source() {
+        let why = match error.source() {
             Some(_) => cause.to_string(),
-            None => status.message().to_owned(),
+            None => error.message().to_owned(),
         };
-        match status.code() {
+        match error.code() {
             Code::Cancelled | Code::DeadlineExceeded => Failure::input(format!(
                 "server {address}: no answer in time, so it is not known whether it was done: {why}"
             ))
@@ -291,9 +319,7 @@ impl Remote {
                 with_members,
                 allow_stale: false,
             };
-            let page =
-                self.tic().list_groups(request).await.map_err(|status| self.failed(status))?;
-            let page = page.into_inner();
+            let page = self.answer(self.tic().list_groups(request)).await?;
             groups.extend(page.groups);
             page_token = page.next_page_token;
             if page_token.is_empty() {
@@ -308,18 +334,25 @@ impl Remote {
     ///
     /// That of the failed call.
     pub(crate) async fn nodes(&self) -> Result<Vec<v1::Node>, Failure> {
+        Ok(self.node_list().await?.nodes)
+    }
+
+    /// All nodes, with what the TIC says about them together.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call.
+    pub(crate) async fn node_list(&self) -> Result<v1::ListNodesResponse, Failure> {
         let mut nodes = Vec::new();
         let mut page_token = String::new();
         loop {
             let request = v1::ListNodesRequest { page_size: PAGE, page_token, allow_stale: false };
-            let page =
-                self.tic().list_nodes(request).await.map_err(|status| self.failed(status))?;
-            let page = page.into_inner();
-            nodes.extend(page.nodes);
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                return Ok(nodes);
+            let mut page = self.answer(self.tic().list_nodes(request)).await?;
+            nodes.append(&mut page.nodes);
+            if page.next_page_token.is_empty() {
+                return Ok(v1::ListNodesResponse { nodes, ..page });
             }
+            page_token = page.next_page_token;
         }
     }
 
@@ -333,7 +366,7 @@ impl Remote {
         Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
     }
 
-    /// The same as text.
+    /// Downloads the topology of the TIC as text.
     ///
     /// # Errors
     ///
@@ -343,7 +376,7 @@ impl Remote {
     }
 }
 
-/// Whether a text has the form `host:port`.
+/// True if a text has the form `host:port`.
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let plain = |host: &str| {

@@ -12,16 +12,16 @@ use crate::failure::Failure;
 
 /// A real cluster: 96 hosts, four leaf and two spine switches, six links between each pair.
 const REAL_CLUSTER: &str = include_str!("../../data/cluster-edr-96.ibnetdiscover");
-/// What `cluster` is, beside the presets that are generated.
+/// Name and description of the preset `cluster`, the one that is not generated.
 pub(crate) const CLUSTER: (&str, &str) =
     ("cluster", "a real cluster: 96 hosts, four leaf and two spine switches");
 
 /// A topology that has been read.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// What to call it: the file's name or the preset.
+    /// Name of the file or preset.
     pub title: String,
-    /// The network.
+    /// Graph of switches and endpoints.
     pub graph: Arc<Graph>,
     /// The network as `ibnetdiscover` prints it.
     pub text: Arc<str>,
@@ -86,14 +86,14 @@ impl Topology {
     }
 }
 
-/// The names that stand for topologies, for messages.
+/// Lists the preset topologies, for messages.
 fn preset_names() -> String {
     let others = spec::PRESETS.iter().map(|preset| preset.name);
     let names: Vec<&str> = std::iter::once(CLUSTER.0).chain(others).collect();
     names.join(", ")
 }
 
-/// The engines that need no fat tree, for messages.
+/// Lists the engines that need no fat tree, for messages.
 fn engines_for_all() -> String {
     let all = EngineKind::ALL.iter().filter(|kind| !kind.needs_fat_tree());
     all.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
@@ -135,7 +135,7 @@ fn generated(text: &str) -> anyhow::Result<Graph> {
     Ok(spec.generate()?)
 }
 
-/// Turns the picture that the TOML reader draws of a fault into `line 3, column 9: what`.
+/// Shortens the multi-line error of the TOML parser to `line 3, column 9: what`.
 pub(crate) fn in_one_line(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
@@ -146,7 +146,7 @@ pub(crate) fn in_one_line(message: &str) -> String {
     format!("{place}: {what}")
 }
 
-/// Whether a line shows the text of the file, such as `12 | leaves =` or `   | ^`.
+/// True if a line shows the text of the file, such as `12 | leaves =` or `   | ^`.
 fn is_picture(line: &str) -> bool {
     line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|')
 }

@@ -12,6 +12,8 @@ mod etcd_members;
 mod fault_tolerance;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/golden.rs"]
+mod golden;
 #[path = "cli/jobs.rs"]
 mod jobs;
 #[path = "cli/metrics.rs"]

@@ -20,8 +20,8 @@ use crate::outside;
 /// The figures to reach, and which bench measures each.
 const BUDGETS: &str = "xtask/budgets.toml";
 
-/// Runs the benches that budgets name and prints the report. `false` if a bench is missing, fails or
-/// cannot be read; the others are reported all the same.
+/// Runs the benches that budgets name and prints the report. `false` if a bench is missing, fails
+/// or cannot be read; the others are reported all the same.
 ///
 /// - `filter`: only budgets whose work or bench has this in its text, whatever the case.
 ///
@@ -73,7 +73,6 @@ fn run_bench(root: &Path, binary: &str) -> Result<String> {
 /// One line of the design's table of budgets.
 #[derive(Debug)]
 struct Budget {
-    /// What is done.
     work: String,
     /// Paths of the benches of its steps, such as `forwarding/batch/900`; none if nothing measures
     /// it yet.
@@ -100,7 +99,6 @@ enum Limit {
 /// A number with its unit.
 #[derive(Clone, Debug, PartialEq)]
 struct Quantity {
-    /// As written.
     text: String,
     /// In seconds, items a second, or bytes.
     value: f64,
@@ -336,7 +334,9 @@ mod tests {
         };
         let layers = folders(root);
         let packages = layers.iter().flat_map(|layer| folders(layer)).chain(layers.clone());
-        packages.into_iter().any(|package| package.join(format!("benches/{binary}.rs")).is_file())
+        let files = [format!("benches/{binary}.rs"), format!("benches/{binary}/main.rs")];
+        let mut packages = packages.into_iter();
+        packages.any(|package| files.iter().any(|file| package.join(file).is_file()))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `cargo xtask e2e`: the tests that break a cluster in containers.
 //!
-//! They need a docker engine, which not every machine has; where there is none they are left out, aloud.
+//! They need a docker engine, which not every machine has; where there is none they are left out,
+//! aloud.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,7 +53,7 @@ pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// What the tests need and this machine does not have.
+/// The first tool that the tests need and this machine lacks.
 fn missing() -> Option<&'static str> {
     let works = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);

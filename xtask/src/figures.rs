@@ -1,8 +1,8 @@
-//! Measures messages and operations of groups side by side with Open MPI and with plain gRPC calls, all on this
-//! machine, and writes the table of `docs/evaluation/messages/README.md`.
+//! Measures messages and operations of groups side by side with Open MPI and with plain gRPC calls,
+//! all on this machine, and writes the table of `docs/evaluation/messages/README.md`.
 //!
-//! What runs in the processes is `client/examples/figures.rs`, started by `fabricast run`, and `figures/mpi.c`,
-//! started by `mpirun`. Where there is no `mpicc` that column says so.
+//! The processes run `clients/rust/examples/figures`, started by `fabricast run`,
+//! and `figures/mpi.c`, started by `mpirun`. Where there is no `mpicc` that column says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,11 +23,11 @@ const SIZES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 const TIME: Duration = Duration::from_mins(8);
 /// One number of processes that takes longer is given up.
 const PATIENCE: &str = "180";
-/// Who is compared, and what the figures of each begin with.
-const WHO: [(&str, &str); 3] =
+/// The systems that are compared, and the prefix of each one's figures.
+const SYSTEMS: [(&str, &str); 3] =
     [("Fabricast", "fabricast/"), ("gRPC loop", "grpc/"), ("Open MPI", "openmpi/")];
-/// What is measured: the end of the figure's name, and what it is called.
-const WHAT: [(&str, &str); 7] = [
+/// The measurements: the end of the figure's name, and its title.
+const MEASUREMENTS: [(&str, &str); 7] = [
     ("multicast_8_bytes", "One message of 8 bytes to all, until its source knows that all have it"),
     (
         "throughput_2_KiB",
@@ -43,13 +43,14 @@ const WHAT: [(&str, &str); 7] = [
 /// The figures of one number of processes, by name.
 type Figures = BTreeMap<String, String>;
 
-/// Measures, and writes the table; answers it, and whether everything could be run.
+/// Measures and writes the table. Returns the table, and `false` if something could not be run.
 ///
-/// - `trial`: with what `cargo build` makes without optimization, for up to 16 processes, and without writing.
+/// - `trial`: with what `cargo build` makes without optimization, for up to 16 processes, and
+///   without writing.
 ///
 /// # Errors
 ///
-/// What cannot be built or written.
+/// A program that does not build, or a file that cannot be written.
 pub(crate) fn run(root: &Path, trial: bool) -> Result<(String, bool)> {
     let folder = build(root, if trial { "dev" } else { "release" })?;
     let mpi = compile_mpi(root, &folder)?;
@@ -155,15 +156,15 @@ fn table(rows: &[(u32, Figures)], has_mpi: bool) -> String {
     if !has_mpi {
         text += "\nThere was no `mpicc` when this was written: Open MPI was left out.\n";
     }
-    for (what, title) in WHAT {
+    for (what, title) in MEASUREMENTS {
         let _ = writeln!(text, "\n## {title}\n");
-        let names = WHO.map(|(who, _)| who).join(" | ");
+        let names = SYSTEMS.map(|(who, _)| who).join(" | ");
         let _ = writeln!(text, "| processes | {names} |\n| ---: | ---: | ---: | ---: |");
         for (size, found) in rows {
             let cell = |(_, prefix): (&str, &str)| {
                 found.get(&format!("{prefix}{what}")).map_or("-".to_owned(), |one| time(one))
             };
-            let _ = writeln!(text, "| {size} | {} |", WHO.map(cell).join(" | "));
+            let _ = writeln!(text, "| {size} | {} |", SYSTEMS.map(cell).join(" | "));
         }
     }
     text + &others(rows)
@@ -186,7 +187,7 @@ fn others(rows: &[(u32, Figures)]) -> String {
     text + &ways(rows)
 }
 
-/// What shared memory gains.
+/// The table of payloads through the socket and through shared memory.
 fn ways(rows: &[(u32, Figures)]) -> String {
     let mut text = String::from(WAYS);
     for (size, found) in rows {

@@ -1,9 +1,9 @@
 //! Lets libFuzzer look for inputs that break what `tests/fuzz` promises.
 //!
-//! libFuzzer wants the compiler to count which code is reached; the stable compiler does so by flags of its
-//! code generator. Everything is built with them, below `target/fuzz`, with debug assertions and checks for
-//! overflow. What is found is kept below `target/fuzz/findings`; what breaks a promise belongs into
-//! `tests/fuzz/corpus` with its mending.
+//! libFuzzer wants the compiler to count which code is reached; the stable compiler does so by
+//! flags of its code generator. Everything is built with them, below `target/fuzz`, with debug
+//! assertions and checks for overflow. What is found is kept below `target/fuzz/findings`; what
+//! breaks a promise belongs into `tests/fuzz/corpus` with its mending.
 
 use std::fs;
 use std::path::Path;
@@ -41,6 +41,8 @@ pub(crate) fn run(root: &Path, wanted: &str, minutes: u64) -> Result<bool> {
         .env("CARGO_TARGET_DIR", &folder)
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
         .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none")
         .current_dir(root)
         .status()
         .context("start cargo build")?;
@@ -50,15 +52,21 @@ pub(crate) fn run(root: &Path, wanted: &str, minutes: u64) -> Result<bool> {
     let program = folder.join(MACHINE).join("release/fabricast-fuzz");
     let mut whole = true;
     for target in chosen {
-        let passed = one(root, &folder, &program, (target, minutes))?;
+        let passed = run_target(root, &folder, &program, target, minutes)?;
         println!("== {target}: {}", if passed { "ok" } else { "FAILED" });
         whole &= passed;
     }
     Ok(whole)
 }
 
-/// Runs one target on its corpus, and on what earlier runs have found worth keeping.
-fn one(root: &Path, folder: &Path, program: &Path, (target, minutes): (&str, u64)) -> Result<bool> {
+/// Runs one target on its corpus and on the inputs that earlier runs kept. `false` if it failed.
+fn run_target(
+    root: &Path,
+    folder: &Path,
+    program: &Path,
+    target: &str,
+    minutes: u64,
+) -> Result<bool> {
     let (found, faults) = (folder.join("found").join(target), folder.join("findings").join(target));
     for folder in [&found, &faults] {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;

@@ -1,7 +1,7 @@
 //! `cargo xtask kubernetes`: the overlays of `deploy/kubernetes`, checked without a cluster.
 //!
-//! They are rendered by kubectl and checked in Python, which has the schemas. Where one of the two is missing, that is
-//! said and nothing is checked.
+//! They are rendered by kubectl and checked in Python, which has the schemas. Where one of the two
+//! is missing, that is said and nothing is checked.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -40,7 +40,7 @@ usage: cargo xtask <verb>
                     where kubectl is missing
   python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
-  fix               format, apply clippy's suggestions, lower the length ratchet
+  fix               format, apply clippy's suggestions
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
@@ -110,10 +110,10 @@ fn main() -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A program to be started at `root`, as if it were not from within `cargo xtask`.
+/// A command that runs `program` at `root` without the variables that cargo sets for `xtask`.
 ///
-/// What cargo tells a program that it runs about its package are settings to build scripts of other packages: with
-/// them cargo would compile again what it has compiled without, and the other way round.
+/// Build scripts of other packages read `CARGO_PKG_*`: with these variables cargo would compile
+/// again what it had compiled without them, and the other way round.
 fn outside(program: impl AsRef<OsStr>, root: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root);

@@ -1,7 +1,8 @@
 //! Plants bugs in the protocol, one at a time, and looks whether the simulation finds them.
 //!
-//! A check that finds nothing proves nothing before it has found what is known to be there. The bugs are listed in
-//! `tests/simulation/mutations.toml` as replacements of text; they are made in a copy of the tree.
+//! A check that finds nothing proves nothing before it has found what is known to be there. The
+//! bugs are listed in `tests/simulation/mutations.toml` as replacements of text; they are made in a
+//! copy of the tree.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::outside;
 
 const LIST: &str = "tests/simulation/mutations.toml";
 
-/// How the simulation is run unless a mutation says otherwise.
+/// Options of the simulation, unless a mutation has its own.
 const OPTIONS: &str = "--seeds 60";
 
 struct Mutation {

@@ -1,4 +1,5 @@
-//! The Python that tests need: clients that know a server by reflection only, and the schemas of Kubernetes.
+//! The Python that tests need: clients that know a server by reflection only, and the schemas of
+//! Kubernetes.
 //!
 //! It lives below `target`, so that nothing is installed into the system and `cargo clean` takes it
 //! away.
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 
 /// Where the environment is, seen from the root of the repository.
 pub(crate) const FOLDER: &str = "target/python";
-/// What they import.
+/// Packages from PyPI that the tests import.
 const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
 
 /// Makes the environment, unless it is there already.

@@ -1,7 +1,7 @@
 //! Runs the tests that draw their cases at random again and again, with other cases each time.
 //!
-//! `cargo xtask test` draws the same cases every time, so that a failure is the change's. What they miss is
-//! looked for here, for as long as one likes.
+//! `cargo xtask test` draws the same cases every time, so that a failure is the change's. What they
+//! miss is looked for here, for as long as one likes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::outside;
 
-/// What proptest takes the seed of its cases from.
+/// Variable from which proptest takes the seed of its cases.
 pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Runs rounds until the time is over; the first that fails ends it. `false` if one failed.

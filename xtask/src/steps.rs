@@ -72,7 +72,7 @@ pub(crate) fn simulate(root: &Path, options: &[&str]) -> Result<bool> {
 ///
 /// # Errors
 ///
-/// A command that cannot be started, or a ratchet that cannot be written.
+/// A command that cannot be started.
 pub(crate) fn fix(root: &Path) -> Result<bool> {
     let mut steps = Steps::new(root);
     steps.cargo(
@@ -80,7 +80,6 @@ pub(crate) fn fix(root: &Path) -> Result<bool> {
         "clippy --quiet --workspace --all-targets --fix --allow-dirty --allow-staged",
     )?;
     steps.cargo("format", "fmt --all")?;
-    tidy::tighten(root)?;
     let tidy = print_findings(&tidy::run(root)?);
     Ok(steps.end() && tidy)
 }

@@ -7,7 +7,11 @@ mod documents;
 mod invariants;
 mod layers;
 mod length;
+mod modules;
+mod rust;
+mod shape;
 mod source;
+mod words;
 
 use std::fmt;
 use std::fs;
@@ -18,10 +22,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::proto;
 
-/// Lengths that long files had when the limit was set.
-const RATCHET: &str = "xtask/tidy-ratchet.toml";
-
-/// One offence.
+/// A place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     /// Path from the root of the repository.
@@ -29,7 +30,7 @@ pub(crate) struct Finding {
     /// From 1; 0 if the whole file is meant.
     line: usize,
     what: String,
-    /// What to do about it.
+    /// The remedy.
     hint: String,
 }
 
@@ -87,7 +88,10 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     let files = read_repository(root)?;
     let mut findings = layers::check(&files)?;
     findings.extend(files.iter().flat_map(source::check));
-    findings.extend(length::check(&files, &read_ratchet(root)?)?);
+    findings.extend(files.iter().filter_map(length::check));
+    findings.extend(modules::check(&files));
+    findings.extend(files.iter().filter(|file| file.is_rust()).flat_map(shape::check));
+    findings.extend(words::check(&files));
     findings.extend(invariants::check(&files));
     findings.extend(documents::check(&files));
     findings.extend(
@@ -97,24 +101,6 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     );
     findings.sort();
     Ok(findings)
-}
-
-/// Lowers the ratchet to the present lengths; it never raises an entry.
-///
-/// # Errors
-///
-/// A file that cannot be read or written.
-pub(crate) fn tighten(root: &Path) -> Result<()> {
-    let before = read_ratchet(root)?;
-    let after = length::tightened(&read_repository(root)?, &before)?;
-    if after != before {
-        fs::write(root.join(RATCHET), after).with_context(|| format!("write {RATCHET}"))?;
-    }
-    Ok(())
-}
-
-fn read_ratchet(root: &Path) -> Result<String> {
-    fs::read_to_string(root.join(RATCHET)).with_context(|| format!("read {RATCHET}"))
 }
 
 /// Reads every text file that git knows, or would know after `git add --all`.

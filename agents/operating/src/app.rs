@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!  processes ──► ProcessService ────────┐ (at a Unix domain socket)
-//!  tools ──────► OperatingAgentService ─┤             ┌─► calls to TIC, group agents, other nodes
-//!  other agents ──► GroupAgentService ──┼─► Host ─────┤      (one task each, answers go back in)
-//!  timer, reports ──────────────────────┘  (one lock) ├─► outbox ──► positions, batched by address
-//!  fabric ◄──── attach stream ◄───────────────────────┘
-//!         ────► deliveries ──► listeners (bounded; a slow one loses packets)
-//!  other nodes ◄── OpenLink ──► Courier of each node ──► seats of processes (a slow one stops its sources)
-//!  switches ◄── ContributeValues ──┘ (trees of collectives, which the TIC is asked for)
+//!  tools ──────► OperatingAgentService ─┤          ┌───────┐         ┌─► TIC: one worker for each
+//!  other agents ──► GroupAgentService ──┤ inputs   │ Nodes │ effects │   BatchQueue with requests
+//!  timers: keep_time, report ───────────┼────────► └───────┘ ──────► ├─► agents: one worker for
+//!  answers of calls ────────────────────┘ (one lock)                 │   each address
+//!                                                                    ├─► other nodes: OpenLink
+//!                                                                    └─► switches: one task for
+//!                                                                        each contribution
+//!  Nodes ──► PacketSender (bounded queue) ──► FabricStream ──► fabric
+//!  fabric ──► FabricStream ──► Listeners (bounded; a slow one loses packets) ──► processes
+//!  OpenLink ──► message layers of Nodes ──► MemberEvents (a slow process stops its senders)
 //! ```
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fabricast_config::{NodeConfig, OperatingAgentConfig};
 use fabricast_group::{GroupAgentServer, MESSAGE_LIMIT};
-use fabricast_groups::detector::DetectorConfig;
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
 use fabricast_groups::operating::Identity;
 use fabricast_proto::v1;
@@ -26,62 +28,29 @@ use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentServiceServer;
 use fabricast_proto::v1::process_service_server::ProcessServiceServer;
 use fabricast_rpc::{
-    BindError, BoundServer, BoundSocket, Peer, PeerError, Security, ServeError, Services,
-    SocketError,
+    BindError, BoundServer, BoundSocket, PeerError, Security, ServeError, Services, SocketError,
 };
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
 
-use crate::collectives::CollectiveAgent;
-use crate::host::{Host, NodeSpec, Parts};
-use crate::memory::Memories;
-use crate::messages::Messages;
-use crate::processes::ProcessServer;
-use crate::service::OperatingAgentServer;
-use crate::settings::{LiveSettings, Pacing};
+use crate::agent::{Agent, Parts};
+use crate::api::collective_agent::CollectiveAgent;
+use crate::api::operating_agent::OperatingAgentServer;
+use crate::api::process::ProcessServer;
+use crate::fabric::packets::PacketSender;
+use crate::links::member_handle::Messages;
+use crate::nodes::NodeSettings;
+use crate::processes::memory::Memories;
+use crate::settings::{self, LiveSettings};
 
-/// Messages that may wait for the stream to the fabric.
-const FABRIC_QUEUE: usize = 4096;
-/// Deadlines are looked at once in this time, at most.
+/// Deadlines are looked at no more often than this.
 const TICK: Duration = Duration::from_millis(10);
-/// And once in this time at least, so that the agent's clock goes on: it counts no more than 60 ms at once.
+/// The clock is read at least this often: it counts no more than 60 ms at once.
 const IDLE: Duration = Duration::from_millis(50);
-/// Settings of an operating agent process.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where to listen; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// What others are told to call; `None` for the address it listens at.
-    pub advertise: Option<String>,
-    /// How others connect, and how it connects to them.
-    pub security: Security,
-    /// The TICs, each as host:port; one of them leads.
-    pub tic: Vec<String>,
-    /// The fabric, as host:port.
-    pub fabric: String,
-    /// The nodes to host.
-    pub nodes: Vec<NodeSpec>,
-    /// Where processes of this machine attach; `None` if none can.
-    pub socket: Option<LocalSocket>,
-    /// Interval of the signs of life.
-    pub report_interval: Duration,
-    /// When a member's node is probed, and when it is reported to the TIC.
-    pub detector: DetectorConfig,
-}
 
-/// A Unix domain socket for the processes of this machine.
-#[derive(Clone, Debug)]
-pub struct LocalSocket {
-    /// Its file; one that nobody listens at is replaced.
-    pub path: PathBuf,
-    /// Permissions of the file, such as 0o600: whoever may write to it may attach processes.
-    pub mode: u32,
-    /// Folder, kept in memory, for what is shared with them; `None`: all payloads go through the socket.
-    pub memory: Option<PathBuf>,
-}
-
-/// Why an operating agent could not start.
+/// The reason why an operating agent could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The address is taken.
@@ -98,13 +67,13 @@ pub enum StartError {
     Name {
         /// Position of the node in the list, from 0.
         index: usize,
-        /// What is wrong.
+        /// The rule that the name breaks.
         #[source]
         source: NameError,
     },
 }
 
-/// Why a running operating agent ended by itself.
+/// The reason why a running operating agent ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The listener failed.
@@ -118,61 +87,59 @@ pub struct App {
     server: BoundServer,
     services: Services,
     socket: Option<BoundSocket>,
-    host: Host,
-    fabric: Peer,
+    agent: Arc<Agent>,
     to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
     settings: LiveSettings,
 }
 
 impl App {
-    /// Takes the address and sets up the nodes; nothing is said to anybody yet.
+    /// Binds the address and sets up the nodes; nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`StartError`] names what is wrong with which setting.
-    pub fn bind(options: Options) -> Result<Self, StartError> {
-        let security = options.security;
-        let tic = security.leader(&options.tic)?;
-        let fabric = security.peer(&options.fabric)?;
-        let server = BoundServer::bind(options.listen)?.secured(security.clone());
-        let local = options.socket;
-        let socket = local.as_ref().map(|local| BoundSocket::bind(&local.path, local.mode));
+    /// [`StartError`] names the setting that is wrong.
+    pub fn bind(config: OperatingAgentConfig, security: Security) -> Result<Self, StartError> {
+        let tic = security.leader(&config.tic)?;
+        let fabric = security.peer(config.fabric.as_str())?;
+        let server = BoundServer::bind(config.listen)?.secured(security.clone());
+        let socket = config.socket.as_ref().map(|path| BoundSocket::bind(path, config.socket_mode));
         let socket = socket.transpose()?.map(|socket| socket.limited(&security));
-        let memory = local.as_ref().and_then(|local| local.memory.as_deref());
+        let memory = config.shared_memory.as_deref().filter(|_| socket.is_some());
         let memories = Memories::new(memory, socket.as_ref().map(BoundSocket::path));
-        let address = options.advertise.unwrap_or_else(|| server.address().to_string());
-        let nodes = identities(&options.nodes, &address)?;
-        let (sending, to_fabric) = mpsc::channel(FABRIC_QUEUE);
-        let Options { report_interval, detector, .. } = options;
-        let pacing = Pacing { report_interval, detector };
-        let retry = pacing.retry();
-        let host = Host::new(Parts {
-            nodes,
-            operating_config: pacing.operating(retry),
-            group_config: pacing.group(retry),
+        let bound = server.address().to_string();
+        let address = config.advertise.as_ref().map_or(bound, ToString::to_string);
+        let nodes = identities(&config.nodes, &address)?;
+        let (packets, to_fabric) = PacketSender::new();
+        let retry = settings::retry(&config);
+        let agent = Agent::new(Parts {
+            nodes: NodeSettings {
+                nodes,
+                operating_config: settings::operating(&config, retry),
+                group_config: settings::group(&config, retry),
+                start_id: start_id(),
+            },
             tic,
-            fabric: fabric.clone(),
+            fabric,
             security,
             memories,
             address,
-            start_id: start_id(),
-            to_fabric: sending,
+            packets,
         });
-        let operating =
-            OperatingAgentServiceServer::new(OperatingAgentServer { host: host.clone() });
-        let collectives = CollectiveAgent { host: host.clone() };
-        let group = GroupAgentServiceServer::new(GroupAgentServer::new(host.clone()));
+        let nodes = agent.runtime.nodes.clone();
+        let operating = OperatingAgentServiceServer::new(OperatingAgentServer::new(&agent));
+        let collectives = CollectiveAgentServiceServer::new(CollectiveAgent::new(&agent));
+        let group = GroupAgentServiceServer::new(GroupAgentServer::new(nodes.clone()));
         let mut services = Services::new("operating-agent")
             .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
             .with(group.max_decoding_message_size(MESSAGE_LIMIT))
-            .with(CollectiveAgentServiceServer::new(collectives))
-            .with_peer("fabric", options.fabric);
-        for tic in options.tic {
-            services = services.with_peer("tic", tic);
+            .with(collectives)
+            .with_peer("fabric", config.fabric.as_str());
+        for tic in &config.tic {
+            services = services.with_peer("tic", tic.as_str());
         }
-        let report_interval = Arc::new(watch::Sender::new(report_interval));
-        let settings = LiveSettings { host: host.clone(), retry, report_interval };
-        Ok(Self { server, services, socket, host, fabric, to_fabric, settings })
+        let report_interval = Arc::new(watch::Sender::new(config.report_interval));
+        let settings = LiveSettings { nodes, retry, report_interval };
+        Ok(Self { server, services, socket, agent, to_fabric, settings })
     }
 
     /// The address that processes and other agents use.
@@ -181,16 +148,16 @@ impl App {
         self.server.address()
     }
 
-    /// What may change while it runs.
+    /// The settings that may change while it runs.
     #[must_use]
     pub fn settings(&self) -> LiveSettings {
         self.settings.clone()
     }
 
-    /// The way to the seats of the members hosted here.
+    /// Opens members hosted here without a process that attaches.
     #[must_use]
     pub fn messages(&self) -> Messages {
-        Messages(self.host.clone())
+        Messages(self.agent.runtime.nodes.clone())
     }
 
     /// The services, to be served at one more address.
@@ -201,34 +168,29 @@ impl App {
 
     /// Serves until `stop` is cancelled.
     ///
+    /// The future is boxed, so that only this crate compiles its code, not every crate that
+    /// awaits it.
+    ///
     /// # Errors
     ///
     /// [`RunError`] if the listener fails.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, socket, host, fabric, to_fabric, settings } = self;
-        host.begin();
-        let ticking = async {
-            loop {
-                host.0.pace.beat();
-                host.tick();
-                tokio::time::sleep(TICK).await;
-                let rest = host.rest(IDLE).saturating_sub(TICK);
-                // Whatever happens meanwhile may bring a deadline that comes sooner.
-                let _ = tokio::time::timeout(rest, host.0.stirred.notified()).await;
-            }
-        };
-        let processes = serve_processes(socket, host.clone(), stop.clone());
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<(), RunError> {
+        Box::pin(self.serve_until(stop))
+    }
+
+    async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
+        let Self { server, services, socket, agent, to_fabric, settings } = self;
+        agent.start();
+        let processes = serve_processes(socket, &agent, stop.clone());
         let both = async { tokio::try_join!(server.serve(services, stop), processes).map(|_| ()) };
         let served = tokio::select! {
             served = both => served,
-            () = ticking => Ok(()),
-            () = host.clone().report_forever(settings.report_interval.subscribe()) => Ok(()),
-            () = host.clone().attach_forever(fabric, to_fabric) => Ok(()),
-            () = host.clone().offer_forever() => Ok(()),
+            () = agent.runtime.nodes.keep_time(TICK, IDLE) => Ok(()),
+            () = agent.report(settings.report_interval.subscribe()) => Ok(()),
+            () = agent.serve_fabric(to_fabric) => Ok(()),
+            () = agent.combining.clone().refresh_offers() => Ok(()),
         };
-        host.0.stop.cancel();
-        host.0.tasks.close();
-        host.0.tasks.wait().await;
+        agent.runtime.tasks.stop().await;
         Ok(served?)
     }
 }
@@ -236,17 +198,17 @@ impl App {
 /// Serves the processes of this machine, if there is a socket for them.
 async fn serve_processes(
     socket: Option<BoundSocket>,
-    host: Host,
+    agent: &Arc<Agent>,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let Some(socket) = socket else { return Ok(()) };
-    let processes = ProcessServiceServer::new(ProcessServer::new(host));
+    let processes = ProcessServiceServer::new(ProcessServer::new(agent));
     let services = Services::new("operating-agent").with(processes);
     socket.serve(services, stop).await
 }
 
-fn identities(nodes: &[NodeSpec], address: &str) -> Result<Vec<Identity>, StartError> {
-    let identity = |node: &NodeSpec| -> Result<Identity, NameError> {
+fn identities(nodes: &[NodeConfig], address: &str) -> Result<Vec<Identity>, StartError> {
+    let identity = |node: &NodeConfig| -> Result<Identity, NameError> {
         let endpoints = node.endpoints.iter().map(|text| EndpointName::new(text));
         Ok(Identity {
             node: NodeName::new(&node.name)?,

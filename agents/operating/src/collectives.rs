@@ -1,150 +1,70 @@
-//! `CollectiveAgentService`: processes of the nodes hosted here take part in collectives.
-//!
-//! What a collective runs on is asked of the TIC for every run: a tree that was lost a moment ago is not
-//! used again. The values go to the fabric, whose switches and adapters combine them.
+//! Trees of collectives: the place of a process, and the tree that a run takes.
 
-use fabricast_group::wire::name;
-use fabricast_groups::names::NodeName;
-use fabricast_groups::operating::Phase;
 use fabricast_proto::v1;
 use fabricast_proto::v1::aggregation_node::Kind;
-use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentService;
-use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
-use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
-use fabricast_rpc::{Reason, reason_of};
-use tonic::{Request, Response, Status};
+use thiserror::Error;
 
-use crate::host::Host;
-
-/// Bytes in one message: a collective of the largest group fits.
-const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
-
-/// The gRPC service.
-#[derive(Clone, Debug)]
-pub(crate) struct CollectiveAgent {
-    pub(crate) host: Host,
-}
-
-impl CollectiveAgent {
-    fn live_node(&self, text: &str) -> Result<NodeName, Status> {
-        let node = name("node", text, NodeName::new)?;
-        let facts = [("node", node.as_str())];
-        match self.host.look(&node, |agent| agent.phase()) {
-            None => {
-                let text = format!("node: '{node}' is not hosted here");
-                Err(Reason::UnknownNode.status(text, &facts))
-            }
-            Some(Phase::Stopped) => {
-                Err(Reason::NodeStopped.status(format!("node '{node}' is stopped"), &facts))
-            }
-            Some(Phase::Up | Phase::Registering) => Ok(node),
-        }
-    }
-
-    async fn collective(&self, name: String) -> Result<v1::Collective, Status> {
-        let client = CollectiveServiceClient::new(self.host.0.tic.channel());
-        let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
-        let answer = client.get_collective(v1::GetCollectiveRequest { name }).await;
-        let answer = answer.map_err(|status| unreachable(status, "TIC"))?;
-        Ok(answer.into_inner().collective.unwrap_or_default())
-    }
-}
-
-/// What the peer itself has to say goes on as it is.
-fn unreachable(status: Status, peer: &str) -> Status {
-    if reason_of(&status).is_some() {
-        return status;
-    }
-    let text = format!("the {peer} does not answer: {}", status.message());
-    Reason::PeerUnavailable.status(text, &[])
-}
-
-#[tonic::async_trait]
-impl CollectiveAgentService for CollectiveAgent {
-    async fn run_collective(
-        &self,
-        request: Request<v1::RunCollectiveRequest>,
-    ) -> Result<Response<v1::RunCollectiveResponse>, Status> {
-        let request = request.into_inner();
-        let node = self.live_node(&request.node)?;
-        let collective = self.collective(request.collective).await?;
-        let part = Part::of(&collective, node.as_str(), &request.process)?;
-        let bytes = bytes_of(request.values.as_ref());
-        let tree = choose(&collective, request.work.as_ref(), bytes)?;
-        let contribution = v1::ContributeValuesRequest {
-            tree: tree.tree,
-            sequence: request.sequence,
-            process_count: part.processes,
-            to: Some(part.target(tree)?),
-            process: Some(part.process),
-            work: request.work,
-            values: request.values,
-            timeout: request.timeout,
-        };
-        let mut fabric = FabricAggregationServiceClient::new(self.host.0.fabric.channel());
-        let answer = fabric.contribute_values(contribution).await;
-        let answer = answer.map_err(|status| unreachable(status, "fabric"))?;
-        let values = answer.into_inner().values;
-        Ok(Response::new(v1::RunCollectiveResponse { values, tree: tree.tree }))
-    }
-}
-
-/// A process's place in its collective.
+/// A process of a collective.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct CollectiveProcess {
     pub(crate) process: v1::AggregationProcess,
-    pub(crate) processes: u32,
+    /// Processes of the collective.
+    pub(crate) count: u32,
 }
 
-impl Part {
-    pub(crate) fn of(
-        collective: &v1::Collective,
-        node: &str,
-        process: &str,
-    ) -> Result<Self, Status> {
+/// The reason why a collective cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum CollectiveError {
+    #[error("process: '{process}' of node '{node}' is not in collective '{collective}'")]
+    NotAMember { collective: String, node: String, process: String },
+    #[error("collective '{collective}': {reason}")]
+    Suspended { collective: String, reason: String },
+    #[error("switches do not hold the tree of '{collective}' yet")]
+    NotProgrammed { collective: String },
+    #[error("collective '{collective}' has no tree to run on")]
+    NoTree { collective: String },
+    #[error("the process is in no entry of the tree")]
+    NotInTree,
+}
+
+impl CollectiveProcess {
+    pub(crate) fn find(collective: &v1::Collective, node: &str, process: &str) -> Option<Self> {
         let all = &collective.processes;
         let mut numbered = (0_u32..).zip(all);
-        let found = numbered.find(|(_, one)| (&*one.node, &*one.process) == (node, process));
-        let (number, one) = found.ok_or_else(|| {
-            let text = format!(
-                "process: '{process}' of node '{node}' is not in collective '{}'",
-                collective.name
-            );
-            Reason::NotAMember.status(text, &[("collective", &collective.name)])
-        })?;
+        let (number, one) =
+            numbered.find(|(_, one)| (&*one.node, &*one.process) == (node, process))?;
         let endpoint = one.endpoint.clone();
-        let processes = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        Ok(Self { process: v1::AggregationProcess { process: number, endpoint }, processes })
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        Some(Self { process: v1::AggregationProcess { process: number, endpoint }, count })
     }
 
-    /// Whom the process sends to: itself if it combines, else who has it as a child.
-    pub(crate) fn target(&self, tree: &v1::AggregationTree) -> Result<v1::AggregationNode, Status> {
+    /// The node of a tree that the process sends to: itself if it combines, else the one that has
+    /// it as a child.
+    pub(crate) fn target(&self, tree: &v1::AggregationTree) -> Option<v1::AggregationNode> {
         let own = v1::AggregationNode { kind: Some(Kind::Process(self.process.clone())) };
-        let holders = || tree.entries.iter();
-        if holders().any(|entry| entry.holder.as_ref() == Some(&own)) {
-            return Ok(own);
+        let mut entries = tree.entries.iter();
+        if tree.entries.iter().any(|entry| entry.holder.as_ref() == Some(&own)) {
+            return Some(own);
         }
-        let above = holders().find(|entry| entry.children.contains(&own));
-        above.and_then(|entry| entry.holder.clone()).ok_or_else(|| {
-            Reason::NotProgrammed.status("the process is in no entry of the tree", &[])
-        })
+        entries.find(|entry| entry.children.contains(&own))?.holder.clone()
     }
 }
 
-/// The tree that a run takes: all processes of a run choose the same.
-fn choose<'a>(
+/// Chooses the tree of a run; all processes of a run choose the same.
+///
+/// - `bytes`: length of a contribution.
+pub(crate) fn choose_tree<'a>(
     collective: &'a v1::Collective,
     work: Option<&v1::CollectiveWork>,
     bytes: usize,
-) -> Result<&'a v1::AggregationTree, Status> {
-    let facts = [("collective", collective.name.as_str())];
+) -> Result<&'a v1::AggregationTree, CollectiveError> {
+    let name = || collective.name.clone();
     if collective.state() == v1::CollectiveState::Suspended {
-        let text = format!("collective '{}': {}", collective.name, collective.reason);
-        return Err(Reason::MemberCutOff.status(text, &facts));
+        let reason = collective.reason.clone();
+        return Err(CollectiveError::Suspended { collective: name(), reason });
     }
     if !collective.programmed && collective.processes.len() > 1 {
-        let text = format!("switches do not hold the tree of '{}' yet", collective.name);
-        return Err(Reason::NotProgrammed.status(text, &facts));
+        return Err(CollectiveError::NotProgrammed { collective: name() });
     }
     let reduces = work.is_some_and(|work| match work.operation() {
         v1::CollectiveOperation::Reduce | v1::CollectiveOperation::AllReduce => true,
@@ -153,18 +73,15 @@ fn choose<'a>(
         | v1::CollectiveOperation::Broadcast => false,
     });
     let limit = usize::try_from(collective.switch_tree_max_bytes).unwrap_or(usize::MAX);
-    let small = !reduces || bytes <= limit;
+    let fits_switches = !reduces || bytes <= limit;
     let switch = collective.switch_tree.as_ref();
     let adapters = collective.adapter_tree.as_ref();
-    let tree = if small { switch.or(adapters) } else { adapters.or(switch) };
-    tree.ok_or_else(|| {
-        let text = format!("collective '{}' has no tree to run on", collective.name);
-        Reason::NotProgrammed.status(text, &facts)
-    })
+    let tree = if fits_switches { switch.or(adapters) } else { adapters.or(switch) };
+    tree.ok_or_else(|| CollectiveError::NoTree { collective: name() })
 }
 
-/// Bytes of a message: eight for each number.
-fn bytes_of(values: Option<&v1::CollectiveValues>) -> usize {
+/// Bytes of a contribution: eight for each number.
+pub(crate) fn bytes_of(values: Option<&v1::CollectiveValues>) -> usize {
     use v1::collective_values::Kind;
     let count = match values.and_then(|values| values.kind.as_ref()) {
         None => 0,
@@ -215,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_sends_to_who_has_it_as_a_child_or_to_itself() {
+    fn a_process_sends_to_its_parent_or_to_itself() {
         let collective = collective();
-        let part = Part::of(&collective, "n1", "p").unwrap();
+        let find = |node, process| CollectiveProcess::find(&collective, node, process);
+        let other = find("n1", "p").unwrap();
         let trees = [&collective.switch_tree, &collective.adapter_tree];
         let [switch, adapter] = trees.map(|tree| tree.as_ref().unwrap());
-        assert_eq!(part.target(switch).unwrap(), switch.entries[0].holder.clone().unwrap());
-        assert_eq!(part.target(adapter).unwrap(), process(0));
-        let root = Part::of(&collective, "n0", "p").unwrap();
+        assert_eq!(other.target(switch).unwrap(), switch.entries[0].holder.clone().unwrap());
+        assert_eq!(other.target(adapter).unwrap(), process(0));
+        let root = find("n0", "p").unwrap();
         assert_eq!(root.target(adapter).unwrap(), process(0));
-        let stranger = Part::of(&collective, "n0", "q").unwrap_err();
-        assert_eq!(reason_of(&stranger).as_deref(), Some("NOT_A_MEMBER"));
+        assert!(find("n0", "q").is_none());
     }
 
     #[test]
@@ -233,7 +150,7 @@ mod tests {
         let collective = collective();
         let chosen = |operation: v1::CollectiveOperation, bytes| {
             let work = v1::CollectiveWork { operation: operation.into(), ..Default::default() };
-            choose(&collective, Some(&work), bytes).unwrap().tree
+            choose_tree(&collective, Some(&work), bytes).unwrap().tree
         };
         assert_eq!(chosen(v1::CollectiveOperation::AllReduce, 8), 1);
         assert_eq!(chosen(v1::CollectiveOperation::AllReduce, 16), 2);
@@ -241,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_before_the_tree_is_there() {
+    fn nothing_runs_before_the_tree_is_programmed() {
         let waits = v1::Collective { programmed: false, ..collective() };
-        let refused = choose(&waits, None, 0).unwrap_err();
-        assert_eq!(reason_of(&refused).as_deref(), Some("NOT_PROGRAMMED"));
+        let refused = choose_tree(&waits, None, 0).unwrap_err();
+        assert!(matches!(refused, CollectiveError::NotProgrammed { .. }), "{refused}");
         let state = v1::CollectiveState::Suspended.into();
         let cut = v1::Collective { state, ..collective() };
-        let refused = choose(&cut, None, 0).unwrap_err();
-        assert_eq!(reason_of(&refused).as_deref(), Some("MEMBER_CUT_OFF"));
+        let refused = choose_tree(&cut, None, 0).unwrap_err();
+        assert!(matches!(refused, CollectiveError::Suspended { .. }), "{refused}");
     }
 }

@@ -1,69 +1,45 @@
-//! The agent as one part: its options, its listener and its tasks.
+//! Tasks of the switch agent and the channels between them.
 //!
 //! ```text
 //!  route service ──gRPC──► SwitchAgent ──► Inventory ──► Driver ──► hardware
 //!                                              ▲                       │
-//!                                   forget     │    failed elements    │
-//!                                  follow task ┴◄──────────────────────┘
+//!                                       forget │                       │ failed elements
+//!                              failures::follow task ◄─────────────────┘
 //!                                       │ watch channel: newest list only
-//!                                  report task ──gRPC──► TIC (on change, and every interval)
+//!                              failures::report task ──gRPC──► TIC (on change, and every interval)
+//!                                       │ newest route term that the TIC has granted
+//!                                       ▼
+//!                                   Inventory
 //!
-//!  discovery task: hardware ──► what there is ──gRPC──► TIC ──► what ought to be there ──► Driver
+//!  discovery task: hardware ──found topology──► TIC ──expected topology──► Driver
 //! ```
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::SwitchAgentConfig;
 use fabricast_proto::v1::switch_agent_service_server::SwitchAgentServiceServer;
 use fabricast_proto::v1::switch_aggregation_service_server::SwitchAggregationServiceServer;
 use fabricast_rpc::{BindError, BoundServer, Leader, PeerError, Security, ServeError, Services};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
 
-use crate::aggregation::AggregationAgent;
+use crate::api::{AggregationAgent, MESSAGE_LIMIT, SwitchAgent};
+use crate::discovery;
 use crate::driver::Driver;
 use crate::failures;
-use crate::inventory::Inventory;
-use crate::service::{MESSAGE_LIMIT, SwitchAgent};
-use crate::topology;
-
-/// How to run one agent.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where to serve; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// How others connect, and how it connects to the TIC.
-    pub security: Security,
-    /// Name of the agent; its reports to the TIC carry it.
-    pub name: String,
-    /// Addresses of the TICs, each `host:port`; one of them leads.
-    pub tic: Vec<String>,
-    /// The hardware.
-    pub driver: Arc<dyn Driver>,
-    /// Node ids of the switches to serve; empty means all the driver finds.
-    pub switches: BTreeSet<String>,
-    /// Time between two reports of failed elements when nothing changes; 1 s is usual.
-    pub report_interval: Duration,
-    /// Time between two looks at the fabric, if the TIC is to be told what it looks like.
-    pub discovery_interval: Option<Duration>,
-}
+use crate::inventory::{GrantedTerms, Inventory};
 
 /// Why an agent cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The name is empty.
-    #[error("the switch agent needs a name")]
-    NameEmpty,
-    /// The report interval is zero.
-    #[error("the report and discovery intervals must be longer than 0")]
-    ReportIntervalZero,
     /// The address of a TIC is wrong, or there is none.
     #[error("the address of the tic is wrong")]
     Tic(#[source] PeerError),
-    /// The listener could not be had.
+    /// The address is taken.
     #[error("the switch agent cannot serve")]
     Bind(#[source] BindError),
 }
@@ -71,7 +47,7 @@ pub enum StartError {
 /// Why an agent ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Serving failed.
+    /// The listener failed.
     #[error("the switch agent stopped serving")]
     Serve(#[source] ServeError),
 }
@@ -81,58 +57,62 @@ pub enum RunError {
 pub struct App {
     server: BoundServer,
     inventory: Arc<Inventory>,
+    granted: Arc<GrantedTerms>,
     name: String,
     tic: Leader,
     report_interval: LiveSettings,
     discovery_interval: Option<Duration>,
 }
 
-/// What may change while a switch agent runs; a clone is another handle of the same.
+/// Settings that may change while a switch agent runs; clones share them.
 #[derive(Clone, Debug)]
 pub struct LiveSettings(Arc<watch::Sender<Duration>>);
 
 impl LiveSettings {
-    /// Repeats its reports so often from now on.
+    /// Sets the time between two reports.
     pub fn set_report_interval(&self, interval: Duration) {
         self.0.send_if_modified(|now| std::mem::replace(now, interval) != interval);
     }
 }
 
 impl App {
-    /// Takes the listener; asks nobody yet. Needs a tokio runtime around it.
+    /// Binds the address; nothing is sent yet. Must be called in a tokio runtime.
+    ///
+    /// - `driver`: as [`open_driver`](crate::open_driver) opens it for the settings.
     ///
     /// # Errors
     ///
-    /// [`StartError`] names the option that is wrong or the address that is taken.
-    pub fn bind(options: Options) -> Result<Self, StartError> {
-        let Options { listen, security, name, tic, driver, switches, .. } = options;
-        let Options { report_interval, discovery_interval, .. } = options;
-        if name.is_empty() {
-            return Err(StartError::NameEmpty);
-        }
-        if report_interval.is_zero() || discovery_interval.is_some_and(|looks| looks.is_zero()) {
-            return Err(StartError::ReportIntervalZero);
-        }
-        let tic = security.leader(&tic).map_err(StartError::Tic)?;
-        let server = BoundServer::bind(listen).map_err(StartError::Bind)?.secured(security);
-        let inventory = Arc::new(Inventory::new(driver, switches));
-        let report_interval = LiveSettings(Arc::new(watch::Sender::new(report_interval)));
-        Ok(Self { server, inventory, name, tic, report_interval, discovery_interval })
+    /// [`StartError`] if an address is wrong or taken.
+    pub fn bind(
+        config: SwitchAgentConfig,
+        security: Security,
+        driver: Arc<dyn Driver>,
+    ) -> Result<Self, StartError> {
+        let tic = security.leader(&config.tic).map_err(StartError::Tic)?;
+        let server = BoundServer::bind(config.listen).map_err(StartError::Bind)?.secured(security);
+        let discovery_interval = config.hardware.discovery_interval();
+        let switches = config.switches.unwrap_or_default();
+        let granted = Arc::<GrantedTerms>::default();
+        let inventory = Inventory::new(driver, switches, Some(Arc::clone(&granted)));
+        let inventory = Arc::new(inventory);
+        let report_interval = LiveSettings(Arc::new(watch::Sender::new(config.report_interval)));
+        let name = config.name;
+        Ok(Self { server, inventory, granted, name, tic, report_interval, discovery_interval })
     }
 
-    /// Gives the address that clients use.
+    /// Address that clients use.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Gives what may change while it runs.
+    /// Settings that may change while the agent runs.
     #[must_use]
     pub fn settings(&self) -> LiveSettings {
         self.report_interval.clone()
     }
 
-    /// Gives the services of this part, for one more listener.
+    /// Services to be served at one more address.
     #[must_use]
     pub fn services(&self) -> Services {
         let agent = SwitchAgent { inventory: Arc::clone(&self.inventory) };
@@ -150,10 +130,17 @@ impl App {
 
     /// Serves and reports until `stop` is cancelled.
     ///
+    /// The future is boxed, so that only this crate compiles its code, not every crate that
+    /// awaits it.
+    ///
     /// # Errors
     ///
-    /// [`RunError`] if serving fails; absent peers are no error.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+    /// [`RunError`] if the listener fails. Peers that do not answer are no error.
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<(), RunError> {
+        Box::pin(self.serve_until(stop))
+    }
+
+    async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
         let services = self.services();
         let (failed, newest) = watch::channel(None);
         let (ready, mut known) = watch::channel(self.discovery_interval.is_none());
@@ -161,22 +148,23 @@ impl App {
         let tic = self.tic.clone();
         let discover = async {
             if let Some(interval) = self.discovery_interval {
-                topology::report(driver, tic, interval, ready).await;
+                discovery::report(driver, tic, interval, ready).await;
             }
         };
         let follow = async {
-            // What is missing of a fabric can be told when it is known what that is.
+            // Missing parts are only known once the expected topology is.
             drop(known.wait_for(|known| *known).await);
-            failures::follow(self.inventory, failed).await;
+            failures::follow(Arc::clone(&self.inventory), failed).await;
         };
         let interval = self.report_interval.0.subscribe();
-        let report = failures::report(self.name, self.tic, interval, newest);
+        let granted = self.granted;
+        let report = failures::report(self.name, self.tic, interval, &granted, newest);
         let ended = stop.child_token();
         let serving = async {
             let _ends_the_tasks = ended.clone().drop_guard();
             self.server.serve(services, stop).await
         };
-        // The tasks have nothing to finish: a report cut short is repeated by the next agent.
+        // The tasks have nothing to finish: after a restart the reports are repeated.
         let tasks = async {
             tokio::select! {
                 () = ended.cancelled() => {}

@@ -1,37 +1,36 @@
-//! The seam between a switch agent and the hardware it programs.
+//! The trait between a switch agent and the hardware that it programs.
 //!
-//! The words of the seam are those of the wire (`fabricast.v1`): a switch agent translates
-//! nothing, it checks and forwards.
+//! Its types are those of the wire (`fabricast.v1`): a switch agent translates nothing, it checks
+//! and forwards.
 
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::RpcError;
 use fabricast_topology::Graph;
 use thiserror::Error;
 use tokio_stream::Stream;
-use tonic::{Code, Status};
 
-/// What a driver hands over piece by piece.
+/// A stream of results; it ends after an error.
 pub type DriverStream<T> = Pin<Box<dyn Stream<Item = Result<T, DriverError>> + Send>>;
 
-/// A kind of hardware: finds switches, reads and writes their tables, tells what has failed.
+/// A driver for one kind of hardware: finds switches, reads and writes their tables, and reports
+/// failed parts.
 ///
-/// Every call may be repeated safely. Names are node ids. The caller has checked names and
-/// entries against [`Driver::list_switches`]; a driver checks again what the hardware could have
-/// changed since.
+/// Every call can be repeated safely. Names are node ids. The caller has checked names and entries
+/// against [`Driver::list_switches`]; a driver checks again what may have changed since.
 #[tonic::async_trait]
 pub trait Driver: Debug + Send + Sync + 'static {
-    /// Lists all switches that can be reached, ordered by node id.
+    /// Lists all reachable switches, ordered by node id.
     ///
     /// # Errors
     ///
     /// [`DriverError::Unavailable`].
     async fn list_switches(&self) -> Result<Vec<v1::Switch>, DriverError>;
 
-    /// Reads the tables of `switches` (at least one), a switch per item, in the order asked for.
+    /// Reads the tables of `switches` (at least one), one item per switch, in this order.
     ///
     /// # Errors
     ///
@@ -41,14 +40,16 @@ pub trait Driver: Debug + Send + Sync + 'static {
         switches: Vec<String>,
     ) -> Result<DriverStream<v1::SwitchTable>, DriverError>;
 
-    /// Writes entries, a switch's part all or nothing; a switch refuses a fence older than its own.
+    /// Writes entries, the part of each switch all or nothing. A switch refuses a fence older than
+    /// the newest it has seen.
     ///
     /// - `writes`: at most one part per switch.
     ///
     /// # Errors
     ///
-    /// [`DriverError::Unavailable`]; [`DriverError::StaleFence`] if nothing was written because
-    /// a newer writer is known. Single switches that did not take their part are no error.
+    /// [`DriverError::Unavailable`]; [`DriverError::StaleFence`] if a newer writer is known, and
+    /// nothing was written. A switch that did not take its part is no error: see
+    /// [`Written::refusals`].
     async fn write_tables(
         &self,
         fence: v1::Fence,
@@ -62,8 +63,8 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// [`DriverError::Unavailable`], [`DriverError::UnknownSwitch`].
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError>;
 
-    /// Reads the port counters of `switches` (at least one), a switch per item; one that does not answer is
-    /// left out.
+    /// Reads the port counters of `switches` (at least one), one item per switch. A switch that
+    /// does not answer is left out.
     ///
     /// # Errors
     ///
@@ -87,7 +88,8 @@ pub trait Driver: Debug + Send + Sync + 'static {
         Err(DriverError::NoAggregation)
     }
 
-    /// Writes aggregation entries, a place's part all or nothing; answers the parts refused.
+    /// Writes aggregation entries, the part of each switch or adapter all or nothing. Returns the
+    /// parts that were refused.
     ///
     /// # Errors
     ///
@@ -100,7 +102,7 @@ pub trait Driver: Debug + Send + Sync + 'static {
         Err(DriverError::NoAggregation)
     }
 
-    /// Looks at the whole fabric and gives what there is, as `ibnetdiscover` would find it.
+    /// Discovers the whole fabric, as `ibnetdiscover` does.
     ///
     /// # Errors
     ///
@@ -109,10 +111,10 @@ pub trait Driver: Debug + Send + Sync + 'static {
         Err(DriverError::NoDiscovery)
     }
 
-    /// Takes a fabric for the one that ought to be there: what is missing of it has failed.
+    /// Sets the expected fabric: parts that are missing in the hardware count as failed.
     fn expect(&self, _fabric: Arc<Graph>) {}
 
-    /// Gives all failed parts now, and again after each change.
+    /// Watches the failed parts: the first item lists all, and so does another after each change.
     ///
     /// # Errors
     ///
@@ -120,49 +122,48 @@ pub trait Driver: Debug + Send + Sync + 'static {
     async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError>;
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// Number of entries written.
     pub entries: u64,
-    /// Switches whose part was refused; theirs changed nothing.
+    /// Switches that refused their part, and hold what they held before.
     pub refusals: Vec<v1::SwitchRefusal>,
 }
 
-/// Why the hardware did not do what it was asked.
+/// Why a call to the hardware failed.
 #[derive(Clone, Debug, Error)]
 pub enum DriverError {
-    /// It does not answer.
-    #[error("the fabric at {fabric} does not answer")]
+    /// The hardware does not answer.
+    #[error("the fabric at {fabric} does not answer: {message}")]
     Unavailable {
-        /// Where it should be.
+        /// Address of the fabric, or name of the adapter.
         fabric: String,
-        /// What the connection says.
-        #[source]
-        source: Status,
+        /// Error of the connection or adapter.
+        message: String,
     },
-    /// It answers, but not with what was asked for.
+    /// The hardware answers with an error.
     #[error("the fabric at {fabric} refuses")]
     Refused {
-        /// Where it is.
+        /// Address of the fabric.
         fabric: String,
-        /// Its answer.
+        /// Error in the answer.
         #[source]
-        source: Status,
+        source: RpcError,
     },
-    /// It has no such switch.
+    /// The hardware has no such switch.
     #[error("no switch '{switch}' in the fabric")]
     UnknownSwitch {
-        /// The node id asked for.
+        /// Node id in the request.
         switch: String,
     },
-    /// Its port counters cannot be read.
+    /// The hardware has no port counters that can be read.
     #[error("the hardware has no port counters that can be read")]
     NoCounters,
-    /// Its switches have no aggregation engines that can be programmed.
+    /// The hardware has no aggregation engines that can be programmed.
     #[error("the hardware has no aggregation engines")]
     NoAggregation,
-    /// It cannot be asked what it looks like.
+    /// The hardware cannot be discovered.
     #[error("the hardware cannot be discovered")]
     NoDiscovery,
     /// A switch has seen a newer writer; nothing was written.
@@ -170,29 +171,16 @@ pub enum DriverError {
     StaleFence {
         /// Term of the refused writer.
         term: u64,
-        /// Its generation.
+        /// Generation of the refused writer.
         generation: u64,
     },
-}
-
-impl From<DriverError> for Status {
-    fn from(error: DriverError) -> Self {
-        let text = error.to_string();
-        match &error {
-            // The hardware has changed since it was discovered; its own words fit the caller too.
-            DriverError::Refused { source, .. } if source.code() == Code::NotFound => {
-                source.clone()
-            }
-            DriverError::Unavailable { fabric, source }
-            | DriverError::Refused { fabric, source } => Reason::FabricUnavailable
-                .status(format!("{text}: {}", source.message()), &[("fabric", fabric)]),
-            DriverError::UnknownSwitch { switch } => {
-                Reason::UnknownSwitch.status(text, &[("switch", switch)])
-            }
-            DriverError::NoCounters => Reason::NoCounters.status(text, &[]),
-            DriverError::NoAggregation => Reason::NoAggregation.status(text, &[]),
-            DriverError::NoDiscovery => Reason::NoTopology.status(text, &[]),
-            DriverError::StaleFence { .. } => Reason::StaleFence.status(text, &[]),
-        }
-    }
+    /// The term of a writer is newer than any that the TIC has granted, or may have granted while
+    /// it does not answer; nothing was written.
+    #[error("term {term} is not granted: the newest one that may be is {most}")]
+    TermNotGranted {
+        /// Term of the refused writer.
+        term: u64,
+        /// Newest term that is taken.
+        most: u64,
+    },
 }

@@ -1,8 +1,8 @@
-//! Tells the TIC what has failed, at once on a change and again and again.
+//! Reports failed parts of the fabric to the TIC, at once on a change and then periodically.
 //!
-//! The report is level-triggered: it always carries the whole list and is repeated, so a TIC that
-//! was restarted or away learns it without being told apart. Before the hardware has answered
-//! once nothing is reported, because an empty list would say that all is well.
+//! Level-triggered: a report always carries the whole list. A TIC that was restarted learns it with
+//! the next report. Nothing is reported before the hardware has answered once, because an empty
+//! list would say that nothing has failed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use fabricast_telemetry::metrics::SWITCH_FAILED_ELEMENTS;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 
+use crate::api::MESSAGE_LIMIT;
 use crate::driver::DriverError;
-use crate::inventory::Inventory;
-use crate::service::MESSAGE_LIMIT;
+use crate::inventory::{GrantedTerms, Inventory};
 
-/// Most elements that are named in the log at once.
-const MOST_LINES: usize = 16;
+/// Most elements that are logged by name after one change.
+const MAX_LINES: usize = 16;
 
-/// All failed parts the agent answers for; `None` until the hardware has answered.
+/// Failed parts in the scope of the agent; `None` until the hardware has answered.
 pub(crate) type FailedElements = Option<Vec<v1::Element>>;
 
-/// Follows the hardware's list for ever, riding over its restarts.
+/// Follows the list of the hardware until dropped, across restarts of the hardware.
 pub(crate) async fn follow(inventory: Arc<Inventory>, failed: watch::Sender<FailedElements>) {
     let mut backoff = Backoff::default();
     let mut warned = false;
@@ -45,21 +45,22 @@ pub(crate) async fn follow(inventory: Arc<Inventory>, failed: watch::Sender<Fail
     }
 }
 
-/// Says what has broken and what works again: one line each, but for more of them than anybody reads only how many.
+/// Logs which elements have failed and which work again: one line for each of the first
+/// [`MAX_LINES`], and the counts.
 fn log_changes(before: &[v1::Element], after: &[v1::Element]) {
     let lost = after.iter().filter(|element| !before.contains(element));
     let back = before.iter().filter(|element| !after.contains(element));
-    for element in lost.clone().take(MOST_LINES) {
+    for element in lost.clone().take(MAX_LINES) {
         tracing::warn!(element = %name(element), "element has failed");
     }
-    for element in back.clone().take(MOST_LINES) {
+    for element in back.clone().take(MAX_LINES) {
         tracing::info!(element = %name(element), "element works again");
     }
     let (new, gone) = (lost.count(), back.count());
     tracing::info!(failed = after.len(), new, gone, "failed elements changed");
 }
 
-/// As the command line takes it: `S-1:3` for a link, else the name.
+/// Name of an element as on the command line: `S-1:3` for a link.
 fn name(element: &v1::Element) -> String {
     match &element.kind {
         Some(Kind::Link(link)) => format!("{}:{}", link.switch_name, link.port),
@@ -68,7 +69,7 @@ fn name(element: &v1::Element) -> String {
     }
 }
 
-/// Follows one stream to its end; `None` if it ended without an error.
+/// Follows one stream to its end. `None` if it ended without an error.
 async fn follow_once(
     inventory: &Inventory,
     failed: &watch::Sender<FailedElements>,
@@ -102,11 +103,12 @@ async fn follow_once(
     None
 }
 
-/// Sends the list to the TIC for ever.
+/// Sends the list to the TIC until dropped; the answers tell which route terms it has granted.
 pub(crate) async fn report(
     reporter: String,
     tic: Leader,
     interval: watch::Receiver<Duration>,
+    granted: &GrantedTerms,
     mut failed: watch::Receiver<FailedElements>,
 ) {
     let mut client = TicServiceClient::new(tic.channel()).max_encoding_message_size(MESSAGE_LIMIT);
@@ -123,30 +125,35 @@ pub(crate) async fn report(
         let interval = *interval.borrow();
         let request = v1::ReportFailedElementsRequest { reporter: reporter.clone(), elements };
         let pause = match client.report_failed_elements(request).await {
-            Ok(_counted) => {
+            Ok(answer) => {
+                granted.answered(answer.into_inner().newest_route_term);
                 backoff = Backoff::default();
                 warned = false;
                 interval
             }
-            Err(status) => {
+            Err(error) => {
                 if !std::mem::replace(&mut warned, true) {
-                    let (peer, reason) = (tic.address(), status.message());
-                    tracing::warn!(peer, reason, "tic took no report of failed elements");
+                    let (peer, reason) = (tic.address(), error.message());
+                    tracing::warn!(peer, reason, "failed elements not reported");
                 }
                 backoff.next_delay().min(interval)
             }
         };
-        // Either way the loop goes on: with the new list, or with the old one once more.
-        let _again = tokio::time::timeout(pause, failed.changed()).await;
+        // On a change the new list is sent at once, else the old one again.
+        tokio::select! {
+            _changed = failed.changed() => {}
+            () = granted.asked() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 
-/// The part of the fabric an agent answers for.
+/// The part of the fabric that an agent reports.
 #[derive(Debug)]
 enum Scope {
-    /// Everything.
+    /// The whole fabric.
     Fabric,
-    /// Some switches and what is plugged into them.
+    /// Some switches, and the links and endpoints at them.
     Some {
         switches: BTreeSet<String>,
         far_ports: BTreeSet<(String, u32)>,
@@ -174,7 +181,7 @@ impl Scope {
         Ok(Self::Some { switches, far_ports, endpoints })
     }
 
-    /// A link has two ends and its name shows only one, so both are looked at.
+    /// True if an element is in the scope. A link is named by one of its ends, so both ends count.
     fn holds(&self, element: &v1::Element) -> bool {
         let Self::Some { switches, far_ports, endpoints } = self else { return true };
         match &element.kind {
@@ -189,7 +196,7 @@ impl Scope {
     }
 }
 
-/// Joins an error and its causes.
+/// Text of an error and its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

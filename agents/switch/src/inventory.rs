@@ -1,24 +1,33 @@
-//! What the agent remembers of its switches: which there are, and the newest term seen.
+//! The switches of the agent, and the newest term seen: copies of what the hardware knows.
 //!
-//! Both are copies. The switches are asked again whenever a name is missing or the fabric came
-//! back; the term is read back from the hardware before the first write of an agent's life, so
-//! that a restarted agent refuses what its predecessor refused (G4), even at a switch that the
-//! newer route service had not written yet.
+//! The switches are listed again whenever a name is missing or the fabric came back. The term is
+//! read back from the hardware before the first write after a start. So a restarted agent refuses
+//! what its predecessor refused (G4), even at a switch that the newer route service had not written
+//! yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fabricast_proto::v1;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell, watch};
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use crate::driver::{Driver, DriverError};
 
-/// The switches of one agent by node id.
+/// Terms above the newest one known that are taken while the TIC does not answer. Without them no
+/// new route service could program while an agent is cut off from the TIC; with any number of them
+/// one wrong term would shut out every later one.
+const UNCONFIRMED_TERMS: u64 = 64;
+/// Time for the TIC to say which terms it has granted.
+const GRANT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Switches of one agent by node id.
 pub(crate) type Switches = Arc<BTreeMap<String, v1::Switch>>;
 
-/// Discovery and memory over a driver.
+/// A driver with the copies.
 #[derive(Debug)]
 pub(crate) struct Inventory {
     driver: Arc<dyn Driver>,
@@ -26,17 +35,59 @@ pub(crate) struct Inventory {
     known: Mutex<Option<Switches>>,
     newest_term: AtomicU64,
     term_learned: OnceCell<()>,
+    granted: Option<Arc<GrantedTerms>>,
+}
+
+/// The newest term that the TIC has granted, as its last answer said.
+#[derive(Debug, Default)]
+pub(crate) struct GrantedTerms {
+    /// `None` until the TIC has answered.
+    newest: watch::Sender<Option<u64>>,
+    asked: Notify,
+}
+
+impl GrantedTerms {
+    /// Takes an answer of the TIC; 0 if it has granted none, or is too old to say.
+    pub(crate) fn answered(&self, newest: u64) {
+        self.newest.send_replace((newest > 0).then_some(newest));
+    }
+
+    /// Waits until a writer needs an answer of the TIC.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// The newest granted term if the last answer says so, or else the TIC's answer to a question;
+    /// `None` if it does not answer.
+    async fn at_least(&self, term: u64) -> Option<u64> {
+        let mut answers = self.newest.subscribe();
+        let known = *answers.borrow_and_update();
+        if known.is_some_and(|known| known >= term) {
+            return known;
+        }
+        self.asked.notify_one();
+        timeout(GRANT_TIMEOUT, answers.changed()).await.ok()?.ok()?;
+        *answers.borrow()
+    }
 }
 
 impl Inventory {
-    /// Starts empty; `only` limits the agent to some switches, empty means all.
-    pub(crate) fn new(driver: Arc<dyn Driver>, only: BTreeSet<String>) -> Self {
+    /// Starts empty.
+    ///
+    /// - `only`: node ids of the switches to serve; empty means all.
+    /// - `granted`: answers of the TIC; `None` if nobody asks it.
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        only: BTreeSet<String>,
+        granted: Option<Arc<GrantedTerms>>,
+    ) -> Self {
         Self {
             driver,
             only,
             known: Mutex::new(None),
             newest_term: AtomicU64::new(0),
             term_learned: OnceCell::new(),
+            granted,
         }
     }
 
@@ -44,18 +95,18 @@ impl Inventory {
         &self.driver
     }
 
-    /// Tells whether the agent has some switches of the fabric and not all.
+    /// True if the agent serves only some switches of the fabric.
     pub(crate) fn is_limited(&self) -> bool {
         !self.only.is_empty()
     }
 
-    /// Asks the hardware.
+    /// Lists the switches of the hardware anew.
     pub(crate) async fn discover(&self) -> Result<Switches, DriverError> {
         let mut known = self.known.lock().await;
         self.discover_into(&mut known).await
     }
 
-    /// Gives the switches, from memory if all of `wanted` are there.
+    /// Returns the switches; lists them anew if one of `wanted` is not known.
     pub(crate) async fn switches<'a>(
         &self,
         mut wanted: impl Iterator<Item = &'a str>,
@@ -69,7 +120,7 @@ impl Inventory {
         }
     }
 
-    /// Forgets the switches, as the fabric may be another one now.
+    /// Forgets the switches; the fabric may have changed.
     pub(crate) async fn forget(&self) {
         *self.known.lock().await = None;
     }
@@ -87,13 +138,36 @@ impl Inventory {
         Ok(switches)
     }
 
-    /// Gives the newest term seen, reading it back from the hardware the first time.
-    pub(crate) async fn newest_term(&self) -> Result<u64, DriverError> {
+    /// Refuses a writer whose term is older than the newest one seen, or that the TIC cannot have
+    /// granted. The first call reads the newest term back from the hardware.
+    pub(crate) async fn check_fence(&self, fence: &v1::Fence) -> Result<(), DriverError> {
         self.term_learned.get_or_try_init(|| self.learn_term()).await?;
-        Ok(self.newest_term.load(Ordering::Acquire))
+        let v1::Fence { term, generation } = *fence;
+        if term == self.newest_term.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let granted = match &self.granted {
+            Some(granted) => granted.at_least(term).await,
+            None => None,
+        };
+        let seen = self.newest_term.load(Ordering::Acquire); // it may have grown meanwhile
+        // The hardware may hold a term that was never granted.
+        let newest = granted.map_or(seen, |granted| seen.min(granted));
+        if term < newest {
+            return Err(DriverError::StaleFence { term, generation });
+        }
+        let most = granted.unwrap_or_else(|| seen.saturating_add(UNCONFIRMED_TERMS));
+        if term > most {
+            return Err(DriverError::TermNotGranted { term, most });
+        }
+        if newest < seen {
+            tracing::warn!(seen, newest, "switches hold a term that the TIC has not granted");
+            self.newest_term.store(newest, Ordering::Release);
+        }
+        Ok(())
     }
 
-    /// Remembers the term of a writer.
+    /// Notes the term of a writer.
     pub(crate) fn note_term(&self, term: u64) {
         self.newest_term.fetch_max(term, Ordering::AcqRel);
     }

@@ -1,26 +1,25 @@
-//! The switch agent: programs one or many switches through a driver.
+//! Switch agent: programs the tables of one or many switches through a driver, and reports failed
+//! parts of the fabric to the TIC.
 //!
-//! Read [`Driver`] first: it is the seam between the agent and the hardware, and the emulated
-//! fabric ([`EmulatedDriver`]) is the first kind of hardware. [`App`] serves the switch agent
-//! API over a driver and reports failed parts of the fabric to the TIC.
+//! Read [`Driver`] first: the trait between the agent and the hardware. `drivers.rs` lists the
+//! drivers. [`App`] serves the switch agent API over one of them.
 //!
 //! Invariants
 //! - G4 (agent's share): a write with an older term than the agent has seen, or a fence older
-//!   than a switch has seen, changes nothing. The hardware remembers for the agent.
+//!   than a switch has seen, changes nothing. The hardware keeps the fences for the agent.
 
-mod aggregation;
+mod api;
 mod app;
-mod check;
+mod discovery;
 mod driver;
-mod emulated;
+mod drivers;
 mod failures;
-mod infiniband;
 mod inventory;
-mod service;
-mod topology;
+mod write_check;
 
-pub use app::{App, LiveSettings, Options, RunError, StartError};
+pub use api::SwitchAgent;
+pub use app::{App, LiveSettings, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
-pub use emulated::EmulatedDriver;
-pub use infiniband::{InfinibandDriver, InfinibandError, InfinibandOptions, Routing};
-pub use service::SwitchAgent;
+pub use drivers::emulated::EmulatedDriver;
+pub use drivers::infiniband::{InfinibandDriver, InfinibandError};
+pub use drivers::{DriverContext, OpenError, check_driver, open_driver};

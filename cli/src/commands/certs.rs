@@ -3,45 +3,89 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Subcommand, value_parser};
 use fabricast_rpc::{Authority, CertificateFiles, Credentials, Identity, Role, identity_name};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 
-use crate::args::{CertsCommand, Format, IssueArgs};
+use crate::args::Format;
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
 
-/// Clocks of machines may differ by so much.
+/// Largest difference assumed between the clocks of machines.
 const CLOCK_SKEW: Duration = Duration::minutes(5);
 
-/// Runs a verb of `certs`.
-///
-/// # Errors
-///
-/// What is wrong with which file or identity; then nothing was written, or what stood there stands.
-pub(crate) fn run(command: CertsCommand, format: Format) -> Result<(), Failure> {
-    let from = OffsetDateTime::now_utc() - CLOCK_SKEW;
-    match command {
-        CertsCommand::Authority { out, days } => {
-            let (certificate, key) = (out.join("ca.crt"), out.join("ca.key"));
-            for path in [&certificate, &key] {
-                if path.exists() {
-                    let what = format!("{} is there already", path.display());
-                    return Err(Failure::input(what)
+/// Create a certificate authority and certificates, for clusters that have no authority of their
+/// own.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertsCommand {
+    /// Create an authority: ca.crt, which every part trusts, and ca.key, which signs certificates
+    /// and must not be stored on a machine of the cluster.
+    Authority {
+        /// Folder to write to, created if missing. Existing files are never overwritten.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Validity in days.
+        #[arg(long, default_value_t = 3650, value_parser = value_parser!(u32).range(1..=36_500))]
+        days: u32,
+    },
+    /// Issue a certificate for one process: ca.crt, tls.crt and tls.key, for its setting
+    /// `certificates` or for --certificates. In a folder with an older certificate it is replaced;
+    /// a running process reloads it.
+    Issue(IssueArgs),
+}
+
+/// Flags of `certs issue`.
+#[derive(Debug, Args)]
+pub(crate) struct IssueArgs {
+    /// Folder that `certs authority` has written.
+    #[arg(long, value_name = "DIR")]
+    authority: PathBuf,
+    /// Identity of the process: tic/NAME, router/NAME, fabric/NAME, operating-agent/NODE (one for
+    /// each node it hosts), switch-agent/NAME, admin/NAME, or tenant/NAME, which owns the groups
+    /// named NAME/... Not needed for a server of another program, such as etcd, which has hosts
+    /// only.
+    #[arg(long = "identity", value_name = "ROLE/NAME", required_unless_present = "hosts")]
+    identities: Vec<String>,
+    /// DNS name or address at which others call the process; required for servers.
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Validity in days.
+    #[arg(long, default_value_t = 365, value_parser = value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    /// Folder to write to, created if missing.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Run for CertsCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        let from = OffsetDateTime::now_utc() - CLOCK_SKEW;
+        match self {
+            Self::Authority { out, days } => {
+                let (certificate, key) = (out.join("ca.crt"), out.join("ca.key"));
+                for path in [&certificate, &key] {
+                    if path.exists() {
+                        let what = format!("{} is there already", path.display());
+                        return Err(Failure::input(what)
                         .hint("certificates of a lost authority are worth nothing: choose another folder, or remove it"));
+                    }
                 }
+                let authority =
+                    Authority::create(from, Duration::days(i64::from(days)) + CLOCK_SKEW)
+                        .context("make an authority")?;
+                fs::create_dir_all(&out).with_context(|| named(&out))?;
+                write(&key, &authority.credentials().key, 0o600)?;
+                write(&certificate, &authority.credentials().certificate, 0o644)?;
+                show(&Made { folder: out.display().to_string(), ..Made::default() }, format)
             }
-            let authority = Authority::create(from, Duration::days(i64::from(days)) + CLOCK_SKEW)
-                .context("make an authority")?;
-            fs::create_dir_all(&out).with_context(|| named(&out))?;
-            write(&key, &authority.credentials().key, 0o600)?;
-            write(&certificate, &authority.credentials().certificate, 0o644)?;
-            show(&Made { folder: out.display().to_string(), ..Made::default() }, format)
+            Self::Issue(args) => issue(&args, from, format),
         }
-        CertsCommand::Issue(args) => issue(&args, from, format),
     }
 }
 
@@ -63,7 +107,7 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
     let believed = credentials.certificate.clone();
     let authority = Authority::load(credentials).with_context(|| named(&args.authority))?;
     let days = Duration::days(i64::from(args.days)) + CLOCK_SKEW;
-    let own = authority.issue(&identities, &args.hosts, (from, days)).context("--host")?;
+    let own = authority.issue(&identities, &args.hosts, from, days).context("--host")?;
     fs::create_dir_all(&args.out).with_context(|| named(&args.out))?;
     let files = CertificateFiles::in_folder(&args.out);
     // A process that looks in between finds a pair that does not fit, and keeps the old one.
@@ -106,7 +150,7 @@ fn named(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What was written, as it is printed.
+/// Result of the command: the files written.
 #[derive(Default, Serialize)]
 struct Made {
     folder: String,

@@ -1,96 +1,88 @@
 //! `fabricast collective`: trees for collective operations.
 
 mod cost;
-mod exercise;
 mod fit;
+mod model;
 mod plan;
+mod run;
 mod running;
 mod tree;
 
-use std::path::Path;
-use std::sync::Arc;
+use clap::Subcommand;
 
-use anyhow::Context;
-use fabricast_collectives::{CostParameters, Fabric, Limits, Operation, ParametersError};
-use fabricast_proto::v1;
-
-use crate::args::{CollectiveCommand, Format, ModelArgs};
+use crate::args::ServerArgs;
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::remote::block_on;
-use crate::source::{Topology, in_one_line, read_text};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: CollectiveCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        CollectiveCommand::Cost(args) => cost::run(&args, format),
-        CollectiveCommand::Fit(args) => fit::run(&args, format),
-        CollectiveCommand::Tree(args) => tree::run(&args, format),
-        CollectiveCommand::Plan(args) => plan::run(&args, format),
-        others => block_on(running(others, format)),
-    }
+pub(super) use model::parameters;
+
+/// Plan, allocate and run trees for collective operations in the network.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CollectiveCommand {
+    /// Print the cost of operations on both kinds of trees, and the best tree widths.
+    Cost(cost::CostArgs),
+    /// Fit the constants of the cost model to measured times.
+    Fit(fit::FitArgs),
+    /// Build the tree of a collective over some endpoints, and print why it is of this kind.
+    Tree(tree::TreeArgs),
+    /// Allocate trees for all groups in turn, without a running control plane.
+    Plan(plan::PlanArgs),
+    /// Allocate a tree for a group of a running control plane.
+    Create(running::CreateArgs),
+    /// Release a collective and its table entries.
+    Release(running::CollectiveArgs),
+    /// Show a collective with its processes and trees.
+    Show(running::CollectiveArgs),
+    /// List all collectives with state and entries used.
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show used and reserved entries of all switches, by tenant and job.
+    Usage {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Reserve entries for a tenant or job; exit 1 if a switch has too few.
+    Reserve(running::ReserveArgs),
+    /// End a reservation.
+    Cancel {
+        /// Number of the reservation.
+        reservation: u32,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Limit a tenant or job; without any limit option, remove its limits.
+    Quota(running::QuotaArgs),
+    /// Run an operation once with all processes of a collective on the emulated fabric, and check
+    /// the results; exit 1 if no run succeeds.
+    Run(run::RunArgs),
 }
 
-/// Runs a verb on a running control plane.
-async fn running(command: CollectiveCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        CollectiveCommand::Create(args) => running::create(args, format).await,
-        CollectiveCommand::Release(args) => running::release(args, format).await,
-        CollectiveCommand::Show(args) => running::show(args, format).await,
-        CollectiveCommand::List { server } => running::list(&server, format).await,
-        CollectiveCommand::Usage { server } => running::usage(&server, format).await,
-        CollectiveCommand::Reserve(args) => running::reserve(args, format).await,
-        CollectiveCommand::Cancel { reservation, server } => {
-            running::cancel(reservation, &server, format).await
+impl Run for CollectiveCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        match self {
+            Self::Cost(args) => cost::run(&args, format),
+            Self::Fit(args) => fit::run(&args, format),
+            Self::Tree(args) => tree::run(&args, format),
+            Self::Plan(args) => plan::run(&args, format),
+            Self::Create(args) => block_on(running::create(args, format)),
+            Self::Release(args) => block_on(running::release(args, format)),
+            Self::Show(args) => block_on(running::show(args, format)),
+            Self::List { server } => block_on(running::list(&server, format)),
+            Self::Usage { server } => block_on(running::usage(&server, format)),
+            Self::Reserve(args) => block_on(running::reserve(args, format)),
+            Self::Cancel { reservation, server } => {
+                block_on(running::cancel(reservation, &server, format))
+            }
+            Self::Quota(args) => block_on(running::quota(args, format)),
+            Self::Run(args) => block_on(run::run(args, format)),
         }
-        CollectiveCommand::Quota(args) => running::quota(args, format).await,
-        CollectiveCommand::Run(args) => exercise::run(args, format).await,
-        CollectiveCommand::Cost(_)
-        | CollectiveCommand::Fit(_)
-        | CollectiveCommand::Tree(_)
-        | CollectiveCommand::Plan(_) => Err(Failure::input("this verb needs no control plane")),
     }
-}
 
-/// An operation as it travels.
-fn wire_operation(operation: Operation) -> v1::CollectiveOperation {
-    match operation {
-        Operation::Barrier => v1::CollectiveOperation::Barrier,
-        Operation::Broadcast => v1::CollectiveOperation::Broadcast,
-        Operation::Reduce => v1::CollectiveOperation::Reduce,
-        Operation::AllReduce => v1::CollectiveOperation::AllReduce,
+    fn calls_running_parts(&self) -> bool {
+        true
     }
-}
-
-/// Reads what trees cost, and their bounds.
-fn model(args: &ModelArgs) -> Result<(CostParameters, Limits), Failure> {
-    let parameters = parameters(args.parameters.as_deref())?;
-    let limits = Limits {
-        adapter_children: args.adapter_children,
-        switch_children: args.switch_children,
-        ..Limits::default()
-    };
-    Ok((parameters, limits))
-}
-
-/// Reads a file of constants; without one, the paper's.
-///
-/// # Errors
-///
-/// What is wrong with which line or field.
-pub(crate) fn parameters(file: Option<&Path>) -> Result<CostParameters, Failure> {
-    let Some(file) = file else { return Ok(CostParameters::PAPER) };
-    let parsed = CostParameters::parse(&read_text(file)?).map_err(|error| match error {
-        ParametersError::Syntax(message) => anyhow::anyhow!(in_one_line(&message)),
-        error @ ParametersError::Range { .. } => error.into(),
-    });
-    Ok(parsed.with_context(|| format!("'{}'", file.display()))?)
-}
-
-/// Sees a topology as trees of switches do.
-fn fabric(topology: &Topology) -> Result<Fabric, Failure> {
-    Ok(Fabric::new(Arc::clone(&topology.graph), Arc::new(topology.fat_tree()?)))
 }

@@ -4,43 +4,67 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_rpc::RpcError;
 use prost::Message;
 use serde::Serialize;
-use tonic::Status;
 
-use crate::args::{BundleArgs, DebugCommand, Format};
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
-use crate::remote::{Remote, block_on};
+use crate::remote::{self, Remote, block_on};
 
-/// Most groups, nodes and the like in one answer.
+/// Largest page of a list.
 const PAGE: u32 = 10_000;
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: DebugCommand, format: Format) -> Result<(), Failure> {
-    let DebugCommand::Bundle(args) = command;
-    block_on(async {
-        let remote = Remote::new(&args.server)?;
-        let mut bundle = Bundle::begin(&args)?;
-        bundle.collect(&remote, &args).await?;
-        bundle.end(format)
-    })
+/// Collect the state of a control plane for the analysis of a problem.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DebugCommand {
+    /// Collect the state of the servers named, and of those that they name, into a folder. It holds
+    /// names of groups, nodes and processes, but no keys and no payloads.
+    Bundle(BundleArgs),
 }
 
-/// The files, in a folder beside their place until all of them are there.
+/// Flags of `debug bundle`.
+#[derive(Debug, Args)]
+pub(crate) struct BundleArgs {
+    /// Folder to create; it must not exist.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Also ask the operating agents of all nodes.
+    #[arg(long)]
+    nodes: bool,
+    /// Also read the tables of all switches.
+    #[arg(long)]
+    tables: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Run for DebugCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        let Self::Bundle(args) = self;
+        block_on(async {
+            let remote = Remote::new(&args.server)?;
+            let mut bundle = Bundle::begin(&args)?;
+            bundle.collect(&remote, &args).await?;
+            bundle.end(format)
+        })
+    }
+}
+
+/// The files of a bundle, in a temporary folder next to the final one until they are complete.
 struct Bundle {
     draft: tempfile::TempDir,
     place: PathBuf,
     summary: Summary,
 }
 
-/// What was collected, as it is printed.
+/// Result of the command: counts and problems.
 #[derive(Default, Serialize)]
 struct Summary {
     servers: usize,
@@ -62,7 +86,7 @@ impl Bundle {
         Ok(Self { draft, place, summary: Summary::default() })
     }
 
-    /// Asks the servers named, and those that they name.
+    /// Queries the servers named, and those that they name.
     async fn collect(&mut self, remote: &Remote, args: &BundleArgs) -> Result<(), Failure> {
         let mut open: Vec<String> =
             args.server.server.split(',').rev().map(str::to_owned).collect();
@@ -78,7 +102,7 @@ impl Bundle {
             };
             let mut client = AdministrationServiceClient::new(server.peer().channel());
             let answer = client.get_server_info(v1::GetServerInfoRequest {}).await;
-            let Some(info) = self.keep((&address, "server-info"), answer)? else { continue };
+            let Some(info) = self.keep("server-info", &address, answer)? else { continue };
             self.summary.servers += 1;
             open.extend(info.peers.iter().map(|peer| peer.address.clone()));
             for role in &info.roles {
@@ -97,7 +121,7 @@ impl Bundle {
         }
     }
 
-    /// The records; gives the addresses of the nodes if they are to be asked, too.
+    /// Writes the records of a TIC; returns the addresses of the nodes if `with_nodes`.
     async fn tic(
         &mut self,
         address: &str,
@@ -108,19 +132,19 @@ impl Bundle {
             .groups(true)
             .await
             .map(|groups| v1::ListGroupsResponse { groups, ..Default::default() });
-        self.keep_read((address, "groups"), groups)?;
+        self.keep_read("groups", address, groups)?;
         let nodes = server.nodes().await;
         let addresses =
             nodes.as_ref().map(|nodes| nodes.iter().map(|node| node.address.clone()).collect());
         let addresses: Vec<String> = addresses.unwrap_or_default();
         let nodes = nodes.map(|nodes| v1::ListNodesResponse { nodes, ..Default::default() });
-        self.keep_read((address, "nodes"), nodes)?;
+        self.keep_read("nodes", address, nodes)?;
         let page_size = PAGE;
         let jobs = v1::ListJobsRequest { page_size, ..Default::default() };
-        self.keep((address, "jobs"), server.jobs().list_jobs(jobs).await)?;
+        self.keep("jobs", address, server.jobs().list_jobs(jobs).await)?;
         let collectives = v1::ListCollectivesRequest { page_size, ..Default::default() };
         let collectives = server.collectives().list_collectives(collectives).await;
-        self.keep((address, "collectives"), collectives)?;
+        self.keep("collectives", address, collectives)?;
         match server.topology().await {
             Ok(text) => self.write(address, "topology.ibnetdiscover", &text)?,
             Err(failure) => self.problem(address, "topology", &failure.message()),
@@ -130,9 +154,9 @@ impl Bundle {
 
     async fn router(&mut self, address: &str, server: &Remote) -> Result<(), Failure> {
         let status = server.router().get_route_status(v1::GetRouteStatusRequest {}).await;
-        self.keep((address, "route-status"), status)?;
+        self.keep("route-status", address, status)?;
         let drifts = server.router().list_table_drifts(v1::ListTableDriftsRequest {}).await;
-        self.keep((address, "table-drifts"), drifts)?;
+        self.keep("table-drifts", address, drifts)?;
         Ok(())
     }
 
@@ -144,27 +168,30 @@ impl Bundle {
     ) -> Result<(), Failure> {
         let mut client = server.switches();
         let switches = client.list_switches(v1::ListSwitchesRequest {}).await;
-        self.keep((address, "switches"), switches)?;
+        self.keep("switches", address, switches)?;
         if !with_tables {
             return Ok(());
         }
-        let mut lines = String::new();
         let read = async {
-            let mut tables =
-                client.read_tables(v1::ReadTablesRequest::default()).await?.into_inner();
-            while let Some(part) = tables.message().await? {
-                if let Some(table) = part.table {
-                    lines += &output::json_line(&table)
-                        .map_err(|failure| Status::internal(failure.message()))?;
-                    lines.push('\n');
-                }
+            let mut tables = Vec::new();
+            let request = v1::ReadTablesRequest::default();
+            let mut stream = remote::answer(client.read_tables(request)).await?;
+            while let Some(part) = stream.message().await? {
+                tables.extend(part.table);
             }
-            Ok::<(), Status>(())
+            Ok::<_, RpcError>(tables)
         };
         match read.await {
-            Ok(()) => self.write(address, "tables.jsonl", &lines),
-            Err(status) => {
-                self.problem(address, "tables", status.message());
+            Ok(tables) => {
+                let mut lines = String::new();
+                for table in tables {
+                    lines += &output::json_line(&table)?;
+                    lines.push('\n');
+                }
+                self.write(address, "tables.jsonl", &lines)
+            }
+            Err(error) => {
+                self.problem(address, "tables", error.message());
                 Ok(())
             }
         }
@@ -172,18 +199,19 @@ impl Bundle {
 
     async fn agent(&mut self, address: &str, server: &Remote) -> Result<(), Failure> {
         let hosted = server.agent().list_hosted_nodes(v1::ListHostedNodesRequest {}).await;
-        self.keep((address, "hosted-nodes"), hosted)?;
+        self.keep("hosted-nodes", address, hosted)?;
         let memberships = v1::ListMembershipsRequest::default();
         let memberships = server.agent().list_memberships(memberships).await;
-        self.keep((address, "memberships"), memberships)?;
+        self.keep("memberships", address, memberships)?;
         Ok(())
     }
 
-    /// Writes an answer, or notes why there is none.
-    fn keep<T: Message>(
+    /// Writes an answer, or records why there is none.
+    fn keep<T: Message, E: Into<RpcError>>(
         &mut self,
-        (address, what): (&str, &str),
-        answer: Result<tonic::Response<T>, Status>,
+        what: &str,
+        address: &str,
+        answer: Result<tonic::Response<T>, E>,
     ) -> Result<Option<T>, Failure> {
         match answer {
             Ok(answer) => {
@@ -191,8 +219,9 @@ impl Bundle {
                 self.write(address, &format!("{what}.json"), &output::json_text(&answer)?)?;
                 Ok(Some(answer))
             }
-            Err(status) => {
-                self.problem(address, what, &format!("{:?}: {}", status.code(), status.message()));
+            Err(error) => {
+                let error = error.into();
+                self.problem(address, what, &format!("{:?}: {}", error.code(), error.message()));
                 Ok(None)
             }
         }
@@ -200,7 +229,8 @@ impl Bundle {
 
     fn keep_read<T: Message>(
         &mut self,
-        (address, what): (&str, &str),
+        what: &str,
+        address: &str,
         answer: Result<T, Failure>,
     ) -> Result<(), Failure> {
         match answer {
@@ -228,7 +258,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Puts the files in their place.
+    /// Moves the files to their final folder and prints the summary.
     fn end(self, format: Format) -> Result<(), Failure> {
         let Self { draft, place, summary } = self;
         let named = || format!("write '{}'", place.display());

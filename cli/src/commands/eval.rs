@@ -1,13 +1,18 @@
 //! `fabricast eval`: the papers' experiments as CSV, SVG and a comparison with published numbers.
 
-use std::path::Path;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use fabricast_evaluation::{Claim, Experiment, Report, Run, Step, experiments, find};
+use clap::Args;
+use fabricast_evaluation::{
+    self as evaluation, Claim, Experiment, Report, Step, experiments, find,
+};
 use serde::Serialize;
 
-use crate::args::{EvalArgs, Format};
+use crate::args::Format;
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::progress::Progress;
@@ -20,7 +25,7 @@ struct Listed {
     source: &'static str,
 }
 
-/// What one experiment found.
+/// Result of one experiment.
 #[derive(Debug, Serialize)]
 struct Found {
     experiment: &'static str,
@@ -29,35 +34,56 @@ struct Found {
     notes: Vec<String>,
 }
 
-/// Runs `eval`.
-///
-/// # Errors
-///
-/// See [`Failure`]; experiments that ended before have written their files then.
-pub(crate) fn run(args: &EvalArgs, format: Format) -> Result<(), Failure> {
-    if args.names.iter().any(|name| name == "list") {
-        return match args.names.len() {
-            1 => list(format),
-            _ => Err(Failure::input("eval: 'list' stands alone")),
-        };
+/// Run the papers' experiments; write CSV and SVG, and print published numbers next to ours.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// Experiments to run; `all` runs all, `list` lists them.
+    #[arg(required = true, value_name = "list|all|NAME")]
+    names: Vec<String>,
+    /// Output folder; each experiment gets a folder in it.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run smaller variants, which take seconds.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of every process in experiments that repeat collectives (`latency`); default: 200, or
+    /// 12 with `--quick`. The paper uses 5000.
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZeroU32>,
+    /// Seed of the random numbers; the same seed gives the same files, except for measured times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Run for EvalArgs {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let (args, format) = (&self, globals.format);
+        if args.names.iter().any(|name| name == "list") {
+            return match args.names.len() {
+                1 => list(format),
+                _ => Err(Failure::input("eval: 'list' stands alone")),
+            };
+        }
+        let chosen = choose(&args.names)?;
+        if args.rounds.is_some() && !chosen.iter().any(|one| one.repeats_rounds) {
+            return Err(Failure::input(
+                "--rounds: none of these experiments repeats anything in rounds",
+            ));
+        }
+        let mut found = Vec::with_capacity(chosen.len());
+        for experiment in chosen {
+            let report = perform(experiment, args)?;
+            let files = match &args.out {
+                Some(out) => write(&out.join(experiment.name), experiment, &report)?,
+                None => Vec::new(),
+            };
+            let Report { claims, notes, .. } = report;
+            found.push(Found { experiment: experiment.name, files, claims, notes });
+        }
+        output::print(format, &found, |found| {
+            found.iter().map(text).collect::<Vec<_>>().join("\n\n")
+        })
     }
-    let chosen = choose(&args.names)?;
-    if args.rounds.is_some() && !chosen.iter().any(|one| one.repeats_rounds) {
-        return Err(Failure::input(
-            "--rounds: none of these experiments repeats anything in rounds",
-        ));
-    }
-    let mut found = Vec::with_capacity(chosen.len());
-    for experiment in chosen {
-        let report = perform(experiment, args)?;
-        let files = match &args.out {
-            Some(out) => write(&out.join(experiment.name), experiment, &report)?,
-            None => Vec::new(),
-        };
-        let Report { claims, notes, .. } = report;
-        found.push(Found { experiment: experiment.name, files, claims, notes });
-    }
-    output::print(format, &found, |found| found.iter().map(text).collect::<Vec<_>>().join("\n\n"))
 }
 
 fn list(format: Format) -> Result<(), Failure> {
@@ -95,7 +121,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
 fn perform(experiment: &Experiment, args: &EvalArgs) -> Result<Report, Failure> {
     let started = Instant::now();
     let mut bar: Option<Progress> = None;
-    let report = (experiment.run)(&mut Run {
+    let report = (experiment.run)(&mut evaluation::Run {
         quick: args.quick,
         seed: args.seed,
         rounds: args.rounds,

@@ -1,23 +1,156 @@
 //! `fabricast fabric`: break, mend and probe a running emulated fabric.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
+use clap::{ArgGroup, Args, Subcommand, value_parser};
+use fabricast_config::FabricConfig;
 use fabricast_proto::v1;
 use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_proto::v1::element::Kind;
 
-use crate::args::{ElementArgs, FabricCommand, Format, TableArgs};
-use crate::commands::dry_run;
+use crate::args::{Format, ServerArgs, TraceArgs};
+use crate::command::{Globals, Run};
+use crate::dry_run;
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Remote, block_on};
+use crate::serve::{Part, PartArgs, ReloadableSettings, block_on_threads, security, topology};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure> {
+/// Run the emulated fabric alone, or break, repair and probe a running one.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct FabricArgs {
+    /// Run the emulated fabric with these settings.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check the settings and exit; 78 if they are wrong.
+    #[arg(long, requires = "config")]
+    check_config: bool,
+    /// Address for GET /metrics, for Prometheus; default: none.
+    #[arg(long, requires = "config", value_name = "IP:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Command for a running fabric.
+    #[command(subcommand)]
+    command: Option<FabricCommand>,
+}
+
+impl Run for FabricArgs {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        match (self.config, self.command) {
+            (_, Some(command)) => run_verb(command, globals.format),
+            (Some(config), None) => {
+                let (check_config, metrics) = (self.check_config, self.metrics);
+                serve(&PartArgs { config, check_config, metrics }, &globals.trace)
+            }
+            (None, None) => Err(Failure::input("fabric: give --config or a verb")),
+        }
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        self.command.is_some()
+    }
+}
+
+/// Verbs of `fabric` on a running fabric.
+#[derive(Debug, Subcommand)]
+enum FabricCommand {
+    /// Break a link, a switch or an endpoint.
+    Fail(ElementArgs),
+    /// Repair a link, a switch or an endpoint.
+    Heal(ElementArgs),
+    /// Delete all entries of a switch's table behind the control plane's back.
+    Wipe(TableArgs),
+    /// Corrupt entries of a switch's table behind the control plane's back.
+    Corrupt {
+        /// Number of entries, spread over the table.
+        #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        entries: u32,
+        #[command(flatten)]
+        table: TableArgs,
+    },
+    /// Make a switch slow or unable to take writes; without options, normal again.
+    Programming {
+        /// Delay of each write in milliseconds; at most 60 000.
+        #[arg(long, value_name = "MS", default_value_t = 0,
+            value_parser = value_parser!(u64).range(..=60_000))]
+        delay_ms: u64,
+        /// Refuse all writes.
+        #[arg(long)]
+        fails: bool,
+        #[command(flatten)]
+        table: TableArgs,
+    },
+    /// Send one packet from an endpoint and print where it went.
+    Send {
+        /// Endpoint that sends the packet.
+        #[arg(long)]
+        endpoint: String,
+        /// MGID of the packet.
+        #[arg(long)]
+        mgid: u32,
+        /// Color of the packet.
+        #[arg(long)]
+        color: u32,
+        /// Payload, as text.
+        #[arg(long, default_value = "")]
+        payload: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Multicast forwarding table of one switch.
+#[derive(Debug, Args)]
+struct TableArgs {
+    /// Node id of the switch.
+    #[arg(long)]
+    switch: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// One part of the fabric.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("element").required(true).args(["link", "switch", "endpoint"])))]
+struct ElementArgs {
+    /// A link, named by a switch port: SWITCH:PORT.
+    #[arg(long, value_name = "SWITCH:PORT")]
+    link: Option<String>,
+    /// A switch, by its node id.
+    #[arg(long)]
+    switch: Option<String>,
+    /// An endpoint, by name.
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// Only print which groups it would affect; change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+fn serve(args: &PartArgs, trace: &TraceArgs) -> Result<(), Failure> {
+    let reloadable = ReloadableSettings::<FabricConfig>::read(args, trace)?;
+    let config = reloadable.part();
+    let topology = topology("fabric", &config.topology)?;
+    if args.check_config {
+        return Ok(());
+    }
+    let security = security(config.certificates.as_deref(), config.limits)?;
+    let telemetry = reloadable.telemetry("fabricast-fabric")?;
+    block_on_threads(async {
+        let app = fabricast_fabric::App::bind(&config, security.clone(), topology.graph)
+            .context("start the emulated fabric")?;
+        let following = reloadable.follow(&telemetry, &security, |_config| {});
+        let part = Part { role: "fabric", address: app.address(), metrics: args.metrics };
+        part.serve(following, |stop| app.run(stop)).await
+    })
+}
+
+fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
     block_on(async {
         match command {
             FabricCommand::Fail(args) if args.dry_run => {
@@ -29,8 +162,7 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
             FabricCommand::Fail(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
                 let request = v1::FailElementRequest { element: Some(element) };
-                let answer = remote.fabric().fail_element(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                let answer = remote.answer(remote.fabric().fail_element(request)).await?;
                 output::message(format, &answer, |answer| {
                     if answer.changed { "is down now" } else { "was down already" }.to_owned()
                 })
@@ -38,8 +170,7 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
             FabricCommand::Heal(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
                 let request = v1::HealElementRequest { element: Some(element) };
-                let answer = remote.fabric().heal_element(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                let answer = remote.answer(remote.fabric().heal_element(request)).await?;
                 output::message(format, &answer, |answer| {
                     if answer.changed { "is up again" } else { "was up already" }.to_owned()
                 })
@@ -60,8 +191,7 @@ pub(crate) fn run(command: FabricCommand, format: Format) -> Result<(), Failure>
                 let packet =
                     v1::Packet { mgid, color, payload: payload.into_bytes(), ..Default::default() };
                 let request = v1::InjectPacketRequest { endpoint, packet: Some(packet) };
-                let answer = remote.fabric().inject_packet(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+                let answer = remote.answer(remote.fabric().inject_packet(request)).await?;
                 output::message(format, &answer, injected_text)
             }
         }
@@ -76,8 +206,7 @@ async fn disturb(
     let remote = Remote::new(&table.server)?;
     let disturbance = Some(disturbance);
     let request = v1::DisturbSwitchRequest { switch_name: table.switch, disturbance };
-    let answer = remote.fabric().disturb_switch(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.fabric().disturb_switch(request)).await?;
     output::message(format, &answer, |answer| format!("{} entries changed", answer.changed_entries))
 }
 

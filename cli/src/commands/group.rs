@@ -2,64 +2,187 @@
 
 mod form;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand, value_parser};
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
-use crate::args::{Format, GroupCommand, MemberArgs, NewGroupArgs};
-use crate::commands::dry_run;
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
+use crate::dry_run;
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: GroupCommand, format: Format) -> Result<(), Failure> {
-    block_on(async {
-        match command {
-            GroupCommand::Create { member, options } => create(member, options, format).await,
-            GroupCommand::Join { member, options } => {
-                let remote = Remote::new(&member.server)?;
-                let membership = join(&remote, member, options).await?;
-                output::message(format, &membership, membership_text)
+/// Create, join, leave and show groups of a running control plane.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Create a group with its first member; exit 1 if the group exists.
+    Create {
+        #[command(flatten)]
+        member: MemberArgs,
+        #[command(flatten)]
+        options: NewGroupArgs,
+    },
+    /// Join a process to a group, which is created if it does not exist.
+    Join {
+        #[command(flatten)]
+        member: MemberArgs,
+        #[command(flatten)]
+        options: NewGroupArgs,
+    },
+    /// Take a process out of a group.
+    Leave {
+        #[command(flatten)]
+        member: MemberArgs,
+    },
+    /// Send one packet from a member to the others.
+    Send {
+        #[command(flatten)]
+        member: MemberArgs,
+        /// Payload, as text.
+        #[arg(long, default_value = "")]
+        payload: String,
+    },
+    /// Delete a group with all its memberships.
+    Delete {
+        /// Name of the group.
+        group: String,
+        /// Only print what it would affect; change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show a group with its members.
+    Show {
+        /// Name of the group.
+        group: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// List all groups with MGID, members and route.
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Print the MGIDs that the groups of a file would get if they were formed now; change nothing.
+    Plan {
+        /// Groups in JSON lines; members are endpoints.
+        #[arg(long, value_name = "FILE")]
+        groups: PathBuf,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Form all groups of a file with one call, with one process per endpoint and line; refused as
+    /// a whole if anything is wrong.
+    Form(form::FormArgs),
+    /// Delete all groups of a job with all their memberships.
+    EndJob {
+        /// Name of the job, as its groups have it.
+        job: String,
+        /// Only print what it would affect; change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// One process of a group.
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// Name of the group.
+    group: String,
+    /// Node of the process.
+    #[arg(long)]
+    node: String,
+    /// Name of the process.
+    #[arg(long, default_value = "p0")]
+    process: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Options that a new group takes.
+#[derive(Debug, Args)]
+pub(crate) struct NewGroupArgs {
+    /// Endpoint to join with; default: the first of the node.
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// MGID of a new group; default: chosen by the TIC.
+    #[arg(long)]
+    mgid: Option<u32>,
+    /// Keep the group when its last member leaves.
+    #[arg(long)]
+    persistent: bool,
+    /// Never merge the group with others.
+    #[arg(long)]
+    exclusive: bool,
+    /// Endpoints that are expected to join; helps to choose the MGID.
+    #[arg(long, value_name = "ENDPOINT,...", value_delimiter = ',')]
+    expect: Vec<String>,
+    /// Layer of a new group, such as `job7/rows`: no endpoint is in two groups of a layer, and
+    /// layers of one grid share the name up to the last `/`. Helps to choose the MGID.
+    #[arg(long)]
+    layer: Option<String>,
+    /// Job that a new group belongs to; `group end-job` ends them together.
+    #[arg(long)]
+    job: Option<String>,
+    /// Route a new group only once N members have joined.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    complete_at: Option<u32>,
+}
+
+impl Run for GroupCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        block_on(async {
+            match self {
+                Self::Create { member, options } => create(member, options, format).await,
+                Self::Join { member, options } => {
+                    let remote = Remote::new(&member.server)?;
+                    let membership = join(&remote, member, options).await?;
+                    output::message(format, &membership, membership_text)
+                }
+                Self::Leave { member } => leave(member, format).await,
+                Self::Send { member, payload } => send(member, payload, format).await,
+                Self::Delete { group, dry_run: true, server } => {
+                    dry_run::group(&Remote::new(&server)?, group, format).await
+                }
+                Self::Delete { group, dry_run: false, server } => {
+                    let remote = Remote::new(&server)?;
+                    let request = v1::DeleteGroupRequest { request_id: request_id(), group };
+                    let answer = remote.answer(remote.tic().delete_group(request)).await?;
+                    output::message(format, &answer, |_| "deleted".to_owned())
+                }
+                Self::Show { group, server } => {
+                    let remote = Remote::new(&server)?;
+                    let group = show(&remote, group).await?;
+                    output::message(format, &group, group_text)
+                }
+                Self::List { server } => {
+                    let remote = Remote::new(&server)?;
+                    let groups = remote.groups(false).await?;
+                    let list = v1::ListGroupsResponse { groups, ..Default::default() };
+                    output::message(format, &list, |list| list_text(&list.groups))
+                }
+                Self::Plan { groups, server } => {
+                    plan(&Remote::new(&server)?, &groups, format).await
+                }
+                Self::Form(args) => form::form(args, format).await,
+                Self::EndJob { job, dry_run, server } => {
+                    form::end_job(job, dry_run, &server, format).await
+                }
             }
-            GroupCommand::Leave { member } => leave(member, format).await,
-            GroupCommand::Send { member, payload } => send(member, payload, format).await,
-            GroupCommand::Delete { group, dry_run: true, server } => {
-                dry_run::group(&Remote::new(&server)?, group, format).await
-            }
-            GroupCommand::Delete { group, dry_run: false, server } => {
-                let remote = Remote::new(&server)?;
-                let request = v1::DeleteGroupRequest { request_id: request_id(), group };
-                let answer = remote.tic().delete_group(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |_| "deleted".to_owned())
-            }
-            GroupCommand::Show { group, server } => {
-                let remote = Remote::new(&server)?;
-                let group = show(&remote, group).await?;
-                output::message(format, &group, group_text)
-            }
-            GroupCommand::List { server } => {
-                let remote = Remote::new(&server)?;
-                let groups = remote.groups(false).await?;
-                let list = v1::ListGroupsResponse { groups, ..Default::default() };
-                output::message(format, &list, |list| list_text(&list.groups))
-            }
-            GroupCommand::Plan { groups, server } => {
-                plan(&Remote::new(&server)?, &groups, format).await
-            }
-            GroupCommand::Form(args) => form::form(args, format).await,
-            GroupCommand::EndJob { job, dry_run, server } => {
-                form::end_job(job, dry_run, &server, format).await
-            }
-        }
-    })
+        })
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
 }
 
 async fn create(member: MemberArgs, options: NewGroupArgs, format: Format) -> Result<(), Failure> {
@@ -96,9 +219,8 @@ async fn join(
         job: options.job.unwrap_or_default(),
         complete_at_member_count: options.complete_at.unwrap_or_default(),
     };
-    let answer =
-        remote.agent().join_group(request).await.map_err(|status| remote.failed(status))?;
-    Ok(answer.into_inner().membership.unwrap_or_default())
+    let answer = remote.answer(remote.agent().join_group(request)).await?;
+    Ok(answer.membership.unwrap_or_default())
 }
 
 async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
@@ -109,9 +231,8 @@ async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
         process: member.process,
         request_id: request_id(),
     };
-    let answer =
-        remote.agent().leave_group(request).await.map_err(|status| remote.failed(status))?;
-    output::message(format, &answer.into_inner(), |_| "left".to_owned())
+    let answer = remote.answer(remote.agent().leave_group(request)).await?;
+    output::message(format, &answer, |_| "left".to_owned())
 }
 
 async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(), Failure> {
@@ -122,26 +243,25 @@ async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(),
         process: member.process,
         payload: payload.into_bytes(),
     };
-    let answer = remote.agent().send_packet(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.agent().send_packet(request)).await?;
     output::message(format, &answer, |_| "sent".to_owned())
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
     let request = v1::GetGroupRequest { group, gn: 0, ..Default::default() };
-    let answer = remote.tic().get_group(request).await.map_err(|status| remote.failed(status))?;
-    Ok(answer.into_inner().group.unwrap_or_default())
+    let answer = remote.answer(remote.tic().get_group(request)).await?;
+    Ok(answer.group.unwrap_or_default())
 }
 
-/// Asks which MGIDs the groups of a file would get; those that have one are left out.
+/// Prints the MGIDs that groups of a file would get; groups with an MGID are left out.
 async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failure> {
     let groups = group_file::read_named(file, &remote.graph().await?)?;
     let open = groups.into_iter().filter(|group| group.mgid.is_none());
     let planned =
         open.map(|group| v1::PlannedGroup { group: group.name, endpoints: group.members });
     let request = v1::PlanMgidsRequest { groups: planned.collect() };
-    let answer = remote.tic().plan_mgids(request).await.map_err(|status| remote.failed(status))?;
-    output::message(format, &answer.into_inner(), |answer| {
+    let answer = remote.answer(remote.tic().plan_mgids(request)).await?;
+    output::message(format, &answer, |answer| {
         let titles = ["GROUP", "MGID", "COLOR", "TREE", "CONFLICTING", "MERGING"];
         let mut rows = Rows::new(&titles);
         for one in &answer.mgids {
@@ -166,7 +286,7 @@ fn membership_text(membership: &v1::Membership) -> String {
     )
 }
 
-/// Route state, color and what is special, in few words.
+/// Formats route state and color for a table.
 fn route_text(group: &v1::Group) -> (String, String) {
     match &group.route {
         _ if group.incomplete => {

@@ -1,23 +1,81 @@
 //! `fabricast job`: nodes for jobs, so that no two jobs share a link.
 
-mod ground;
 mod plan;
 mod running;
 mod text;
 
-use crate::args::{Format, JobCommand};
+use clap::{Subcommand, value_parser};
+
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
+use crate::remote::block_on;
 
-pub(super) use ground::Ground;
+/// Give nodes to jobs, so that no two jobs share a link.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobCommand {
+    /// Place jobs without a running control plane; exit 1 if a job finds no room.
+    ///
+    /// No two jobs share a link. With `--format hostlist` the nodes of each job are printed as
+    /// Slurm writes them, one line for each size.
+    Plan(plan::PlanArgs),
+    /// Allocate nodes to a job on a running control plane; exit 1 if it finds no room.
+    Allocate(running::AllocateArgs),
+    /// End a job and free its nodes.
+    Release {
+        /// Name of the job.
+        job: String,
+        /// Only print which nodes would be free; change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show a job with its class and nodes.
+    Show {
+        /// Name of the job.
+        job: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// List all jobs with class and nodes.
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show the largest possible job of each class, and which jobs would have to move for a larger
+    /// one.
+    Report {
+        /// Also print which jobs would have to move to make room for a job of N nodes; exit 1 if no
+        /// moves are known.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+        nodes: Option<u32>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: JobCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        JobCommand::Plan(args) => plan::run(&args, format),
-        running => running::run(running, format),
+impl Run for JobCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        match self {
+            Self::Plan(args) => plan::run(&args, format),
+            Self::Allocate(args) => block_on(running::allocate(args, format)),
+            Self::Release { job, dry_run, server } => {
+                block_on(running::release(job, dry_run, &server, format))
+            }
+            Self::Show { job, server } => block_on(running::show(job, &server, format)),
+            Self::List { server } => block_on(running::list(&server, format)),
+            Self::Report { nodes, server } => block_on(running::report(nodes, &server, format)),
+        }
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
+
+    fn has_format(&self, format: Format) -> bool {
+        let lists_nodes = matches!(self, Self::Plan(_) | Self::Allocate(_) | Self::Show { .. });
+        format == Format::Hostlist && lists_nodes
     }
 }

@@ -1,60 +1,100 @@
 //! `fabricast node`: compute nodes of a running control plane.
 
+use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 
-use crate::args::{Format, NodeArgs, NodeCommand, NodeEndArgs};
-use crate::commands::dry_run;
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
+use crate::dry_run;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: NodeCommand, format: Format) -> Result<(), Failure> {
-    block_on(async {
-        match command {
-            NodeCommand::List { server } => {
-                let nodes = Remote::new(&server)?.nodes().await?;
-                let list = v1::ListNodesResponse { nodes, ..Default::default() };
-                output::message(format, &list, |list| list_text(&list.nodes))
+/// Show, expel, stop and start nodes of a running control plane.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// List all nodes with state, address and endpoints.
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Report that a node has failed; it is expelled from all groups.
+    Fail(NodeEndArgs),
+    /// Stop a hosted node as if it had lost power.
+    Stop(NodeEndArgs),
+    /// Start a stopped node again.
+    Start(NodeArgs),
+    /// End the suppression of a node that has flapped.
+    Readmit(NodeArgs),
+    /// List the memberships of a node.
+    Memberships(NodeArgs),
+}
+
+/// Name of a node, and the server that knows it.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// Name of the node.
+    node: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Node to take out of service.
+#[derive(Debug, Args)]
+pub(crate) struct NodeEndArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Only print which memberships would end; change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Run for NodeCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        block_on(async {
+            match self {
+                Self::List { server } => {
+                    let mut list = Remote::new(&server)?.node_list().await?;
+                    list.revision = 0; // of the last page only
+                    output::message(format, &list, list_text)
+                }
+                Self::Fail(args) if args.dry_run => {
+                    dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "fail", format)
+                        .await
+                }
+                Self::Stop(args) if args.dry_run => {
+                    dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "stop", format)
+                        .await
+                }
+                Self::Fail(args) => fail(args.node, format).await,
+                Self::Stop(NodeEndArgs { node: args, .. }) => {
+                    let remote = Remote::new(&args.server)?;
+                    let request = v1::StopNodeRequest { node: args.node };
+                    let answer = remote.answer(remote.agent().stop_node(request)).await?;
+                    output::message(format, &answer, |_| "stopped".to_owned())
+                }
+                Self::Start(args) => {
+                    let remote = Remote::new(&args.server)?;
+                    let request = v1::StartNodeRequest { node: args.node };
+                    let answer = remote.answer(remote.agent().start_node(request)).await?;
+                    // The incarnation in the answer may still be the one that was stopped.
+                    output::message(format, &answer, |_| "started".to_owned())
+                }
+                Self::Readmit(args) => {
+                    let remote = Remote::new(&args.server)?;
+                    let request = v1::ReadmitNodeRequest { node: args.node };
+                    let answer = remote.answer(remote.tic().readmit_node(request)).await?;
+                    output::message(format, &answer, |_| "not suppressed".to_owned())
+                }
+                Self::Memberships(args) => memberships(args, format).await,
             }
-            NodeCommand::Fail(args) if args.dry_run => {
-                dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "fail", format)
-                    .await
-            }
-            NodeCommand::Stop(args) if args.dry_run => {
-                dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "stop", format)
-                    .await
-            }
-            NodeCommand::Fail(args) => fail(args.node, format).await,
-            NodeCommand::Stop(NodeEndArgs { node: args, .. }) => {
-                let remote = Remote::new(&args.server)?;
-                let request = v1::StopNodeRequest { node: args.node };
-                let answer = remote.agent().stop_node(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |_| "stopped".to_owned())
-            }
-            NodeCommand::Start(args) => {
-                let remote = Remote::new(&args.server)?;
-                let request = v1::StartNodeRequest { node: args.node };
-                let answer = remote.agent().start_node(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                // The incarnation in the answer may still be the one that was stopped.
-                output::message(format, &answer, |_| "started".to_owned())
-            }
-            NodeCommand::Readmit(args) => {
-                let remote = Remote::new(&args.server)?;
-                let request = v1::ReadmitNodeRequest { node: args.node };
-                let answer = remote.tic().readmit_node(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |_| "not suppressed".to_owned())
-            }
-            NodeCommand::Memberships(args) => memberships(args, format).await,
-        }
-    })
+        })
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
 }
 
 async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
@@ -65,8 +105,7 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
         reporter: "command line".to_owned(),
         probe_first: false,
     };
-    let answer = remote.tic().report_node_failure(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.tic().report_node_failure(request)).await?;
     output::message(format, &answer, |answer| match answer.ended_memberships {
         1 => "expelled, 1 membership ended".to_owned(),
         ended => format!("expelled, {ended} memberships ended"),
@@ -76,8 +115,7 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
 async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let request = v1::ListMembershipsRequest { node: args.node };
-    let answer = remote.agent().list_memberships(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.agent().list_memberships(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["GROUP", "PN", "PROCESS", "ENDPOINT", "PARENT", "CHILDREN", "MULTICAST"];
         let mut rows = Rows::new(&titles);
@@ -99,10 +137,10 @@ async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
     })
 }
 
-fn list_text(nodes: &[v1::Node]) -> String {
+fn list_text(list: &v1::ListNodesResponse) -> String {
     let titles = ["NODE", "STATE", "INCARNATION", "ADDRESS", "ENDPOINTS", "SUPPRESSED"];
     let mut rows = Rows::new(&titles);
-    for node in nodes {
+    for node in &list.nodes {
         let state = match node.state() {
             v1::NodeState::Up => "up",
             v1::NodeState::Failed => "failed",
@@ -120,7 +158,10 @@ fn list_text(nodes: &[v1::Node]) -> String {
             },
         ]);
     }
-    rows.to_string()
+    match list.held_node_count {
+        0 => rows.to_string(),
+        held => format!("{rows}\n{held} do not answer and are kept: too many are silent at once"),
+    }
 }
 
 #[cfg(test)]
@@ -135,12 +176,18 @@ mod tests {
             suppressed_reason: "lives that ended of late count 3.9".to_owned(),
             ..Default::default()
         };
-        let text = list_text(&[node, v1::Node::default()]);
+        let text = list_text(&v1::ListNodesResponse {
+            nodes: vec![node, v1::Node::default()],
+            held_node_count: 2,
+            ..Default::default()
+        });
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[1].ends_with("until 1970-01-01T00:00:00Z: lives that ended of late count 3.9"),
             "{text}"
         );
         assert!(lines[2].ends_with('-'), "{text}");
+        let held = "2 do not answer and are kept: too many are silent at once";
+        assert_eq!(lines.last(), Some(&held));
     }
 }

@@ -1,40 +1,72 @@
 //! `fabricast plan`: what a fabric and its groups need, with no control plane.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Subcommand};
 use fabricast_evaluation::capacity_report;
+use fabricast_routing::MAX_COLORS;
 use fabricast_routing::{Capacity, CapacityQuestion, CapacityStep, SizeCost, capacity};
 use fabricast_topology::TableKind;
 use serde::Serialize;
 
-use crate::args::{CapacityArgs, Format, PlanCommand};
+use crate::args::{EngineArgs, Format, GroupArgs, colors};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
+use crate::plan_input::{PlanInput, table_kind};
 use crate::progress::Progress;
-use crate::scene::{Scene, table_kind};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`]; [`Failure::No`] where no table is large enough.
-pub(crate) fn run(command: PlanCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        PlanCommand::Capacity(args) => plan_capacity(&args, format),
+/// Compute the table size that a fabric and its groups need.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Find the smallest table that avoids all merging of groups, and the cost of smaller tables;
+    /// exit 1 if none up to the limit avoids it.
+    Capacity(CapacityArgs),
+}
+
+/// Options of `plan capacity`.
+#[derive(Debug, Args)]
+pub(crate) struct CapacityArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    topology: String,
+    #[command(flatten)]
+    groups: GroupArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Table sizes to report the cost of; default: powers of two up to the answer.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = colors())]
+    sizes: Vec<u16>,
+    /// Largest table to try; sizes are tried in ascending order until one avoids merging.
+    #[arg(long, value_name = "N", default_value_t = MAX_COLORS, value_parser = colors())]
+    limit: u16,
+    /// Folder for `capacity.csv`, `efi.svg`, `tfi.svg` and `trees.svg`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Run for PlanCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        match self {
+            Self::Capacity(args) => plan_capacity(&args, format),
+        }
     }
 }
 
-/// What `plan capacity` prints.
+/// Result of `plan capacity`.
 #[derive(Debug, Serialize)]
 struct Answer {
     topology: String,
     engine: &'static str,
     tables: &'static str,
-    /// The smallest table that avoids all merging; none if it was not found.
+    /// Entries of the smallest table that avoids all merging; none if there is none up to the
+    /// limit.
     entries: Option<u16>,
     limit: u16,
-    /// No engine can do with fewer.
+    /// Entries below which no engine can avoid merging.
     lower_bound: u32,
     sizes_tried: u32,
     sizes: Vec<Size>,
@@ -45,13 +77,13 @@ struct Answer {
 #[derive(Debug, Serialize)]
 struct Size {
     entries: u16,
-    /// False where there are fewer entries than layers of groups; then nothing else is known.
+    /// False if there are fewer entries than layers of groups; then there are no figures.
     routed: bool,
     #[serde(flatten)]
     figures: Option<Figures>,
 }
 
-/// What tables of one size cost.
+/// Cost of tables of one size.
 #[derive(Debug, Serialize)]
 struct Figures {
     merging: bool,
@@ -67,25 +99,25 @@ struct Figures {
 }
 
 fn plan_capacity(args: &CapacityArgs, format: Format) -> Result<(), Failure> {
-    let scene = Scene::read(&args.topology, &args.groups, &args.engine)?;
+    let input = PlanInput::read(&args.topology, &args.groups, &args.engine)?;
     let question = CapacityQuestion { limit: args.limit, sizes: args.sizes.clone() };
     let mut bar: Option<Progress> = None;
-    let found = capacity(&scene.scenario(), &question, &mut |step| show(&mut bar, step));
+    let found = capacity(&input.scenario(), &question, &mut |step| show(&mut bar, step));
     if let Some(bar) = bar {
         bar.finish();
     }
-    let found = found.map_err(|error| scene.failure(error))?;
+    let found = found.map_err(|error| input.failure(error))?;
     let tables = match table_kind(args.engine.tables) {
         TableKind::PerPort => "per-port",
         TableKind::PerSwitch => "per-switch",
     };
-    let title = format!("{}, {}, {tables} tables", scene.topology.title, args.engine.engine);
+    let title = format!("{}, {}, {tables} tables", input.topology.title, args.engine.engine);
     let files = match &args.out {
         Some(folder) => write(folder, &title, &found)?,
         None => Vec::new(),
     };
     let answer = Answer {
-        topology: scene.topology.title,
+        topology: input.topology.title,
         engine: args.engine.engine.name(),
         tables,
         entries: found.least,

@@ -7,31 +7,54 @@ mod live;
 mod plan;
 mod verify;
 
+use clap::Subcommand;
 use fabricast_proto::v1;
 
-use crate::args::{Format, RouteCommand, ServerArgs};
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: RouteCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        RouteCommand::Plan(args) => plan::run(&args, format),
-        RouteCommand::Verify(args) => verify::run(&args, format),
-        RouteCommand::Explain(args) => match &args.topology {
-            Some(topology) => explain::run(topology, &args, format),
-            None => block_on(explain_running(args.group, &args.server, format)),
-        },
-        RouteCommand::Status { server } => block_on(async {
-            let remote = Remote::new(&server)?;
-            let answer = remote.route_status().await?;
-            output::message(format, &answer, status_text)
-        }),
+/// Plan, verify and explain routes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RouteCommand {
+    /// Compute trees for groups without a running control plane.
+    Plan(plan::PlanArgs),
+    /// Walk packets through the tables in files, or with `--live` in the running switches, and
+    /// check that every member is reached exactly once; exit 1 if not.
+    Verify(Box<verify::VerifyArgs>),
+    /// Explain the route of a group of a running control plane, or with `--topology` as it would be
+    /// planned.
+    Explain(explain::ExplainArgs),
+    /// Show the state of the running route service.
+    Status {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+impl Run for RouteCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        match self {
+            Self::Plan(args) => plan::run(&args, format),
+            Self::Verify(args) if args.live => block_on(live::run(&args, format)),
+            Self::Verify(args) => verify::run(&args, format),
+            Self::Explain(args) => match &args.topology {
+                Some(topology) => explain::run(topology, &args, format),
+                None => block_on(explain_running(args.group, &args.server, format)),
+            },
+            Self::Status { server } => block_on(async {
+                let remote = Remote::new(&server)?;
+                let answer = remote.route_status().await?;
+                output::message(format, &answer, status_text)
+            }),
+        }
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
     }
 }
 
@@ -41,8 +64,8 @@ async fn explain_running(
     format: Format,
 ) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    let answer = remote.router().explain_route(v1::ExplainRouteRequest { group }).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer =
+        remote.answer(remote.router().explain_route(v1::ExplainRouteRequest { group })).await?;
     output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
 }
 

@@ -4,9 +4,11 @@
 //! members before the first one starts, with the ranks that their environment tells them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, value_parser};
 use fabricast_client::{Client, Settings};
 use fabricast_routing::EngineKind;
 use fabricast_rpc::request_id;
@@ -14,55 +16,80 @@ use fabricast_tic::StoreLocation;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::args::RunArgs;
 use crate::cluster::{Cluster, Layout, engine_options};
-use crate::commands::serve::{runtime, telemetry};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
+use crate::serve::{block_on_threads, init_log};
 use crate::source::Topology;
 
 mod children;
-mod keeper;
+mod watchdog;
 
 use children::Children;
-pub(crate) use keeper::keep;
+pub(super) use watchdog::RunKeeperArgs;
 
-/// Table entries of the system that is brought up for the processes alone.
+/// Table entries of the system that is started for the processes.
 const COLORS: u16 = 32;
 
-/// Runs the processes to their ends.
-///
-/// # Errors
-///
-/// [`Failure::Ended`] with the code of the worst process; what keeps them from being started.
-pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let _telemetry = telemetry("fabricast", "error")?;
-    if let Some(socket) = &args.socket {
-        return runtime()?.block_on(launch(args, socket));
-    }
-    let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
-    let engine = EngineKind::CMr4lmsFixed;
-    let fat_tree = if engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
-    let options = engine_options(engine, COLORS, false, fat_tree.as_ref())?;
-    let folder = tempfile::tempdir().context("make a temporary folder")?;
-    let socket = folder.path().join("agent.sock");
-    let layout = Layout {
-        topology,
-        engine,
-        options,
-        store: StoreLocation::Memory,
-        agent_hosts: 1,
-        switch_agents: 1,
-        socket: Some(socket.clone()),
-        strict: false,
-    };
-    // The system has nothing to finish once the processes have ended: it is dropped with the runtime.
-    runtime()?.block_on(async {
-        let cluster = Cluster::start(layout).await?;
-        tokio::select! {
-            ended = launch(args, &socket) => ended,
-            failed = cluster.failed() => Err(failed),
+/// Start local processes as one group, each with a rank; exit with the highest exit code of them.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Number of processes to start.
+    #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    processes: u32,
+    /// Socket of the operating agent to attach to; default: start a complete system with an
+    /// emulated fabric for the duration of the run.
+    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
+    socket: Option<PathBuf>,
+    /// Topology of the system that is started, as for `up`.
+    #[arg(long, value_name = "FILE|PRESET")]
+    topology: Option<String>,
+    /// Group that the processes join; default: a new one.
+    #[arg(long)]
+    group: Option<String>,
+    /// Prefix every line that a process prints with its rank.
+    #[arg(long)]
+    label: bool,
+    /// Program and its arguments. Its environment has FABRICAST_SOCKET, FABRICAST_NODE,
+    /// FABRICAST_PROCESS, FABRICAST_GROUP, FABRICAST_RANK and FABRICAST_SIZE; its standard input is
+    /// empty.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Run for RunArgs {
+    fn run(self, _globals: &Globals) -> Result<(), Failure> {
+        let args = &self;
+        let _telemetry = init_log("fabricast", "error")?;
+        if let Some(socket) = &args.socket {
+            return block_on_threads(launch(args, socket));
         }
-    })
+        let topology = Topology::read(args.topology.as_deref().unwrap_or("cluster"))?;
+        let engine = EngineKind::CMr4lmsFixed;
+        let fat_tree = if engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
+        let options = engine_options(engine, COLORS, false, fat_tree.as_ref())?;
+        let folder = tempfile::tempdir().context("make a temporary folder")?;
+        let socket = folder.path().join("agent.sock");
+        let layout = Layout {
+            topology,
+            engine,
+            options,
+            store: StoreLocation::Memory,
+            agent_hosts: 1,
+            switch_agents: 1,
+            socket: Some(socket.clone()),
+            strict: false,
+        };
+        // The system has nothing to finish once the processes have ended: it is dropped with the
+        // runtime.
+        block_on_threads(async {
+            let cluster = Cluster::start(layout).await?;
+            tokio::select! {
+                ended = launch(args, &socket) => ended,
+                failed = cluster.failed() => Err(failed),
+            }
+        })
+    }
 }
 
 /// Reserves the memberships, starts the processes and waits for them.
@@ -109,7 +136,7 @@ fn placed(group: &str, processes: u32, nodes: &[String]) -> Vec<(String, String)
     (0..wanted).map(|rank| (format!("{group}.{rank}"), node(rank))).collect()
 }
 
-/// Signals that are passed on, caught for as long as this lives.
+/// Handlers of the signals that are passed on.
 struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
@@ -118,11 +145,11 @@ struct Signals {
     second: unix::Signal,
 }
 
-/// A signal that the launcher has got.
+/// A signal that the launcher received.
 enum Caught {
-    /// It ends programs: how the launcher ends then.
+    /// A signal that ends programs, with the failure of the launcher.
     Ends(Signal, Failure),
-    /// It means what the processes make of it.
+    /// A signal that is only passed on.
     Concerns(Signal),
 }
 
@@ -138,7 +165,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one.
+    /// Waits for the next signal.
     async fn next(&mut self) -> Caught {
         let (name, number, signal) = tokio::select! {
             _ = self.interrupt.recv() => ("SIGINT", 2, Signal::INT),

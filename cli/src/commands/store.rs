@@ -2,56 +2,89 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::Subcommand;
+use fabricast_tic::StoreLocation;
 use fabricast_tic::backup::{self, Summary};
 use serde::Serialize;
 
-use crate::args::{Format, StoreCommand};
+use crate::args::Format;
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::block_on;
 
-/// Runs a verb of `store`.
-///
-/// # Errors
-///
-/// What is wrong with the store or the file; then nothing was changed.
-pub(crate) fn run(command: StoreCommand, format: Format) -> Result<(), Failure> {
-    let summary = match command {
-        StoreCommand::Export { store, out } => block_on(async {
-            // Only a whole one gets the name.
-            let unfinished = out.with_added_extension("unfinished");
-            let opened = backup::open(&store).await.with_context(|| format!("store {store}"))?;
-            let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
-            let mut file = BufWriter::new(file);
-            let written = backup::export(opened, &mut file).await;
-            let written = written.with_context(|| format!("store {store}"));
-            let kept = written.and_then(|summary| {
-                file.get_ref().sync_all().with_context(|| named(&unfinished))?;
-                std::fs::rename(&unfinished, &out).with_context(|| named(&out))?;
-                Ok(summary)
-            });
-            if kept.is_err() {
-                // Of no use, and not missed if it cannot be removed.
-                let _ = std::fs::remove_file(&unfinished);
+/// Write the records of a store to a file, check it, and read it into another store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Write all records of a store to a file. An etcd may be in use meanwhile, the file of an
+    /// embedded store must not.
+    Export {
+        /// Store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or, across
+        /// machines, ?plaintext.
+        #[arg(long, value_name = "FILE|URL")]
+        store: StoreLocation,
+        /// Output file.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Write the records of a file into an empty store of either kind.
+    Import {
+        /// Store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or, across
+        /// machines, ?plaintext.
+        #[arg(long, value_name = "FILE|URL")]
+        store: StoreLocation,
+        /// File written by `store export`.
+        file: PathBuf,
+    },
+    /// Check that a file is complete and its records are consistent; exit 2 if not.
+    Check {
+        /// File written by `store export`.
+        file: PathBuf,
+    },
+}
+
+impl Run for StoreCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        let summary = match self {
+            Self::Export { store, out } => block_on(async {
+                // Only a whole one gets the name.
+                let unfinished = out.with_added_extension("unfinished");
+                let opened =
+                    backup::open(&store).await.with_context(|| format!("store {store}"))?;
+                let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
+                let mut file = BufWriter::new(file);
+                let written = backup::export(opened, &mut file).await;
+                let written = written.with_context(|| format!("store {store}"));
+                let kept = written.and_then(|summary| {
+                    file.get_ref().sync_all().with_context(|| named(&unfinished))?;
+                    std::fs::rename(&unfinished, &out).with_context(|| named(&out))?;
+                    Ok(summary)
+                });
+                if kept.is_err() {
+                    // Of no use, and not missed if it cannot be removed.
+                    let _ = std::fs::remove_file(&unfinished);
+                }
+                Ok(kept?)
+            })?,
+            Self::Import { store, file } => block_on(async {
+                let mut lines = open(&file)?;
+                backup::check(&mut lines).with_context(|| named(&file))?;
+                let mut lines = open(&file)?;
+                let opened =
+                    backup::open(&store).await.with_context(|| format!("store {store}"))?;
+                let read = backup::import(opened, &mut lines).await;
+                Ok(read.with_context(|| format!("{} into store {store}", file.display()))?)
+            })?,
+            Self::Check { file } => {
+                backup::check(&mut open(&file)?).with_context(|| named(&file))?
             }
-            Ok(kept?)
-        })?,
-        StoreCommand::Import { store, file } => block_on(async {
-            let mut lines = open(&file)?;
-            backup::check(&mut lines).with_context(|| named(&file))?;
-            let mut lines = open(&file)?;
-            let opened = backup::open(&store).await.with_context(|| format!("store {store}"))?;
-            let read = backup::import(opened, &mut lines).await;
-            Ok(read.with_context(|| format!("{} into store {store}", file.display()))?)
-        })?,
-        StoreCommand::Check { file } => {
-            backup::check(&mut open(&file)?).with_context(|| named(&file))?
-        }
-    };
-    show(&summary, format)
+        };
+        show(&summary, format)
+    }
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, Failure> {
@@ -62,7 +95,7 @@ fn named(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// What a store or a file holds, as it is printed.
+/// Result of the command: contents of a store or a file.
 #[derive(Serialize)]
 struct Row {
     layout: u64,

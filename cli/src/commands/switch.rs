@@ -1,41 +1,82 @@
 //! `fabricast switch`: switches as their agent reads them back from the hardware.
 
+use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 
-use crate::args::{Format, SwitchArgs, SwitchCommand};
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: SwitchCommand, format: Format) -> Result<(), Failure> {
-    block_on(async {
-        match command {
-            SwitchCommand::List { server } => {
-                let remote = Remote::new(&server)?;
-                let answer = remote.switches().list_switches(v1::ListSwitchesRequest {}).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |answer| list_text(&answer.switches))
+/// Show switches, their tables and ports through the switch agent.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SwitchCommand {
+    /// List all switches with state and entries used.
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show the multicast table of a switch, read back from the hardware.
+    Table(SwitchArgs),
+    /// Show ports and counters of a switch.
+    Ports(SwitchArgs),
+    /// Show present and past drifts: switches whose table differs from what they had confirmed;
+    /// exit 1 if there is one now.
+    Audit {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show packets and bytes at the ports of one or all switches; exit 2 if the hardware has no
+    /// counters.
+    Counters {
+        /// Node id of the switch; default: all switches of the agent.
+        switch: Option<String>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Name of a switch, and the agent that has it.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// Node id of the switch, such as S-ec0d9a0300ec8240.
+    switch: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Run for SwitchCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        block_on(async {
+            match self {
+                Self::List { server } => {
+                    let remote = Remote::new(&server)?;
+                    let answer = remote
+                        .answer(remote.switches().list_switches(v1::ListSwitchesRequest {}))
+                        .await?;
+                    output::message(format, &answer, |answer| list_text(&answer.switches))
+                }
+                Self::Table(args) => table(args, format).await,
+                Self::Ports(args) => ports(args, format).await,
+                Self::Audit { server } => audit(&Remote::new(&server)?, format).await,
+                Self::Counters { switch, server } => {
+                    counters(switch, &Remote::new(&server)?, format).await
+                }
             }
-            SwitchCommand::Table(args) => table(args, format).await,
-            SwitchCommand::Ports(args) => ports(args, format).await,
-            SwitchCommand::Audit { server } => audit(&Remote::new(&server)?, format).await,
-            SwitchCommand::Counters { switch, server } => {
-                counters(switch, &Remote::new(&server)?, format).await
-            }
-        }
-    })
+        })
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
 }
 
 async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let request = v1::ReadTablesRequest { switch_names: vec![args.switch] };
-    let answer = remote.switches().read_tables(request).await;
-    let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let mut stream = remote.answer(remote.switches().read_tables(request)).await?;
     while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
         let table = part.table.unwrap_or_default();
         output::message(format, &table, table_text)?;
@@ -46,8 +87,7 @@ async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
 async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let request = v1::ListPortsRequest { switch_name: args.switch };
-    let answer = remote.switches().list_ports(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.switches().list_ports(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["PORT", "STATE", "PEER", "PEER PORT", "RECEIVED", "SENT", "DROPPED"];
         let mut rows = Rows::new(&titles);
@@ -67,8 +107,8 @@ async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
 }
 
 async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
-    let answer = remote.router().list_table_drifts(v1::ListTableDriftsRequest {}).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer =
+        remote.answer(remote.router().list_table_drifts(v1::ListTableDriftsRequest {})).await?;
     output::message(format, &answer, drifts_text)?;
     match answer.drifts.iter().filter(|drift| drift.repaired_ago.is_none()).count() {
         0 => Ok(()),
@@ -104,8 +144,7 @@ fn ago(time: Option<prost_types::Duration>) -> String {
 
 async fn counters(switch: Option<String>, remote: &Remote, format: Format) -> Result<(), Failure> {
     let request = v1::ReadCountersRequest { switch_names: switch.into_iter().collect() };
-    let answer = remote.switches().read_counters(request).await;
-    let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let mut stream = remote.answer(remote.switches().read_counters(request)).await?;
     while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
         let counters = part.counters.unwrap_or_default();
         output::message(format, &counters, counters_text)?;

@@ -1,75 +1,168 @@
 //! `fabricast topology`: fabrics in files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::Subcommand;
+use fabricast_config::InfinibandConfig;
+use fabricast_placement::slurm::{self, SlurmTopology};
 use fabricast_proto::v1;
-use fabricast_routing::jobs::slurm::{self, SlurmTopology};
-use fabricast_switch::{Driver, InfinibandDriver, InfinibandOptions};
+use fabricast_switch::{Driver, InfinibandDriver};
 use fabricast_topology::spec::PRESETS;
 use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, ibnetdiscover};
 use serde::Serialize;
 
-use crate::args::{Format, ServerArgs, TopologyCommand};
-use crate::commands::job::Ground;
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
 use crate::failure::Failure;
+use crate::job_input::JobInput;
 use crate::output::{self, Rows};
-use crate::remote::{Remote, block_on};
+use crate::remote::{Remote, block_on, run_to_end};
 use crate::source::{CLUSTER, Topology, read_text};
 
-/// Most bytes of a topology in one message.
+/// Largest part of a topology in one message, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(crate) fn run(command: TopologyCommand, format: Format) -> Result<(), Failure> {
-    match command {
-        TopologyCommand::Generate { spec, out } => {
-            let topology = Topology::read(&spec)?;
-            match out {
-                Some(out) => output::files(&[(&out, &topology.text)]),
-                None => output::raw(&topology.text),
+/// Generate, read, check and show topologies.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TopologyCommand {
+    /// Generate a topology from a spec in TOML; write it in the format of `ibnetdiscover`.
+    Generate {
+        /// Spec in TOML, or a preset such as `paper`, `torus` or `dragonfly` (see `topology
+        /// presets`).
+        #[arg(long, value_name = "FILE|PRESET")]
+        spec: String,
+        /// Output file; default: standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// List the presets, each with its spec.
+    Presets,
+    /// Read the output of `ibnetdiscover`, print a summary, and write it in normal form.
+    Import {
+        /// File as `ibnetdiscover` prints it.
+        file: PathBuf,
+        /// Output file; default: print the summary only.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Print a topology in the format of `ibnetdiscover`, or with `--format slurm` as topology.conf
+    /// for Slurm.
+    Export {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+    /// Discover an InfiniBand subnet through a local port; print it in the format of
+    /// `ibnetdiscover`.
+    Discover {
+        /// Adapter, such as `mlx5_0`; default: the first with an active port.
+        #[arg(long)]
+        adapter: Option<String>,
+        /// Port of the adapter; 0 for the first active one.
+        #[arg(long, default_value_t = 0)]
+        port: u8,
+        /// Output file; default: standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Print the topology of a running control plane.
+    Download {
+        /// Output file; default: standard output.
+        #[arg(long)]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Replace the discovered topology of a control plane, so that it forgets parts that are gone
+    /// for good.
+    Replace {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// List the switches and endpoints of a topology.
+    Show {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+    /// Check that a topology is a regular fat tree; exit 1 if not, or if it differs from a
+    /// topology.conf.
+    Check {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+        /// Slurm's topology.conf to compare with.
+        #[arg(long, value_name = "FILE")]
+        slurm: Option<PathBuf>,
+    },
+    /// Detect which fat tree a topology is; exit 1 if it is none.
+    Detect {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        #[arg(value_name = "FILE|PRESET")]
+        file: String,
+    },
+}
+
+impl Run for TopologyCommand {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        let format = globals.format;
+        match self {
+            Self::Generate { spec, out } => {
+                let topology = Topology::read(&spec)?;
+                match out {
+                    Some(out) => output::files(&[(&out, &topology.text)]),
+                    None => output::print_text(&topology.text),
+                }
+            }
+            Self::Presets => output::print(format, &Presets::all(), Presets::text),
+            Self::Import { file, out } => import(&file, out.as_deref(), format),
+            Self::Export { file } if format == Format::Slurm => export_slurm(&file),
+            Self::Export { file } => output::print_text(&Topology::read(&file)?.text),
+            Self::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
+            Self::Download { out, server } => {
+                let text = block_on(async { Remote::new(&server)?.topology().await })?;
+                match out {
+                    Some(out) => output::files(&[(&out, &text)]),
+                    None => output::print_text(&text),
+                }
+            }
+            Self::Replace { file, server } => {
+                let topology = Topology::read(&file)?;
+                block_on(replace(&topology.text, &server, format))
+            }
+            Self::Show { file } => {
+                let listing = Listing::of(&Topology::read(&file)?.graph);
+                output::print(format, &listing, Listing::text)
+            }
+            Self::Check { file, slurm } => check(&file, slurm.as_deref(), format),
+            Self::Detect { file } => {
+                found(&Topology::read(&file)?, None, format)?;
+                Ok(())
             }
         }
-        TopologyCommand::Presets => output::print(format, &Presets::all(), Presets::text),
-        TopologyCommand::Import { file, out } => import(&file, out.as_deref(), format),
-        TopologyCommand::Export { file } if format == Format::Slurm => export_slurm(&file),
-        TopologyCommand::Export { file } => output::raw(&Topology::read(&file)?.text),
-        TopologyCommand::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
-        TopologyCommand::Download { out, server } => {
-            let text = block_on(async { Remote::new(&server)?.topology().await })?;
-            match out {
-                Some(out) => output::files(&[(&out, &text)]),
-                None => output::raw(&text),
-            }
-        }
-        TopologyCommand::Replace { file, server } => {
-            let topology = Topology::read(&file)?;
-            block_on(replace(&topology.text, &server, format))
-        }
-        TopologyCommand::Show { file } => {
-            let listing = Listing::of(&Topology::read(&file)?.graph);
-            output::print(format, &listing, Listing::text)
-        }
-        TopologyCommand::Check { file, slurm } => check(&file, slurm.as_deref(), format),
-        TopologyCommand::Detect { file } => {
-            found(&Topology::read(&file)?, None, format)?;
-            Ok(())
-        }
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
+
+    fn has_format(&self, format: Format) -> bool {
+        format == Format::Slurm && matches!(self, Self::Export { .. })
     }
 }
 
-/// Gives the TIC another topology.
+/// Sends the TIC another topology.
 async fn replace(text: &str, server: &ServerArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
     let pieces = text.as_bytes().chunks(CHUNK);
     let pieces: Vec<_> =
         pieces.map(|piece| v1::ReplaceTopologyRequest { chunk: piece.to_vec() }).collect();
-    let answer = remote.topologies().replace_topology(tokio_stream::iter(pieces)).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer =
+        remote.answer(remote.topologies().replace_topology(tokio_stream::iter(pieces))).await?;
     output::message(format, &answer, |answer| {
         let v1::TopologySummary { switch_count, endpoint_count, .. } =
             answer.topology.clone().unwrap_or_default();
@@ -78,22 +171,22 @@ async fn replace(text: &str, server: &ServerArgs, format: Format) -> Result<(), 
     })
 }
 
-/// Asks the switches themselves.
+/// Discovers the topology from the switches.
 fn discover(adapter: Option<String>, port: u8, out: Option<&Path>) -> Result<(), Failure> {
-    let options = InfinibandOptions { adapter, port, ..InfinibandOptions::default() };
+    let config = InfinibandConfig { adapter, port, ..InfinibandConfig::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let graph = runtime.block_on(async {
-        let driver = InfinibandDriver::open(options).context("open the InfiniBand port")?;
+    let graph = run_to_end(&runtime, async {
+        let driver = InfinibandDriver::open(config, None).context("open the InfiniBand port")?;
         anyhow::Ok(driver.discover().await?)
     })?;
     let text = ibnetdiscover::write(&graph);
     match out {
         Some(out) => output::files(&[(out, &text)]),
-        None => output::raw(&text),
+        None => output::print_text(&text),
     }
 }
 
-/// Says what there is and which fat tree it makes; that it makes none is an answer too.
+/// Prints a summary and the fat tree; without a fat tree the answer is no.
 fn found(
     topology: &Topology,
     differences: Option<Vec<String>>,
@@ -116,7 +209,7 @@ fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure
     // Without a fat tree, what was read is a sound topology all the same.
     let fat_tree = FatTree::detect(&topology.graph);
     if let Err(not) = &fat_tree {
-        output::say(&format!("fabricast: '{}': {not}", topology.title));
+        output::notice(&format!("fabricast: '{}': {not}", topology.title));
     }
     let summary = Summary::of(&topology, fat_tree.as_ref().ok());
     output::print(format, &summary, Summary::text)
@@ -139,28 +232,28 @@ fn check(file: &str, slurm: Option<&Path>, format: Format) -> Result<(), Failure
     }
 }
 
-/// Where a scheduler's file differs from the fabric.
+/// Lists the differences between a scheduler's file and the fabric.
 fn differences(topology: &Topology, slurm: &Path) -> Result<Vec<String>, Failure> {
     let text = read_text(slurm)?;
     let theirs = slurm::read(&text).with_context(|| format!("'{}'", slurm.display()))?;
-    let ours = Ground::of_topology(topology, None)?;
-    let differences = theirs.differences(&ours.ground, &ours.names.nodes);
+    let ours = JobInput::of_topology(topology, None)?;
+    let differences = theirs.differences(&ours.positions, &ours.names.nodes);
     Ok(differences.iter().map(ToString::to_string).collect())
 }
 
 fn export_slurm(file: &str) -> Result<(), Failure> {
-    let ours = Ground::of_topology(&Topology::read(file)?, None)?;
+    let ours = JobInput::of_topology(&Topology::read(file)?, None)?;
     ours.check_names()?;
-    let Ground { ground, names, .. } = ours;
-    let out = (0u32..).zip(&names.nodes).filter(|(node, _)| ground.leaf_of(*node).is_none());
+    let JobInput { positions, names, .. } = ours;
+    let out = (0u32..).zip(&names.nodes).filter(|(node, _)| positions.leaf_of(*node).is_none());
     for (node, name) in out {
-        let why = ground.left_out(node).map_or_else(String::new, |why| format!(": {why}"));
-        output::say(&format!("fabricast: node '{name}' is left out{why}"));
+        let why = positions.left_out(node).map_or_else(String::new, |why| format!(": {why}"));
+        output::notice(&format!("fabricast: node '{name}' is left out{why}"));
     }
-    output::raw(&SlurmTopology::of(&ground, &names).write())
+    output::print_text(&SlurmTopology::of(&positions, &names).write())
 }
 
-/// What the demo prints about its topology.
+/// Describes a topology for the demo.
 #[must_use]
 pub(crate) fn summary_text(topology: &Topology, fat_tree: &FatTree) -> String {
     Summary::of(topology, Some(fat_tree)).text()
@@ -234,7 +327,7 @@ fn counts_text(counts: &GraphSummary) -> String {
     text
 }
 
-/// The parameters of a fat tree in words.
+/// Describes the parameters of a fat tree.
 fn shape(params: &FatTreeParams) -> String {
     let p = params;
     let mut text = format!(
@@ -271,7 +364,7 @@ fn shape(params: &FatTreeParams) -> String {
     text
 }
 
-/// A number with its noun.
+/// Formats a number with its noun.
 fn many(count: impl Into<Count>, one: &str, more: &str) -> String {
     match count.into().0 {
         1 => format!("1 {one}"),
@@ -279,7 +372,7 @@ fn many(count: impl Into<Count>, one: &str, more: &str) -> String {
     }
 }
 
-/// Both kinds of numbers that are counted here.
+/// A count of either integer type.
 struct Count(u64);
 
 impl From<u32> for Count {

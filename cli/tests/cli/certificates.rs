@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Bench, Run, data};
+use crate::support::{Run, Sandbox, data};
 
-/// How long a state may take to come about; a test that waits longer fails.
+/// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// All parts as processes; killed when dropped.
 struct Parts {
-    bench: Bench,
+    sandbox: Sandbox,
     children: Vec<Child>,
     tic: String,
     switches: String,
@@ -25,7 +25,7 @@ fn free_address() -> String {
 }
 
 /// Has the authority in `ca` name somebody.
-fn issue(bench: &Bench, folder: &str, identities: &[&str], hosts: &[&str]) {
+fn issue(sandbox: &Sandbox, folder: &str, identities: &[&str], hosts: &[&str]) {
     let mut arguments = vec!["certs", "issue", "--authority", "ca", "--out", folder];
     for identity in identities {
         arguments.extend(["--identity", identity]);
@@ -33,21 +33,21 @@ fn issue(bench: &Bench, folder: &str, identities: &[&str], hosts: &[&str]) {
     for host in hosts {
         arguments.extend(["--host", host]);
     }
-    bench.ok(&arguments);
+    sandbox.ok(&arguments);
 }
 
 impl Parts {
     fn start() -> Self {
-        let bench = Bench::new();
-        bench.ok(&["certs", "authority", "--out", "ca"]);
+        let sandbox = Sandbox::new();
+        sandbox.ok(&["certs", "authority", "--out", "ca"]);
         let here = ["127.0.0.1"];
         for role in ["tic", "router", "fabric", "switch-agent"] {
-            issue(&bench, role, &[&format!("{role}/a")], &here);
+            issue(&sandbox, role, &[&format!("{role}/a")], &here);
         }
         let nodes = ["operating-agent/node001", "operating-agent/gpu042"];
-        issue(&bench, "operating-agent", &nodes, &here);
-        issue(&bench, "admin", &["admin/ann"], &[]);
-        issue(&bench, "tenant", &["tenant/acme"], &[]);
+        issue(&sandbox, "operating-agent", &nodes, &here);
+        issue(&sandbox, "admin", &["admin/ann"], &[]);
+        issue(&sandbox, "tenant", &["tenant/acme"], &[]);
 
         let net = data("cluster-edr-96.ibnetdiscover");
         let [fabric, tic, switches, agents, router] = std::array::from_fn(|_| free_address());
@@ -64,10 +64,10 @@ impl Parts {
              nodes = [{{ name = 'node001', endpoints = ['node001 HCA-1'] }},\n\
              {{ name = 'gpu042', endpoints = ['gpu042 HCA-1'] }}]\n"
         );
-        bench.write("f.toml", text);
-        let mut parts = Self { bench, children: Vec::new(), tic, switches, agents };
+        sandbox.write("f.toml", text);
+        let mut parts = Self { sandbox, children: Vec::new(), tic, switches, agents };
         for role in ["fabric", "tic", "switch-agent", "operating-agent", "router"] {
-            let mut command = parts.bench.command(&[role, "--config", "f.toml"]);
+            let mut command = parts.sandbox.command(&[role, "--config", "f.toml"]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
             parts.children.push(command.spawn().expect("the binary starts"));
         }
@@ -76,7 +76,7 @@ impl Parts {
 
     fn run(&self, who: &str, arguments: &[&str], server: &str) -> Run {
         let rest = ["--server", server, "--certificates", who, "--format", "json"];
-        self.bench.run(&[arguments, &rest].concat())
+        self.sandbox.run(&[arguments, &rest].concat())
     }
 
     /// Asks until an answer is as wanted; one that fails is asked for again.
@@ -146,11 +146,11 @@ fn parts_know_each_other_and_users_do_what_their_certificates_allow() {
     parts.wait("tenant", &health, &parts.tic, |answer| answer["serving"] == true);
     refused("admin", &health, &parts.agents, "");
 
-    let stranger = parts.bench.run(&["group", "list", "--server", &parts.tic]);
+    let stranger = parts.sandbox.run(&["group", "list", "--server", &parts.tic]);
     assert_eq!(stranger.code, 2, "{stranger:?}");
-    parts.bench.ok(&["certs", "authority", "--out", "other"]);
+    parts.sandbox.ok(&["certs", "authority", "--out", "other"]);
     let arguments = ["certs", "issue", "--authority", "other", "--identity", "admin/eve"];
-    parts.bench.ok(&[&arguments[..], &["--out", "eve"]].concat());
+    parts.sandbox.ok(&[&arguments[..], &["--out", "eve"]].concat());
     let eve = parts.run("eve", &["group", "list"], &parts.tic);
     assert_eq!(eve.code, 2, "{eve:?}");
 }
@@ -160,14 +160,14 @@ fn a_new_certificate_is_taken_up_by_a_running_part() {
     let parts = Parts::start();
     let show = ["group", "list"];
     parts.wait("admin", &show, &parts.tic, |_| true);
-    let before = parts.bench.read("tic/tls.crt");
-    issue(&parts.bench, "tic", &["tic/a"], &["10.0.0.1"]);
-    assert_ne!(parts.bench.read("tic/tls.crt"), before);
+    let before = parts.sandbox.read("tic/tls.crt");
+    issue(&parts.sandbox, "tic", &["tic/a"], &["10.0.0.1"]);
+    assert_ne!(parts.sandbox.read("tic/tls.crt"), before);
     let started = Instant::now();
     while parts.run("admin", &show, &parts.tic).code == 0 {
         assert!(started.elapsed() < LIMIT, "still served under the old certificate");
     }
-    issue(&parts.bench, "tic", &["tic/a"], &["127.0.0.1"]);
+    issue(&parts.sandbox, "tic", &["tic/a"], &["127.0.0.1"]);
     parts.wait("admin", &show, &parts.tic, |_| true);
     let join = ["group", "join", "after", "--node", "node001"];
     parts.wait("admin", &join, &parts.agents, |_| true);
@@ -175,25 +175,25 @@ fn a_new_certificate_is_taken_up_by_a_running_part() {
 
 #[test]
 fn certificates_that_cannot_be_made_or_used_are_refused() {
-    let bench = Bench::new();
-    bench.ok(&["certs", "authority", "--out", "ca"]);
-    bench.run(&["certs", "authority", "--out", "ca"]).refused(2, "ca.crt is there already");
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["certs", "authority", "--out", "ca"]);
+    sandbox.run(&["certs", "authority", "--out", "ca"]).refused(2, "ca.crt is there already");
     let issue = ["certs", "issue", "--authority", "ca", "--out", "x", "--identity"];
-    let with = |more: &[&str]| bench.run(&[&issue[..], more].concat());
+    let with = |more: &[&str]| sandbox.run(&[&issue[..], more].concat());
     with(&["king/a"]).refused(2, "'king/a' is not of the form ROLE/NAME");
     with(&["tic/"]).refused(2, "'tic/' is not of the form ROLE/NAME");
     with(&["tic/a"]).refused(2, "tic/a serves, but no --host says where");
     with(&["tic/a", "--host", "ä"]).refused(2, "--host");
-    assert!(!bench.path("x").exists(), "nothing was written");
+    assert!(!sandbox.path("x").exists(), "nothing was written");
     let lost = ["certs", "issue", "--authority", "no", "--out", "x", "--identity", "admin/a"];
-    bench.run(&lost).refused(2, "no/ca.crt");
-    bench.run(&["group", "list", "--certificates", "x"]).refused(2, "x/ca.crt: no such file");
+    sandbox.run(&lost).refused(2, "no/ca.crt");
+    sandbox.run(&["group", "list", "--certificates", "x"]).refused(2, "x/ca.crt: no such file");
 
-    bench.write("net", std::fs::read(data("cluster-edr-96.ibnetdiscover")).expect("data"));
+    sandbox.write("net", std::fs::read(data("cluster-edr-96.ibnetdiscover")).expect("data"));
     let section = "[tic]\nlisten = '0.0.0.0:0'\nstore = 'memory'\ntopology = 'net'\n";
     let tic = |more: &str| {
-        bench.write("f.toml", format!("{section}{more}"));
-        bench.run(&["tic", "--config", "f.toml"])
+        sandbox.write("f.toml", format!("{section}{more}"));
+        sandbox.run(&["tic", "--config", "f.toml"])
     };
     tic("").refused(78, "give certificates, or set allow_plaintext");
     tic("certificates = 'nowhere'\n").refused(78, "nowhere/ca.crt: no such file");
@@ -202,34 +202,34 @@ fn certificates_that_cannot_be_made_or_used_are_refused() {
 
 #[test]
 fn plain_text_leaves_this_machine_only_where_that_was_asked_for() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     // An address that nobody has: refused before anything is sent, or not reached.
     let far = ["group", "list", "--server", "192.0.2.1:1"];
-    let refused = bench.run(&far);
+    let refused = sandbox.run(&far);
     assert!(refused.stderr.contains("--plaintext"), "{refused:?}");
     refused.refused(
         2,
         "'192.0.2.1:1' is on another machine, and the connection would not be encrypted",
     );
-    bench.run(&["up", "--listen", "0.0.0.0:0"]).refused(2, "can be reached from other machines");
+    sandbox.run(&["up", "--listen", "0.0.0.0:0"]).refused(2, "can be reached from other machines");
     let store = ["store", "export", "--out", "x", "--store"];
-    let run = |url: &str| bench.run(&[&store[..], &[url]].concat());
+    let run = |url: &str| sandbox.run(&[&store[..], &[url]].concat());
     run("etcd://192.0.2.1:1/x")
         .refused(2, "add ?certificates=FOLDER, or ?plaintext to accept that");
     run("etcd://192.0.2.1:1/x?certificates=no").refused(2, "no/ca.crt: no such file");
     let both = ["group", "list", "--plaintext", "--certificates", "x"];
-    bench.run(&both).refused(2, "cannot be used with");
+    sandbox.run(&both).refused(2, "cannot be used with");
 }
 
 #[test]
 fn a_server_of_another_program_needs_no_identity() {
-    let bench = Bench::new();
-    bench.ok(&["certs", "authority", "--out", "ca"]);
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["certs", "authority", "--out", "ca"]);
     let issue = ["certs", "issue", "--authority", "ca", "--out", "etcd-0"];
-    bench.run(&issue).refused(2, "--identity");
-    let made = bench.ok(&[&issue[..], &["--host", "etcd-0", "--host", "127.0.0.1"]].concat());
+    sandbox.run(&issue).refused(2, "--identity");
+    let made = sandbox.ok(&[&issue[..], &["--host", "etcd-0", "--host", "127.0.0.1"]].concat());
     assert!(made.contains("certificate of etcd-0, 127.0.0.1 in etcd-0"), "{made}");
     // It is nobody to the parts.
-    let asked = bench.run(&["group", "list", "--certificates", "etcd-0"]);
+    let asked = sandbox.run(&["group", "list", "--certificates", "etcd-0"]);
     asked.refused(2, "no name of the form spiffe://fabricast/");
 }

@@ -2,35 +2,35 @@
 
 use serde_json::Value;
 
-use crate::support::Bench;
+use crate::support::Sandbox;
 
 const SPEC: &str = "kind=\"leaf-spine\"\nleaves=3\nspines=2\nendpoints_per_leaf=3\n";
 const CONSTANTS: &str = "path_links = 4.0\nlink_us = 0.3\nmatching_us = 0.02\n\
                          store_us_per_byte = 0.0001\nreduce_us_per_byte = 0.0005\nsoftware_us = 0.9\n";
 
-fn bench() -> Bench {
-    let bench = Bench::new();
-    bench.write("t.toml", SPEC);
-    bench.write("constants.toml", CONSTANTS);
-    bench
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", SPEC);
+    sandbox.write("constants.toml", CONSTANTS);
+    sandbox
 }
 
 #[test]
 fn the_papers_constants_give_its_widths() {
-    let bench = bench();
-    let found = bench.json(&["collective", "cost", "--processes", "512", "--sizes", "8"]);
+    let sandbox = sandbox();
+    let found = sandbox.json(&["collective", "cost", "--processes", "512", "--sizes", "8"]);
     let barrier = &found[0];
     let widths = ["min_width", "best_width", "max_width"].map(|field| barrier[field].as_u64());
     // 64 children are the limit here; without it the range ends at 69.
     assert_eq!(widths, [Some(24), Some(41), Some(64)], "{barrier}");
-    let text = bench.ok(&["collective", "cost", "--processes", "512", "--operation", "barrier"]);
+    let text = sandbox.ok(&["collective", "cost", "--processes", "512", "--operation", "barrier"]);
     assert!(text.contains("24-64") && text.contains("switch"), "{text}");
 }
 
 #[test]
 fn large_messages_run_on_adapters_where_bytes_cost_time() {
-    let bench = bench();
-    let found = bench.json(&[
+    let sandbox = sandbox();
+    let found = sandbox.json(&[
         "collective",
         "cost",
         "--processes",
@@ -69,21 +69,21 @@ fn measured() -> String {
 
 #[test]
 fn constants_come_back_out_of_measured_times_and_are_read_again() {
-    let bench = bench();
-    bench.write("m.csv", measured());
+    let sandbox = sandbox();
+    sandbox.write("m.csv", measured());
     let fit = ["collective", "fit", "--measurements", "m.csv", "--out", "found.toml"];
-    let found = bench.json(&fit);
+    let found = sandbox.json(&fit);
     let matching = found["parameters"]["matching_us"].as_f64().unwrap();
     assert!((matching - 0.02).abs() < 1e-6, "{found}");
     assert!(found["worst_us"].as_f64().unwrap() < 1e-6, "{found}");
-    bench.ok(&["collective", "cost", "--processes", "64", "--parameters", "found.toml"]);
+    sandbox.ok(&["collective", "cost", "--processes", "64", "--parameters", "found.toml"]);
 }
 
 #[test]
 fn every_process_hangs_in_the_tree_once() {
-    let bench = bench();
+    let sandbox = sandbox();
     let tree = ["collective", "tree", "--topology", "t.toml", "--endpoints", "h8,h0,h1,h4"];
-    let found = bench.json(&tree);
+    let found = sandbox.json(&tree);
     assert_eq!((&found["kind"], &found["entries"]), (&"switch".into(), &1.into()), "{found}");
     let names = |found: &Value| -> Vec<String> {
         let nodes = found["nodes"].as_array().unwrap().iter();
@@ -92,7 +92,7 @@ fn every_process_hangs_in_the_tree_once() {
     };
     let all = ["process 0 at h8", "process 1 at h0", "process 2 at h1", "process 3 at h4"];
     assert_eq!(names(&found), all);
-    let adapters = bench.json(&[&tree[..], &["--kind", "adapter", "--width", "2"]].concat());
+    let adapters = sandbox.json(&[&tree[..], &["--kind", "adapter", "--width", "2"]].concat());
     let mut sorted = names(&adapters);
     sorted.sort();
     assert_eq!((sorted, &adapters["entries"]), (all.map(str::to_owned).to_vec(), &0.into()));
@@ -101,29 +101,29 @@ fn every_process_hangs_in_the_tree_once() {
 
 #[test]
 fn groups_that_find_no_entry_run_on_adapters_and_say_why() {
-    let bench = bench();
+    let sandbox = sandbox();
     let plan = ["collective", "plan", "--topology", "t.toml", "--pattern", "3x3", "--entries"];
-    let found = bench.json(&[&plan[..], &["1"]].concat());
+    let found = sandbox.json(&[&plan[..], &["1"]].concat());
     let counts = ["switch_trees", "adapter_trees", "fullest"].map(|field| found[field].as_u64());
     // Three rows each on their leaf, two columns on the spines; the third finds them full.
     assert_eq!(counts, [Some(5), Some(1), Some(1)], "{found}");
     let collectives = found["collectives"].as_array().unwrap();
     let whys: Vec<&str> = collectives.iter().filter_map(|one| one["why"].as_str()).collect();
     assert!(whys.len() == 1 && whys[0].starts_with("no entries left"), "{whys:?}");
-    let text = bench.ok(&[&plan[..], &["16"]].concat());
+    let text = sandbox.ok(&[&plan[..], &["16"]].concat());
     assert!(text.contains("6 on switch trees, 0 on adapter trees"), "{text}");
 }
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    let bench = bench();
-    bench.write("bad.toml", CONSTANTS.replace("0.02", "-1.0"));
-    bench.write("syntax.toml", CONSTANTS.replace("0.3", "\"fast\""));
-    bench.write(
+    let sandbox = sandbox();
+    sandbox.write("bad.toml", CONSTANTS.replace("0.02", "-1.0"));
+    sandbox.write("syntax.toml", CONSTANTS.replace("0.3", "\"fast\""));
+    sandbox.write(
         "m.csv",
         "operation,bytes,processes,width,tree,seconds\nreduce,8,16,1,adapter,1e-6\n",
     );
-    bench.write(
+    sandbox.write(
         "few.csv",
         "operation,bytes,processes,width,tree,seconds\nreduce,8,16,4,adapter,1e-6\n",
     );
@@ -142,7 +142,7 @@ fn what_cannot_be_read_is_named() {
         (&["tree", "--topology", "t.toml", "--first", "10"], "the topology has 9 endpoints"),
     ];
     for (arguments, needle) in cases {
-        let run = bench.run(&[&["collective"], arguments].concat());
+        let run = sandbox.run(&[&["collective"], arguments].concat());
         run.refused(2, needle);
         run.silent();
     }

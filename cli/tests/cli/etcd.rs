@@ -1,7 +1,8 @@
-//! Several TIC processes on a real etcd, under load, while their leaders are killed, frozen and cut off.
+//! Several TIC processes on a real etcd, under load, while their leaders are killed, frozen and cut
+//! off.
 //!
-//! A history is kept of what was acknowledged: no join or leave of it is lost, no number is given to
-//! two members that live at the same time, and what a client reads never goes back.
+//! A history is kept of what was acknowledged: no join or leave of it is lost, no number is given
+//! to two members that live at the same time, and what a client reads never goes back.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -19,7 +20,7 @@ use fabricast_testing::{Etcd, Proxy};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) async fn start(bench: &Bench, etcd: &Etcd, number: u32) -> Self {
+    pub(crate) async fn start(sandbox: &Sandbox, etcd: &Etcd, number: u32) -> Self {
         let mut proxies = Vec::new();
         for endpoint in etcd.endpoints() {
             proxies.push(Proxy::start(&endpoint).await);
@@ -50,16 +51,16 @@ impl Process {
              leader_lease = '2s'\nreport_timeout = '1h'\n",
             members.join(",")
         );
-        bench.write(&config, text);
-        let child = launch(bench, &config);
+        sandbox.write(&config, text);
+        let child = launch(sandbox, &config);
         Self { config, address, proxies, child }
     }
 
     /// As a crash and a restart would.
-    fn restart(&mut self, bench: &Bench) {
+    fn restart(&mut self, sandbox: &Sandbox) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = launch(bench, &self.config);
+        self.child = launch(sandbox, &self.config);
     }
 
     fn signal(&self, signal: &str) {
@@ -96,8 +97,8 @@ impl Drop for Process {
     }
 }
 
-fn launch(bench: &Bench, config: &str) -> Child {
-    let mut command = bench.command(&["tic", "--config", config]);
+fn launch(sandbox: &Sandbox, config: &str) -> Child {
+    let mut command = sandbox.command(&["tic", "--config", config]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -211,7 +212,7 @@ pub(crate) async fn register(client: &Client) {
     .await;
 }
 
-/// What workers do until they are told to stop.
+/// Work of each worker until it is stopped.
 #[derive(Default)]
 pub(crate) struct Load {
     stop: AtomicBool,
@@ -303,10 +304,10 @@ fn check(stays: &[Stay], members: &[v1::Member]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_while_leaders_die_freeze_and_are_cut_off() {
     let Some(etcd) = Etcd::start(3).await else { return };
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let mut processes = Vec::new();
     for number in 0..3 {
-        processes.push(Process::start(&bench, &etcd, number).await);
+        processes.push(Process::start(&sandbox, &etcd, number).await);
     }
     let addresses: Vec<String> = processes.iter().map(|one| one.address.clone()).collect();
     let leader = Leader::new(&addresses).unwrap();
@@ -316,7 +317,7 @@ async fn nothing_acknowledged_is_lost_while_leaders_die_freeze_and_are_cut_off()
     let load = Load::start(&client).await;
     let (first, term) = leading(&processes, 0).await;
     // It is back before its lease is over, and may well be elected again.
-    processes[first].restart(&bench);
+    processes[first].restart(&sandbox);
     let (second, later) = leading(&processes, term).await;
 
     processes[second].signal("STOP");

@@ -1,6 +1,6 @@
-//! Several TIC processes under load, while members of their etcd are killed, started again, and frozen:
-//! as long as most of them are there the work goes on, without most of them nothing is acknowledged,
-//! and when they are back it goes on by itself. What was acknowledged is never lost.
+//! Several TIC processes under load, while members of their etcd are killed, started again, and
+//! frozen: as long as most of them are there the work goes on, without most of them nothing is
+//! acknowledged, and when they are back it goes on by itself. What was acknowledged is never lost.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -12,16 +12,16 @@ use fabricast_rpc::{Leader, Peer, reason_of};
 use fabricast_testing::Etcd;
 
 use crate::etcd::{Client, Load, Process, join, leading, register};
-use crate::support::Bench;
+use crate::support::Sandbox;
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);
 
 /// Two TICs that work, and a client that finds whichever leads.
-async fn at_work(bench: &Bench, etcd: &Etcd) -> (Vec<Process>, Client) {
+async fn at_work(sandbox: &Sandbox, etcd: &Etcd) -> (Vec<Process>, Client) {
     let mut processes = Vec::new();
     for number in 0..2 {
-        processes.push(Process::start(bench, etcd, number).await);
+        processes.push(Process::start(sandbox, etcd, number).await);
     }
     let addresses: Vec<String> = processes.iter().map(|one| one.address.clone()).collect();
     let client = TicServiceClient::new(Leader::new(&addresses).unwrap().channel());
@@ -33,8 +33,8 @@ async fn at_work(bench: &Bench, etcd: &Etcd) -> (Vec<Process>, Client) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_goes_on_while_members_of_etcd_die_one_by_one_and_freeze() {
     let Some(mut etcd) = Etcd::start(3).await else { return };
-    let bench = Bench::new();
-    let (_processes, client) = at_work(&bench, &etcd).await;
+    let sandbox = Sandbox::new();
+    let (_processes, client) = at_work(&sandbox, &etcd).await;
     let load = Load::start(&client).await;
     for member in 0..3 {
         etcd.kill(member).await;
@@ -51,10 +51,11 @@ async fn the_work_goes_on_while_members_of_etcd_die_one_by_one_and_freeze() {
     load.is_as_acknowledged(&client).await;
 }
 
-/// What a TIC says to a join that is sent to it and to nobody else.
+/// Sends a join to one TIC only; returns its answer.
 async fn refused(process: &Process, name: &str) -> String {
     let mut client = TicServiceClient::new(Peer::new(&process.address).unwrap().channel());
-    // Of what is refused like this nobody knows whether it comes true later; so it is another group.
+    // Of what is refused like this nobody knows whether it comes true later; so it is another
+    // group.
     let request = v1::JoinGroupRequest { group: "other".to_owned(), ..join(name) };
     let refused = client.join_group(request).await.unwrap_err();
     reason_of(&refused).unwrap_or_else(|| format!("{refused:?}"))
@@ -63,8 +64,8 @@ async fn refused(process: &Process, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_most_of_etcd_writes_are_refused_and_with_them_it_goes_on_by_itself() {
     let Some(mut etcd) = Etcd::start(3).await else { return };
-    let bench = Bench::new();
-    let (processes, client) = at_work(&bench, &etcd).await;
+    let sandbox = Sandbox::new();
+    let (processes, client) = at_work(&sandbox, &etcd).await;
     let load = Load::start(&client).await;
     load.goes_on().await;
     etcd.kill(0).await;

@@ -2,25 +2,25 @@
 
 use crate::refusals::refuse;
 use crate::routes::{FABRICS, VERIFY, plan};
-use crate::support::Bench;
+use crate::support::Sandbox;
 
 #[test]
 fn two_trees_are_planned_and_verified() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let fabrics = FABRICS.iter().filter(|(name, _)| !["one-level", "dead-core"].contains(name));
     for (name, spec) in fabrics {
         for kind in ["per-port", "per-switch"] {
             let options = ["--pattern", "random:9:5", "--tables", kind, "--fault-tolerant"];
-            let figures = plan(&bench, spec, &options);
+            let figures = plan(&sandbox, spec, &options);
             assert_eq!(figures["fault_tolerant"], true);
             let (shared, trees) = (figures["virtual_groups"].as_u64(), figures["trees"].as_u64());
             assert!(trees > shared, "{name} {kind} {figures}");
-            let found = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
+            let found = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
             assert_eq!(found["violation_count"], 0, "{name} {kind} {found}");
             assert_eq!(found["groups"], figures["groups"], "{name} {kind} {found}");
             assert_eq!(found["entries"], figures["table_entries"], "{name} {kind}");
-            let single = plan(&bench, spec, &options[..4]);
-            let once = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
+            let single = plan(&sandbox, spec, &options[..4]);
+            let once = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
             assert_eq!(single["fault_tolerant"], false);
             assert!(found["hops"].as_u64() > once["hops"].as_u64(), "{name} {kind}");
         }
@@ -30,7 +30,7 @@ fn two_trees_are_planned_and_verified() {
 #[test]
 fn two_trees_that_cannot_be_had_are_refused() {
     refuse(
-        &Bench::new(),
+        &Sandbox::new(),
         &[
             (
                 "route plan --topology cluster --pattern 8x12 --engine mr4lms --fault-tolerant",

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
-/// How long a state may take to come about; a test that waits longer fails.
+/// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn free_address() -> String {
@@ -15,7 +15,7 @@ pub(crate) fn free_address() -> String {
     listener.local_addr().expect("it is bound").to_string()
 }
 
-/// What the address answers, if it does.
+/// Fetches the metrics; `None` if nothing answers.
 pub(crate) fn get(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
@@ -26,26 +26,26 @@ pub(crate) fn get(address: &str) -> Option<String> {
 
 #[test]
 fn a_bundle_holds_what_the_servers_know_and_says_who_did_not_answer() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let (address, nobody) = (free_address(), free_address());
     let net = data("cluster-edr-96.ibnetdiscover");
-    bench.write(
+    sandbox.write(
         "f.toml",
         format!("[tic]\nlisten = '{address}'\ntopology = '{net}'\nstore = 'memory'\n"),
     );
-    let mut command = bench.command(&["tic", "--config", "f.toml"]);
+    let mut command = sandbox.command(&["tic", "--config", "f.toml"]);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
     let servers = format!("{address},{nobody}");
     let collect = ["debug", "bundle", "--out", "found", "--server", &servers, "--format", "json"];
     let started = Instant::now();
     let said = loop {
-        let run = bench.run(&collect);
+        let run = sandbox.run(&collect);
         if run.code == 0 || started.elapsed() > LIMIT {
             break run;
         }
     };
-    bench.run(&collect).refused(2, "'found' is there already");
+    sandbox.run(&collect).refused(2, "'found' is there already");
     let _ = child.kill();
     let _ = child.wait();
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -53,28 +53,28 @@ fn a_bundle_holds_what_the_servers_know_and_says_who_did_not_answer() {
     assert_eq!(said["servers"], 1);
     assert!(said["problems"][0].as_str().is_some_and(|line| line.starts_with(&nobody)), "{said}");
     let folder = format!("found/{}", address.replace(':', "_"));
-    let topology = bench.read(&format!("{folder}/topology.ibnetdiscover"));
+    let topology = sandbox.read(&format!("{folder}/topology.ibnetdiscover"));
     assert!(topology.contains("Switch"), "{topology}");
     for name in ["server-info", "groups", "nodes", "jobs", "collectives"] {
-        let text = bench.read(&format!("{folder}/{name}.json"));
+        let text = sandbox.read(&format!("{folder}/{name}.json"));
         let _json: serde_json::Value = serde_json::from_str(&text).expect(name);
     }
     // Nobody there at all: nothing is written.
     let collect = ["debug", "bundle", "--out", "none", "--server", &nobody];
-    assert_eq!(bench.run(&collect).code, 2);
-    assert!(!bench.path("none").exists());
+    assert_eq!(sandbox.run(&collect).code, 2);
+    assert!(!sandbox.path("none").exists());
 }
 
 #[test]
 fn a_part_counts_its_calls_and_says_so() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let (address, metrics) = (free_address(), free_address());
     let net = data("cluster-edr-96.ibnetdiscover");
-    bench.write(
+    sandbox.write(
         "f.toml",
         format!("[tic]\nlisten = '{address}'\ntopology = '{net}'\nstore = 'memory'\n"),
     );
-    let mut command = bench.command(&["tic", "--config", "f.toml", "--metrics", &metrics]);
+    let mut command = sandbox.command(&["tic", "--config", "f.toml", "--metrics", &metrics]);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
     let wanted = [
@@ -85,8 +85,8 @@ fn a_part_counts_its_calls_and_says_so() {
     ];
     let started = Instant::now();
     let found = loop {
-        bench.run(&["group", "list", "--server", &address]);
-        bench.run(&["group", "show", "none", "--server", &address]);
+        sandbox.run(&["group", "list", "--server", &address]);
+        sandbox.run(&["group", "show", "none", "--server", &address]);
         let answer = get(&metrics).unwrap_or_default();
         if wanted.iter().all(|line| answer.contains(line)) {
             break Ok(());

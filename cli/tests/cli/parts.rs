@@ -1,6 +1,6 @@
 //! All parts as processes of their own, on a real etcd, under a load of joins and leaves through an
-//! operating agent, while one after the other is killed, frozen or cut off: nothing acknowledged is lost,
-//! no number is given twice, no read goes back, and each time the work goes on by itself.
+//! operating agent, while one after the other is killed, frozen or cut off: nothing acknowledged is
+//! lost, no number is given twice, no read goes back, and each time the work goes on by itself.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -19,7 +19,7 @@ use fabricast_testing::{Etcd, Proxy};
 use tokio::task::JoinSet;
 use tonic::{Code, Response, Status};
 
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(90);
@@ -37,19 +37,20 @@ struct Part {
 impl Part {
     /// - `listen`: the variable that says where to listen, if the file does not.
     fn start(
-        bench: &Bench,
-        (role, config): (&'static str, &str),
+        sandbox: &Sandbox,
+        role: &'static str,
+        config: &str,
         listen: Option<&'static str>,
         address: &str,
     ) -> Self {
         let (config, address) = (config.to_owned(), address.to_owned());
         let mut part = Self { role, config, listen, address, child: None };
-        part.launch(bench);
+        part.launch(sandbox);
         part
     }
 
-    fn launch(&mut self, bench: &Bench) {
-        let mut command = bench.command(&[self.role, "--config", &self.config]);
+    fn launch(&mut self, sandbox: &Sandbox) {
+        let mut command = sandbox.command(&[self.role, "--config", &self.config]);
         command.envs(self.listen.map(|variable| (variable, &self.address)));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.child = Some(child.unwrap());
@@ -104,7 +105,7 @@ fn free_address() -> String {
 
 /// Two of what may stand in for each other, and the ways from the loaded agent to the TICs.
 struct World {
-    bench: Bench,
+    sandbox: Sandbox,
     _fixed: Vec<Part>,
     tics: Vec<Part>,
     routers: Vec<Part>,
@@ -122,7 +123,7 @@ struct World {
 impl World {
     async fn start() -> Option<Self> {
         let etcd = Etcd::start(1).await?;
-        let (bench, net) = (Bench::new(), data("cluster-edr-96.ibnetdiscover"));
+        let (sandbox, net) = (Sandbox::new(), data("cluster-edr-96.ibnetdiscover"));
         let [fabric, switches, host, loaded, t0, t1, r0, r1] =
             std::array::from_fn(|_| free_address());
         let text = format!(
@@ -135,9 +136,9 @@ impl World {
              [operating_agent]\nfabric = '{fabric}'\nreport_timeout = '1h'\n",
             etcd.url("processes")
         );
-        bench.write("f.toml", text);
+        sandbox.write("f.toml", text);
         let start =
-            |role, variable, at: &String| Part::start(&bench, (role, "f.toml"), variable, at);
+            |role, variable, at: &String| Part::start(&sandbox, role, "f.toml", variable, at);
         let fixed = vec![start("fabric", None, &fabric), start("switch-agent", None, &switches)];
         let tics = [&t0, &t1].map(|at| start("tic", Some("FABRICAST_TIC__LISTEN"), at)).into();
         let variable = Some("FABRICAST_ROUTER__LISTEN");
@@ -145,15 +146,15 @@ impl World {
         let ways = vec![Proxy::start(&t0).await, Proxy::start(&t1).await];
         let agent = |at: &String, node: &str, [one, two]: [&str; 2]| {
             let config = format!("{node}.toml");
-            let text = bench.read("f.toml").replace(
+            let text = sandbox.read("f.toml").replace(
                 "[operating_agent]\n",
                 &format!(
                     "[operating_agent]\nlisten = '{at}'\ntic = ['{one}', '{two}']\n\
                      nodes = [{{ name = '{node}', endpoints = ['{node} HCA-1'] }}]\n",
                 ),
             );
-            bench.write(&config, text);
-            Part::start(&bench, ("operating-agent", &config), None, at)
+            sandbox.write(&config, text);
+            Part::start(&sandbox, "operating-agent", &config, None, at)
         };
         let host_part = agent(&host, "node001", [&t0, &t1]);
         let loaded_part = agent(&loaded, "gpu042", [&ways[0].address(), &ways[1].address()]);
@@ -162,7 +163,7 @@ impl World {
         let client = TicServiceClient::new(Leader::new(&[t0, t1]).unwrap().channel());
         let (founder, members) = (at(&host), at(&loaded));
         Some(Self {
-            bench,
+            sandbox,
             _fixed: fixed,
             tics,
             routers,
@@ -178,8 +179,8 @@ impl World {
 
     /// Waits until a new group of both nodes is in the switches.
     async fn routes(&self, group: &str) {
-        persist(|| join(self.founder.clone(), group, ("node001", "p".to_owned()))).await;
-        persist(|| join(self.members.clone(), group, ("gpu042", "p".to_owned()))).await;
+        persist(|| join(self.founder.clone(), group, "node001", "p".to_owned())).await;
+        persist(|| join(self.members.clone(), group, "gpu042", "p".to_owned())).await;
         let started = Instant::now();
         while read(&self.client, group).await.group.unwrap().route.unwrap_or_default().state()
             != v1::RouteState::Routed
@@ -193,7 +194,8 @@ impl World {
 async fn join(
     mut agent: OperatingAgentServiceClient<Channel>,
     group: &str,
-    (node, process): (&str, String),
+    node: &str,
+    process: String,
 ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
     let request = v1::OperatingAgentServiceJoinGroupRequest {
         group: group.to_owned(),
@@ -276,8 +278,8 @@ impl Load {
                 break;
             }
             let process = format!("p{worker}.{number}");
-            let who = || ("gpu042", process.clone());
-            let joined = persist(|| join(agent.clone(), "g", who())).await.membership.unwrap();
+            let join = || join(agent.clone(), "g", "gpu042", process.clone());
+            let joined = persist(join).await.membership.unwrap();
             self.acknowledged.fetch_add(1, Ordering::SeqCst);
             if number.is_multiple_of(4) {
                 members.insert(process, joined.pn);
@@ -302,7 +304,7 @@ impl Load {
 async fn the_work_goes_on_whoever_dies_freezes_or_is_cut_off() {
     let Some(mut world) = World::start().await else { return };
     // The founder's node hosts the group's agent.
-    persist(|| join(world.founder.clone(), "g", ("node001", "p".to_owned()))).await;
+    persist(|| join(world.founder.clone(), "g", "node001", "p".to_owned())).await;
     let (load, mut workers) = (Arc::new(Load::default()), JoinSet::new());
     for worker in 0..WORKERS {
         let (agent, client) = (world.members.clone(), world.client.clone());
@@ -313,7 +315,7 @@ async fn the_work_goes_on_whoever_dies_freezes_or_is_cut_off() {
     let first = leading(&world.tics).await;
     world.tics[first].kill();
     load.goes_on().await;
-    world.tics[first].launch(&world.bench);
+    world.tics[first].launch(&world.sandbox);
     let second = leading(&world.tics).await;
     world.tics[second].signal("STOP");
     load.goes_on().await;
@@ -327,7 +329,7 @@ async fn the_work_goes_on_whoever_dies_freezes_or_is_cut_off() {
     let active = leading(&world.routers).await;
     world.routers[active].kill();
     world.routes("while one is dead").await;
-    world.routers[active].launch(&world.bench);
+    world.routers[active].launch(&world.sandbox);
 
     // Nobody but its agent can find a new member its place.
     world.host.signal("STOP");
@@ -335,7 +337,7 @@ async fn the_work_goes_on_whoever_dies_freezes_or_is_cut_off() {
     world.host.signal("CONT");
     load.goes_on().await;
     world.host.kill();
-    world.host.launch(&world.bench);
+    world.host.launch(&world.sandbox);
     load.goes_on().await;
 
     // By now the agent of the group is where the load is.

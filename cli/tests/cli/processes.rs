@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::Bench;
+use crate::support::Sandbox;
 
 #[test]
 fn every_process_has_its_rank_and_its_lines_say_so() {
     let script = "echo $FABRICAST_RANK of $FABRICAST_SIZE in $FABRICAST_GROUP on $FABRICAST_NODE";
     let arguments = ["run", "-n", "5", "--label", "--group", "rows", "--", "sh", "-c", script];
-    let said = Bench::new().ok(&arguments);
+    let said = Sandbox::new().ok(&arguments);
     let lines: BTreeSet<&str> = said.lines().collect();
     assert_eq!(lines.len(), 5, "{said}");
     for (rank, line) in lines.iter().enumerate() {
@@ -25,16 +25,16 @@ fn every_process_has_its_rank_and_its_lines_say_so() {
 #[test]
 fn the_worst_exit_code_counts_and_nobody_is_left_running() {
     let script = "if [ $FABRICAST_RANK = 2 ]; then exit 7; else sleep 1000 & wait; fi";
-    let run = Bench::new().run(&["run", "-n", "4", "--", "sh", "-c", script]);
+    let run = Sandbox::new().run(&["run", "-n", "4", "--", "sh", "-c", script]);
     assert_eq!(run.code, 7, "{run:?}");
     assert_eq!(run.stderr, "fabricast: rank 2 ended with exit code 7\n");
-    let run = Bench::new().run(&["run", "-n", "2", "--", "sh", "-c", "kill -9 $$"]);
+    let run = Sandbox::new().run(&["run", "-n", "2", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(run.code, 137, "{run:?}");
 }
 
 #[test]
 fn an_interrupted_run_ends_its_processes() {
-    let mut run = Bench::new()
+    let mut run = Sandbox::new()
         .command(&["run", "-n", "2", "--", "sh", "-c", "echo up; sleep 1000"])
         .stdout(Stdio::piped())
         .spawn()
@@ -51,7 +51,7 @@ fn an_interrupted_run_ends_its_processes() {
 
 /// Starts two processes that run this script, and reads until both have said that they are up.
 fn started(script: &str) -> (std::process::Child, std::process::ChildStdout) {
-    let mut run = Bench::new()
+    let mut run = Sandbox::new()
         .command(&["run", "-n", "2", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
         .spawn()
@@ -92,8 +92,8 @@ fn signals_are_passed_on() {
     assert_eq!(run.wait().unwrap().code(), Some(200), "their own code, which is higher than 130");
 }
 
-/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's; `None` if
-/// tests are to do without.
+/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's;
+/// `None` if tests are to do without.
 fn python() -> Option<PathBuf> {
     if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
         return None;
@@ -113,13 +113,13 @@ fn python() -> Option<PathBuf> {
 #[test]
 fn the_python_example_talks_and_adds_up() {
     let Some(python) = python() else { return };
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("python");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("clients/python");
     let example = package.join("examples/talk.py");
     let arguments = ["run", "-n", "4", "--label", "--"].map(str::to_owned).into_iter();
     let program = [&python, &example].map(|path| path.display().to_string());
     let arguments: Vec<String> = arguments.chain(program).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let run = Bench::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
+    let run = Sandbox::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
     let (said, wrong) =
         (String::from_utf8(run.stdout).unwrap(), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{said}{wrong}");
@@ -134,15 +134,15 @@ fn the_python_example_talks_and_adds_up() {
 
 #[test]
 fn what_cannot_be_started_is_named() {
-    let run = Bench::new().run(&["run", "-n", "2", "--", "/no/such/program"]);
+    let run = Sandbox::new().run(&["run", "-n", "2", "--", "/no/such/program"]);
     assert_eq!(run.code, 2);
     assert!(run.stderr.starts_with("fabricast: start '/no/such/program': "), "{run:?}");
-    let run = Bench::new().run(&["run", "-n", "2", "--socket", "/no/such.sock", "--", "true"]);
+    let run = Sandbox::new().run(&["run", "-n", "2", "--socket", "/no/such.sock", "--", "true"]);
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("no operating agent can be reached at /no/such.sock"), "{run:?}");
     for wrong in
         [&["run", "--", "true"][..], &["run", "-n", "0", "--", "true"], &["run", "-n", "1"]]
     {
-        assert_eq!(Bench::new().run(wrong).code, 2, "{wrong:?}");
+        assert_eq!(Sandbox::new().run(wrong).code, 2, "{wrong:?}");
     }
 }

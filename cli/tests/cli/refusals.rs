@@ -2,15 +2,15 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
-/// A bench with some good and many bad files.
-pub(crate) fn bench() -> Bench {
-    let bench = Bench::new();
-    bench.write("small.toml", "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n");
-    bench.write("empty", "");
-    bench.write("binary", [0x80, 0xff, 0, 1, 2, 0x0a, 0x93]);
-    std::fs::create_dir(bench.path("folder")).expect("the folder can be written");
+/// A sandbox with some good and many bad files.
+pub(crate) fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n");
+    sandbox.write("empty", "");
+    sandbox.write("binary", [0x80, 0xff, 0, 1, 2, 0x0a, 0x93]);
+    std::fs::create_dir(sandbox.path("folder")).expect("the folder can be written");
     let groups = [
         ("twice", "{\"mgid\":1,\"members\":[\"h0\",\"h1\"]}\n{\"mgid\":1,\"members\":[\"h2\"]}\n"),
         ("same-name", "{\"name\":\"a\",\"members\":[]}\n{\"name\":\"a\",\"members\":[]}\n"),
@@ -25,29 +25,29 @@ pub(crate) fn bench() -> Bench {
         ("prose", "these are not groups\n"),
     ];
     for (name, text) in groups {
-        bench.write(name, text);
+        sandbox.write(name, text);
     }
-    bench
+    sandbox
 }
 
 /// Arguments in one text, exit code, and what the message must contain.
 type Case = (&'static str, i32, &'static str);
 
-pub(crate) fn refuse(bench: &Bench, cases: &[Case]) {
-    let before = bench.listing();
+pub(crate) fn refuse(sandbox: &Sandbox, cases: &[Case]) {
+    let before = sandbox.listing();
     for (arguments, code, needle) in cases {
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let run = bench.run(&arguments);
+        let run = sandbox.run(&arguments);
         run.refused(*code, needle);
         run.silent();
     }
-    assert_eq!(bench.listing(), before, "a refused command changed a file");
+    assert_eq!(sandbox.listing(), before, "a refused command changed a file");
 }
 
 #[test]
 fn topologies_that_cannot_be_read_are_refused() {
     refuse(
-        &bench(),
+        &sandbox(),
         &[
             ("topology import missing", 2, "read 'missing': No such file"),
             ("topology detect missing", 2, "hint: the presets are cluster, demo, paper, fat-tree,"),
@@ -66,7 +66,7 @@ fn topologies_that_cannot_be_read_are_refused() {
 
 #[test]
 fn specs_that_make_no_fabric_are_refused() {
-    let bench = bench();
+    let sandbox = sandbox();
     let cases = [
         ("kind = \"ring\"\n", "line 1, column 8: unknown variant"),
         ("kind = \"leaf-spine\"\nleaves = -1\n", "line 2, column 10: "),
@@ -78,8 +78,8 @@ fn specs_that_make_no_fabric_are_refused() {
         ("kind = [", "line 1, column 9: "),
     ];
     for (spec, needle) in cases {
-        bench.write("spec.toml", spec);
-        let run = bench.run(&["topology", "detect", "spec.toml"]);
+        sandbox.write("spec.toml", spec);
+        let run = sandbox.run(&["topology", "detect", "spec.toml"]);
         run.refused(2, needle);
         assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
     }
@@ -87,7 +87,7 @@ fn specs_that_make_no_fabric_are_refused() {
 
 #[test]
 fn groups_that_cannot_be_read_are_refused_with_line_and_field() {
-    let bench = bench();
+    let sandbox = sandbox();
     let cases = [
         ("twice", "'twice': line 2: mgid: 1 is that of the group on line 1 too"),
         ("same-name", "'same-name': line 2: name: \"a\" is that of the group on line 1 too"),
@@ -104,22 +104,22 @@ fn groups_that_cannot_be_read_are_refused_with_line_and_field() {
         ("folder", "read 'folder': Is a directory"),
         ("missing", "read 'missing': No such file"),
     ];
-    let before = bench.listing();
+    let before = sandbox.listing();
     for (file, needle) in cases {
         for command in ["route plan --out made", "demo", "route verify --routes r"] {
             let mut arguments: Vec<&str> = command.split(' ').collect();
             arguments.extend(["--topology", "small.toml", "--groups", file]);
-            let run = bench.run(&arguments);
+            let run = sandbox.run(&arguments);
             run.refused(2, needle);
             run.silent();
         }
     }
-    assert_eq!(bench.listing(), before);
+    assert_eq!(sandbox.listing(), before);
 }
 
 #[test]
 fn groups_that_the_protocol_cannot_name_are_refused_before_anything_starts() {
-    let bench = bench();
+    let sandbox = sandbox();
     for (text, needle) in [
         (
             "{\"name\":\"\",\"members\":[\"h0\",\"h2\"]}\n",
@@ -127,8 +127,8 @@ fn groups_that_the_protocol_cannot_name_are_refused_before_anything_starts() {
         ),
         ("{\"members\":[\"h0\"]}\n{\"name\":\"group/1\",\"members\":[]}\n", "two groups have it"),
     ] {
-        bench.write("g", text);
-        let run = bench.run(&["demo", "--topology", "small.toml", "--groups", "g"]);
+        sandbox.write("g", text);
+        let run = sandbox.run(&["demo", "--topology", "small.toml", "--groups", "g"]);
         run.refused(2, needle);
         run.silent();
     }
@@ -137,7 +137,7 @@ fn groups_that_the_protocol_cannot_name_are_refused_before_anything_starts() {
 #[test]
 fn plans_that_make_no_sense_are_refused() {
     refuse(
-        &bench(),
+        &sandbox(),
         &[
             ("route plan --topology cluster", 2, "--groups <FILE>|--pattern"),
             ("route plan --topology cluster --groups g --pattern 2x2", 2, "cannot be used with"),
@@ -187,18 +187,18 @@ fn plans_that_make_no_sense_are_refused() {
                 "folder",
             ),
             ("demo --colors 0", 2, "not in 1..=16384"),
-            ("demo --senders 0", 2, "with no sender nothing is checked"),
+            ("demo --senders 0", 2, "without a sender nothing is checked"),
             ("demo --topology missing", 2, "read 'missing'"),
             ("up --colors 0", 2, "not in 1..=16384"),
             ("up --listen 127.0.0.1", 2, "--listen"),
         ],
     );
-    let bench = bench();
+    let sandbox = sandbox();
     let tangle = data("quirks/loopback-cables.ibnetdiscover");
     for command in ["route plan --pattern 1x1", "demo", "up --listen 127.0.0.1:0"] {
         let mut arguments: Vec<&str> = command.split(' ').collect();
         arguments.extend(["--topology", &tangle]);
-        let run = bench.run(&arguments);
+        let run = sandbox.run(&arguments);
         run.refused(2, "not a fat tree");
         assert!(run.stderr.contains("\nhint: "), "{run:?}");
     }
@@ -206,7 +206,7 @@ fn plans_that_make_no_sense_are_refused() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let bench = bench();
+    let sandbox = sandbox();
     // Bound, never answered by a control plane, and free again: nobody listens there.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let verbs = [
@@ -237,23 +237,23 @@ fn a_server_that_is_not_there_is_named() {
     ];
     for verb in verbs {
         let arguments: Vec<&str> = verb.split(' ').chain(["--server", &nobody]).collect();
-        let run = bench.run(&arguments);
+        let run = sandbox.run(&arguments);
         run.refused(2, &format!("no control plane answers at {nobody}: Connection refused"));
         assert!(run.stderr.contains("\nhint: `fabricast up`"), "{run:?}");
         run.silent();
     }
     for nonsense in ["", ":", "nonsense", "a b:1", "http://a:1", "127.0.0.1:0", "127.0.0.1:99999"] {
-        let run = bench.run(&["group", "list", "--server", nonsense]);
+        let run = sandbox.run(&["group", "list", "--server", nonsense]);
         run.refused(2, &format!("--server: '{nonsense}' is not HOST:PORT"));
     }
-    let output = bench.command(&["group", "list"]).env("FABRICAST_SERVER", &nobody).output();
+    let output = sandbox.command(&["group", "list"]).env("FABRICAST_SERVER", &nobody).output();
     assert_eq!(output.unwrap().status.code(), Some(2));
 }
 
 #[test]
 fn parts_of_the_fabric_are_named_in_one_way_only() {
     refuse(
-        &bench(),
+        &sandbox(),
         &[
             ("fabric fail", 2, "--link <SWITCH:PORT>|--switch"),
             ("fabric fail --link a:1 --switch b", 2, "cannot be used with"),
@@ -268,7 +268,7 @@ fn parts_of_the_fabric_are_named_in_one_way_only() {
 
 #[test]
 fn bad_settings_are_all_reported_and_end_with_78() {
-    let bench = bench();
+    let sandbox = sandbox();
     let topology = data("cluster-edr-96.ibnetdiscover");
     let cases = [
         ("tic", "", vec!["tic.store: missing", "tic.topology: missing"]),
@@ -300,9 +300,9 @@ fn bad_settings_are_all_reported_and_end_with_78() {
         ("switch-agent", "", vec!["switch_agent.name: missing", "switch_agent.management_key"]),
     ];
     for (part, text, needles) in cases {
-        bench.write("c.toml", text);
+        sandbox.write("c.toml", text);
         for extra in [vec!["--check-config"], vec![]] {
-            let run = bench.run(&[vec![part, "--config", "c.toml"], extra].concat());
+            let run = sandbox.run(&[vec![part, "--config", "c.toml"], extra].concat());
             for needle in &needles {
                 run.refused(78, needle);
             }
@@ -310,11 +310,11 @@ fn bad_settings_are_all_reported_and_end_with_78() {
         }
     }
     for file in ["missing", "folder", "binary"] {
-        bench.run(&["tic", "--config", file, "--check-config"]).refused(78, "cannot be read");
+        sandbox.run(&["tic", "--config", file, "--check-config"]).refused(78, "cannot be read");
     }
-    bench.write("c.toml", format!("[tic]\nstore = \"memory\"\ntopology = \"{topology}\"\n"));
-    assert_eq!(bench.ok(&["tic", "--config", "c.toml", "--check-config"]), "");
-    let mut command = bench.command(&["tic", "--config", "c.toml", "--check-config"]);
+    sandbox.write("c.toml", format!("[tic]\nstore = \"memory\"\ntopology = \"{topology}\"\n"));
+    assert_eq!(sandbox.ok(&["tic", "--config", "c.toml", "--check-config"]), "");
+    let mut command = sandbox.command(&["tic", "--config", "c.toml", "--check-config"]);
     let output = command.env("FABRICAST_TIC__COLORS", "0").output().unwrap();
     assert_eq!(output.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&output.stderr).contains("FABRICAST_TIC__COLORS: tic.colors"));
@@ -322,7 +322,7 @@ fn bad_settings_are_all_reported_and_end_with_78() {
 
 #[test]
 fn a_port_in_use_stops_every_service_before_it_begins() {
-    let bench = bench();
+    let sandbox = sandbox();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let topology = data("cluster-edr-96.ibnetdiscover");
@@ -347,8 +347,8 @@ fn a_port_in_use_stops_every_service_before_it_begins() {
     ];
     let expected = format!("cannot listen on {listen}: Address already in use");
     for (part, text) in parts {
-        bench.write("c.toml", text);
-        let run = bench.run(&[part, "--config", "c.toml"]);
+        sandbox.write("c.toml", text);
+        let run = sandbox.run(&[part, "--config", "c.toml"]);
         assert_eq!(run.code, 2, "{run:?}");
         assert!(
             run.stderr
@@ -357,16 +357,16 @@ fn a_port_in_use_stops_every_service_before_it_begins() {
             "{run:?}"
         );
     }
-    let run = bench.run(&["up", "--listen", &listen, "--store", "records.redb"]);
+    let run = sandbox.run(&["up", "--listen", &listen, "--store", "records.redb"]);
     run.refused(2, &expected);
-    assert!(!bench.path("records.redb").exists(), "nothing was begun");
+    assert!(!sandbox.path("records.redb").exists(), "nothing was begun");
 }
 
 #[test]
 fn a_store_that_is_none_is_refused_and_left_alone() {
-    let bench = bench();
+    let sandbox = sandbox();
     refuse(
-        &bench,
+        &sandbox,
         &[
             ("up --listen 127.0.0.1:0 --store prose", 2, "prose is not a fabricast store"),
             ("up --listen 127.0.0.1:0 --store binary", 2, "binary is not a fabricast store"),

@@ -6,14 +6,14 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::metrics::{free_address, get};
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A TIC with its settings in `f.toml`; killed when the test is over.
 struct Tic {
-    bench: Bench,
+    sandbox: Sandbox,
     child: Child,
     address: String,
     metrics: String,
@@ -30,20 +30,20 @@ impl Drop for Tic {
 impl Tic {
     /// - `more`: settings of the TIC; the log is written to `tic.log`.
     async fn start(more: &str) -> Self {
-        let (bench, address, metrics) = (Bench::new(), free_address(), free_address());
-        bench.write("f.toml", text(&address, more));
-        let mut command = bench.command(&["tic", "--config", "f.toml", "--metrics", &metrics]);
-        let log = std::fs::File::create(bench.path("tic.log")).unwrap();
+        let (sandbox, address, metrics) = (Sandbox::new(), free_address(), free_address());
+        sandbox.write("f.toml", text(&address, more));
+        let mut command = sandbox.command(&["tic", "--config", "f.toml", "--metrics", &metrics]);
+        let log = std::fs::File::create(sandbox.path("tic.log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let tic = Self { bench, child, address, metrics };
+        let tic = Self { sandbox, child, address, metrics };
         tic.shows("\nfabricast_settings_generation 1\n").await;
         tic
     }
 
     /// Replaces the settings, in one step as an editor does.
     fn write(&self, more: &str) {
-        self.bench.write("new.toml", text(&self.address, more));
-        std::fs::rename(self.bench.path("new.toml"), self.bench.path("f.toml")).unwrap();
+        self.sandbox.write("new.toml", text(&self.address, more));
+        std::fs::rename(self.sandbox.path("new.toml"), self.sandbox.path("f.toml")).unwrap();
     }
 
     fn hang_up(&self) {
@@ -58,7 +58,7 @@ impl Tic {
 
     /// Waits until the log has something.
     async fn says(&self, words: &str) {
-        until(|| self.bench.read("tic.log").contains(words), words).await;
+        until(|| self.sandbox.read("tic.log").contains(words), words).await;
     }
 }
 
@@ -82,7 +82,7 @@ async fn settings_are_taken_over_whole_or_not_at_all() {
     tic.hang_up();
     tic.shows("\nfabricast_settings_generation 2\n").await;
     tic.says("settings read again generation=2").await;
-    let log = tic.bench.read("tic.log");
+    let log = tic.sandbox.read("tic.log");
     assert!(log.contains("probe_timeout or probe_attempts, telemetry.log"), "{log}");
     assert!(!log.contains("tic serves"), "that was before the log had such lines: {log}");
 
@@ -105,11 +105,11 @@ async fn settings_are_taken_over_whole_or_not_at_all() {
     tic.hang_up();
     tic.shows("\nfabricast_settings_refused_total 3\n").await;
     tic.says("f.toml:5: ").await;
-    std::fs::remove_file(tic.bench.path("f.toml")).unwrap();
+    std::fs::remove_file(tic.sandbox.path("f.toml")).unwrap();
     tic.hang_up();
     tic.shows("\nfabricast_settings_refused_total 4\n").await;
     tic.shows("\nfabricast_settings_generation 2\n").await;
-    tic.bench.ok(&["group", "list", "--server", &tic.address]);
+    tic.sandbox.ok(&["group", "list", "--server", &tic.address]);
 }
 
 #[tokio::test]
@@ -123,10 +123,12 @@ async fn a_file_that_has_changed_needs_no_signal() {
 
 #[tokio::test]
 async fn a_shorter_timeout_finds_who_died_before_it() {
-    let tic = Tic::start("report_timeout = '1h'\nprobe_timeout = '100ms'\n").await;
+    let tic =
+        Tic::start("report_timeout = '1h'\nprobe_timeout = '100ms'\nmax_silent_percent = 100\n")
+            .await;
     let agent = free_address();
     let nobody = free_address();
-    tic.bench.write(
+    tic.sandbox.write(
         "a.toml",
         format!(
             "[operating_agent]\nlisten = '{agent}'\ntic = '{}'\nfabric = '{nobody}'\n\
@@ -134,15 +136,15 @@ async fn a_shorter_timeout_finds_who_died_before_it() {
             tic.address
         ),
     );
-    let mut command = tic.bench.command(&["operating-agent", "--config", "a.toml"]);
+    let mut command = tic.sandbox.command(&["operating-agent", "--config", "a.toml"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let join = ["group", "join", "g", "--node", "node001", "--server", &agent];
-    until(|| tic.bench.run(&join).code == 0, "a member").await;
+    until(|| tic.sandbox.run(&join).code == 0, "a member").await;
     child.kill().unwrap();
     child.wait().unwrap();
     let expelled = "\nfabricast_tic_expelled_nodes_total";
     tic.shows(&format!("{expelled} 0\n")).await;
-    tic.write("report_timeout = '1s'\nprobe_timeout = '100ms'\n");
+    tic.write("report_timeout = '1s'\nprobe_timeout = '100ms'\nmax_silent_percent = 100\n");
     tic.hang_up();
     tic.shows("\nfabricast_settings_generation 2\n").await;
     tic.shows(&format!("{expelled} 1\n")).await;

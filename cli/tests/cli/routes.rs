@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Run};
+use crate::support::{Run, Sandbox};
 
 pub(crate) const FABRICS: [(&str, &str); 6] = [
     ("two-levels", "kind=\"leaf-spine\"\nleaves=4\nspines=2\nendpoints_per_leaf=6\nlanes0=2\n"),
@@ -31,29 +31,29 @@ pub(crate) const VERIFY: [&str; 10] = [
 ];
 
 /// Plans into `routes`, `tables` and `groups`; gives the figures.
-pub(crate) fn plan(bench: &Bench, spec: &str, options: &[&str]) -> Value {
-    bench.write("t.toml", spec);
+pub(crate) fn plan(sandbox: &Sandbox, spec: &str, options: &[&str]) -> Value {
+    sandbox.write("t.toml", spec);
     let files = ["--out", "routes", "--tables-out", "tables", "--groups-out", "groups"];
-    bench.json(&[&["route", "plan", "--topology", "t.toml"], &files[..], options].concat())
+    sandbox.json(&[&["route", "plan", "--topology", "t.toml"], &files[..], options].concat())
 }
 
 #[test]
 fn what_is_planned_is_verified_on_every_kind_of_fabric() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for (name, spec) in FABRICS {
         for kind in ["per-port", "per-switch"] {
             for pattern in [["--pattern", "4x3"], ["--pattern", "random:9:5"]] {
-                let figures = plan(&bench, spec, &[&pattern[..], &["--tables", kind]].concat());
+                let figures = plan(&sandbox, spec, &[&pattern[..], &["--tables", kind]].concat());
                 assert!(figures["groups"].as_u64() > Some(0), "{name} {figures}");
                 for all in [&[][..], &["--all-senders"]] {
-                    let with = bench.json(&[&VERIFY[..], all].concat());
+                    let with = sandbox.json(&[&VERIFY[..], all].concat());
                     assert_eq!(with["violation_count"], 0, "{name} {kind} {with}");
                     assert_eq!(with["groups"], figures["groups"], "{name} {kind} {with}");
                     assert_eq!(with["entries"], figures["table_entries"], "{name} {kind}");
-                    let without = bench.json(&[&VERIFY[..8], all].concat());
+                    let without = sandbox.json(&[&VERIFY[..8], all].concat());
                     assert_eq!(without["delivered"], with["delivered"], "{name} {kind}");
                 }
-                let stale = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
+                let stale = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
                 assert_eq!(stale["unused_entries"], 0, "{name} {kind} {stale}");
             }
         }
@@ -69,43 +69,43 @@ const ENGINES: [&[&str]; 3] = [
 
 #[test]
 fn every_engine_passes_the_verifier() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for (name, spec) in FABRICS {
         for engine in ENGINES {
             let options = [&["--pattern", "4x3", "--colors", "8"], engine].concat();
-            let figures = plan(&bench, spec, &options);
+            let figures = plan(&sandbox, spec, &options);
             assert_eq!(figures["engine"], engine[1], "{name} {figures}");
-            let verdict = bench.json(&[&VERIFY[..], &["--all-senders"]].concat());
+            let verdict = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
             assert_eq!(verdict["violation_count"], 0, "{name} {engine:?} {verdict}");
             assert_eq!(verdict["groups"], figures["groups"], "{name} {engine:?} {verdict}");
             assert_eq!(verdict["unused_entries"], 0, "{name} {engine:?} {verdict}");
-            assert_eq!(bench.json(&VERIFY[..8])["violation_count"], 0, "{name} {engine:?}");
+            assert_eq!(sandbox.json(&VERIFY[..8])["violation_count"], 0, "{name} {engine:?}");
         }
     }
 }
 
 #[test]
 fn groups_without_numbers_get_the_same_ones_from_both() {
-    let bench = Bench::new();
-    bench.write("t.toml", FABRICS[0].1);
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", FABRICS[0].1);
     let line = |first: u32| format!("{{\"members\":[\"h{first}\",\"h{}\"]}}\n", first + 9);
-    bench.write("groups", (0..12).map(line).collect::<String>());
+    sandbox.write("groups", (0..12).map(line).collect::<String>());
     let plan = ["route", "plan", "--topology", "t.toml", "--groups", "groups"];
-    bench.ok(&[&plan[..], &["--out", "routes", "--tables-out", "tables"]].concat());
-    assert_eq!(bench.json(&VERIFY)["groups"], 12);
+    sandbox.ok(&[&plan[..], &["--out", "routes", "--tables-out", "tables"]].concat());
+    assert_eq!(sandbox.json(&VERIFY)["groups"], 12);
 }
 
 #[test]
 fn the_files_have_exactly_the_agreed_form() {
-    let bench = Bench::new();
-    bench.write("t.toml", "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n");
-    bench.write("groups", "{\"mgid\":3,\"name\":\"rows/3\",\"members\":[\"h0\",\"h3\"]}\n");
-    let digest = bench.json(&["topology", "detect", "t.toml"])["sha256"].clone();
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n");
+    sandbox.write("groups", "{\"mgid\":3,\"name\":\"rows/3\",\"members\":[\"h0\",\"h3\"]}\n");
+    let digest = sandbox.json(&["topology", "detect", "t.toml"])["sha256"].clone();
     for (kind, row) in [("per-port", ",\"in_port\":1"), ("per-switch", "")] {
         let plan =
             ["route", "plan", "--topology", "t.toml", "--groups", "groups", "--tables", kind];
         let files = ["--out", "routes", "--tables-out", "tables", "--groups-out", "numbered"];
-        bench.ok(&[&plan[..], &files].concat());
+        sandbox.ok(&[&plan[..], &files].concat());
         let (leaf, other, spine) =
             ("S-02fab00000000000", "S-02fab00000000001", "S-02fab00000000002");
         let header = format!(
@@ -116,11 +116,11 @@ fn the_files_have_exactly_the_agreed_form() {
             "{{\"mgid\":3,\"virtual_group\":3,\"color\":3,\"trees\":[{{\"root\":\"{spine}\",\
              \"links\":[[\"{leaf}\",3,\"{spine}\",1],[\"{other}\",3,\"{spine}\",2]]}}]}}\n"
         );
-        assert_eq!(bench.read("routes"), header + &route);
+        assert_eq!(sandbox.read("routes"), header + &route);
         let outs = if kind == "per-port" { "[3]" } else { "[1,3]" };
         let first = format!("{{\"switch\":\"{leaf}\"{row},\"color\":3,\"out_ports\":{outs}}}");
-        assert_eq!(bench.read("tables").lines().next(), Some(first.as_str()));
-        assert_eq!(bench.read("numbered"), bench.read("groups"));
+        assert_eq!(sandbox.read("tables").lines().next(), Some(first.as_str()));
+        assert_eq!(sandbox.read("numbered"), sandbox.read("groups"));
     }
 }
 
@@ -134,7 +134,7 @@ const SPREAD: &str = "\
 
 type Edit = fn(&mut Vec<Value>);
 
-/// What a hand may do to a file, and the exit codes that tell.
+/// Edits of a table file, and the exit code that each must cause.
 const TABLE_EDITS: [(&str, i32, Edit); 9] = [
     ("a row is gone", 1, |rows| drop(rows.remove(5))),
     ("a row is new", 1, |rows| {
@@ -197,51 +197,51 @@ fn links(line: &mut Value) -> &mut Vec<Value> {
     line["trees"][0]["links"].as_array_mut().expect("a list of links")
 }
 
-fn edited(bench: &Bench, file: &str, edit: Edit, arguments: &[&str]) -> Run {
-    let text = bench.read(file);
+fn edited(sandbox: &Sandbox, file: &str, edit: Edit, arguments: &[&str]) -> Run {
+    let text = sandbox.read(file);
     let mut lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
     edit(&mut lines);
     let edited: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    bench.write(file, edited);
-    let run = bench.run(arguments);
-    bench.write(file, text);
+    sandbox.write(file, edited);
+    let run = sandbox.run(arguments);
+    sandbox.write(file, text);
     run
 }
 
 #[test]
 fn every_hand_edit_of_routes_and_tables_is_found() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for kind in ["per-port", "per-switch"] {
-        bench.write("given", SPREAD);
-        plan(&bench, FABRICS[0].1, &["--groups", "given", "--tables", kind]);
-        bench.ok(&VERIFY);
+        sandbox.write("given", SPREAD);
+        plan(&sandbox, FABRICS[0].1, &["--groups", "given", "--tables", kind]);
+        sandbox.ok(&VERIFY);
         for (what, code, edit) in TABLE_EDITS {
-            let run = edited(&bench, "tables", edit, &VERIFY);
+            let run = edited(&sandbox, "tables", edit, &VERIFY);
             assert_eq!(run.code, code, "{kind}: {what}: {run:?}");
             assert!(run.stderr.starts_with("fabricast: "), "{kind}: {what}: {run:?}");
         }
         for (what, code, edit) in ROUTE_EDITS {
-            let run = edited(&bench, "routes", edit, &VERIFY);
+            let run = edited(&sandbox, "routes", edit, &VERIFY);
             assert_eq!(run.code, code, "{kind}: {what}: {run:?}");
             // Without tables another color may be as good; all else shows all the same.
             if !what.starts_with("a color is another") {
-                let run = edited(&bench, "routes", edit, &VERIFY[..8]);
+                let run = edited(&sandbox, "routes", edit, &VERIFY[..8]);
                 assert_eq!(run.code, code, "{kind}, no tables: {what}: {run:?}");
             }
         }
-        bench.ok(&VERIFY);
+        sandbox.ok(&VERIFY);
     }
 }
 
 #[test]
 fn routes_of_another_topology_are_refused_with_a_hint() {
-    let bench = Bench::new();
-    plan(&bench, FABRICS[0].1, &["--pattern", "4x3"]);
-    bench.write("other.toml", FABRICS[2].1);
+    let sandbox = Sandbox::new();
+    plan(&sandbox, FABRICS[0].1, &["--pattern", "4x3"]);
+    sandbox.write("other.toml", FABRICS[2].1);
     let mut arguments = VERIFY;
     arguments[3] = "other.toml";
-    let run = bench.run(&arguments);
+    let run = sandbox.run(&arguments);
     run.refused(2, "'routes': line 1: topology: made for the one with SHA-256");
     assert!(run.stderr.contains("\nhint: give the topology"), "{run:?}");
     run.silent();
@@ -249,9 +249,9 @@ fn routes_of_another_topology_are_refused_with_a_hint() {
 
 #[test]
 fn findings_name_switches_and_endpoints() {
-    let bench = Bench::new();
-    plan(&bench, FABRICS[0].1, &["--pattern", "4x3"]);
-    let run = edited(&bench, "tables", |rows| rows.clear(), &VERIFY);
+    let sandbox = Sandbox::new();
+    plan(&sandbox, FABRICS[0].1, &["--pattern", "4x3"]);
+    let run = edited(&sandbox, "tables", |rows| rows.clear(), &VERIFY);
     run.refused(1, " violations");
     assert!(run.stdout.contains("table of S-02fab00000000000 port 1 color"), "{run:?}");
     assert!(run.stdout.contains(": a packet from h0 does not reach h"), "{run:?}");

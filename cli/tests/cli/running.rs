@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Bench, Run};
+use crate::support::{Run, Sandbox};
 
-/// How long a state may take to come about; a test that waits longer fails.
+/// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running control plane. Killed when dropped.
 struct Up {
-    bench: Bench,
+    sandbox: Sandbox,
     address: String,
     child: Child,
     log: Option<JoinHandle<String>>,
@@ -29,8 +29,8 @@ struct Up {
 
 impl Up {
     fn start() -> Self {
-        let bench = Bench::new();
-        let mut child = bench
+        let sandbox = Sandbox::new();
+        let mut child = sandbox
             .command(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -47,7 +47,7 @@ impl Up {
         };
         // Somebody has to read on, or the process would block on a full pipe.
         let rest = move || lines.map_while(Result::ok).fold(log, |log, line| log + &line + "\n");
-        Self { bench, address, child, log: Some(std::thread::spawn(rest)) }
+        Self { sandbox, address, child, log: Some(std::thread::spawn(rest)) }
     }
 
     fn arguments<'a>(&'a self, text: &'a [&'a str]) -> Vec<&'a str> {
@@ -55,15 +55,15 @@ impl Up {
     }
 
     fn run(&self, arguments: &[&str]) -> Run {
-        self.bench.run(&self.arguments(arguments))
+        self.sandbox.run(&self.arguments(arguments))
     }
 
     fn ok(&self, arguments: &[&str]) -> String {
-        self.bench.ok(&self.arguments(arguments))
+        self.sandbox.ok(&self.arguments(arguments))
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        self.bench.json(&self.arguments(arguments))
+        self.sandbox.json(&self.arguments(arguments))
     }
 
     /// Asks until the answer is as wanted.
@@ -300,14 +300,14 @@ fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
         ("{\"name\":\"b\",\"mgid\":4000000,\"members\":[]}", "is that of the live group 'jobs/2'"),
         ("{\"members\":[]}\n{\"name\":\"group/2\",\"members\":[]}", "two groups have it"),
     ] {
-        up.bench.write("g", format!("{good}{bad}\n"));
+        up.sandbox.write("g", format!("{good}{bad}\n"));
         let run = up.run(&form);
         run.refused(2, needle);
         run.silent();
     }
     let after = up.json(&["group", "list"]);
     assert_eq!(names(&after["groups"], "name"), names(&before["groups"], "name"));
-    up.bench.write("g", good);
+    up.sandbox.write("g", good);
     assert_eq!(up.json(&form)["joined"], 2);
     assert_eq!(up.ok(&form), "2 memberships joined\n", "once more is harmless");
     up.routed("f/1", 2);
@@ -359,9 +359,9 @@ fn groups_end(up: &Up) {
 }
 
 fn neither_port_nor_store_is_shared(up: &Up) {
-    let run = up.bench.run(&["up", "--listen", &up.address]);
+    let run = up.sandbox.run(&["up", "--listen", &up.address]);
     run.refused(2, &format!("cannot listen on {}: Address already in use", up.address));
-    let run = up.bench.run(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"]);
+    let run = up.sandbox.run(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"]);
     run.refused(2, "records.redb is in use by another process");
 }
 
@@ -390,7 +390,7 @@ fn jobs_get_nodes_and_give_them_back() {
     let create = ["group", "create", "g", "--node", "node001", "--layer", "j/rows"];
     up.ok(&[&create[..], &["--expect", "node002 HCA-1"]].concat());
     assert_eq!(up.json(&["group", "show", "g"])["layer"], "j/rows");
-    up.bench
+    up.sandbox
         .write("groups", "{\"name\":\"k\",\"members\":[\"node001 HCA-1\",\"node002 HCA-1\"]}\n");
     let planned = &up.json(&["group", "plan", "--groups", "groups"])["mgids"][0];
     assert_eq!((&planned["group"], &planned["conflictingMembers"]), (&"k".into(), &0.into()));

@@ -8,14 +8,14 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_rpc::Peer;
 use serde_json::Value;
 
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
-/// How long a state may take to come about; a test that waits longer fails.
+/// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// All parts as processes; killed when dropped.
 struct Parts {
-    bench: Bench,
+    sandbox: Sandbox,
     children: Vec<(String, Child)>,
     tic: String,
     routers: [String; 2],
@@ -29,7 +29,7 @@ fn free_address() -> String {
 
 impl Parts {
     fn start() -> Self {
-        let bench = Bench::new();
+        let sandbox = Sandbox::new();
         let net = data("cluster-edr-96.ibnetdiscover");
         let [fabric, tic, switches, agents, one, two] = std::array::from_fn(|_| free_address());
         let text = format!(
@@ -42,8 +42,8 @@ impl Parts {
              nodes = [{{ name = 'node001', endpoints = ['node001 HCA-1'] }},\n\
              {{ name = 'gpu042', endpoints = ['gpu042 HCA-1'] }}]\n"
         );
-        bench.write("f.toml", text);
-        let mut parts = Self { bench, children: Vec::new(), tic, routers: [one, two], agents };
+        sandbox.write("f.toml", text);
+        let mut parts = Self { sandbox, children: Vec::new(), tic, routers: [one, two], agents };
         for role in ["fabric", "tic", "switch-agent", "operating-agent"] {
             parts.launch(role, role, &[]);
         }
@@ -56,7 +56,7 @@ impl Parts {
     }
 
     fn launch(&mut self, name: &str, role: &str, variables: &[(&str, &str)]) {
-        let mut command = self.bench.command(&[role, "--config", "f.toml"]);
+        let mut command = self.sandbox.command(&[role, "--config", "f.toml"]);
         command.envs(variables.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null());
         self.children.push((name.to_owned(), command.spawn().expect("the binary starts")));
     }
@@ -72,7 +72,7 @@ impl Parts {
     fn wait(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
-            let run = self.bench.run(&[arguments, &["--format", "json"]].concat());
+            let run = self.sandbox.run(&[arguments, &["--format", "json"]].concat());
             let answer = serde_json::from_str(&run.stdout).unwrap_or(Value::Null);
             if run.code == 0 && wanted(&answer) {
                 return answer;
@@ -106,7 +106,7 @@ impl Parts {
     }
 }
 
-/// Whether a router says of itself that it is at work.
+/// True if a router reports that it is active.
 fn leads(router: &str) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let asked = runtime.expect("a runtime").block_on(async {

@@ -7,11 +7,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A folder of its own for one test, in which the binary runs.
-pub(crate) struct Bench {
+pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
-/// What one run of the binary gave.
+/// Exit code and output of one run of the binary.
 pub(crate) struct Run {
     arguments: Vec<String>,
     pub(crate) code: i32,
@@ -19,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-impl Bench {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder can be made") }
     }

@@ -16,7 +16,7 @@ use collector::{Collector, hex};
 use world::{Parts, World};
 
 use crate::metrics::free_address;
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(90);
@@ -43,8 +43,8 @@ async fn one_join_is_one_trace_across_all_parts() {
     let world = World::start(&format!(
         "traces = '{url}'\nlog_format = 'json'\nlog = 'info,fabricast_switch=debug'"
     ));
-    world.join("g", ("node001", &world.founder), &[]);
-    let said = world.join("g", ("gpu042", &world.joiner), &["--traces", &url, "--trace-id"]);
+    world.join("g", "node001", &world.founder, &[]);
+    let said = world.join("g", "gpu042", &world.joiner, &["--traces", &url, "--trace-id"]);
     let id = said.lines().last().unwrap().strip_prefix("fabricast: trace ").unwrap().to_owned();
     world.routed("g").await;
 
@@ -91,7 +91,7 @@ async fn one_join_is_one_trace_across_all_parts() {
     assert_eq!(asked.texts["rpc.grpc.status_code"], "0");
     assert!(!asked.texts["fabricast.request_id"].is_empty());
     // The log of whoever wrote the tables says for which trace.
-    let log = world.bench.read("switch-agent.log");
+    let log = world.sandbox.read("switch-agent.log");
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let mut written = lines.filter(|line| line["message"] == "tables written");
     assert!(written.any(|line| line["trace_id"] == id.as_str()), "{log}");
@@ -101,14 +101,14 @@ async fn one_join_is_one_trace_across_all_parts() {
 async fn a_collector_that_is_not_there_keeps_nobody_from_joining() {
     let nowhere = format!("http://{}", free_address());
     let world = World::start(&format!("traces = '{nowhere}'"));
-    world.join("g", ("node001", &world.founder), &[]);
-    let said = world.join("g", ("gpu042", &world.joiner), &["--traces", &nowhere]);
+    world.join("g", "node001", &world.founder, &[]);
+    let said = world.join("g", "gpu042", &world.joiner, &["--traces", &nowhere]);
     let why = format!("fabricast: the collector at {nowhere} does not take traces");
     assert_eq!(said.lines().last(), Some(why.as_str()));
     world.routed("g").await;
     let started = Instant::now();
     loop {
-        let log = world.bench.read("tic.log");
+        let log = world.sandbox.read("tic.log");
         let said = log.matches("the collector does not take traces").count();
         assert!(said <= 1, "{log}");
         if said == 1 {
@@ -124,7 +124,7 @@ async fn only_trace_with(collector: &Collector, name: &str) -> String {
     let started = Instant::now();
     loop {
         let found: BTreeSet<Vec<u8>> = {
-            let seen = collector.0.lock().unwrap();
+            let seen = collector.0.lock();
             let named = seen.iter().filter(|span| span.name == name);
             named.map(|span| span.trace.clone()).collect()
         };
@@ -140,24 +140,24 @@ async fn only_trace_with(collector: &Collector, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_parts_in_one_process_are_traced_too_and_their_users_begin_it() {
     let (collector, url) = Collector::start().await;
-    let (bench, address) = (Bench::new(), free_address());
-    let mut up = bench.command(&["up", "--listen", &address, "--traces", &url]);
+    let (sandbox, address) = (Sandbox::new(), free_address());
+    let mut up = sandbox.command(&["up", "--listen", &address, "--traces", &url]);
     let up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let _up = Parts(vec![up]);
     let words = ["group", "join", "g", "--node", "node001", "--server", &address];
     let started = Instant::now();
-    while bench.run(&words).code != 0 {
+    while sandbox.run(&words).code != 0 {
         assert!(started.elapsed() < SOON, "nobody serves");
     }
     let written = "fabricast.v1.SwitchAgentService/WriteTables";
     let joined = "fabricast.v1.OperatingAgentService/JoinGroup";
     let words = ["group", "join", "g", "--node", "gpu042", "--server", &address];
-    bench.ok(&words);
+    sandbox.ok(&words);
     let started = Instant::now();
     loop {
         // One of the two joins is the first that has anything to write.
         let traces: BTreeSet<String> = {
-            let seen = collector.0.lock().unwrap();
+            let seen = collector.0.lock();
             seen.iter().filter(|span| span.name == written).map(|span| hex(&span.trace)).collect()
         };
         let root = |trace: &String| {
@@ -178,22 +178,22 @@ async fn the_share_of_traces_may_change_while_parts_run() {
     let (collector, url) = Collector::start().await;
     let none = format!("traces = '{url}'\ntrace_share = 0.0");
     let world = World::start(&none);
-    world.join("g", ("node001", &world.founder), &[]);
-    world.join("g", ("gpu042", &world.joiner), &[]);
+    world.join("g", "node001", &world.founder, &[]);
+    world.join("g", "gpu042", &world.joiner, &[]);
     world.routed("g").await;
-    assert!(collector.0.lock().unwrap().is_empty(), "a share of nothing");
-    let all = world.bench.read("f.toml").replace("trace_share = 0.0", "trace_share = 1.0");
-    world.bench.write("f.toml", all);
+    assert!(collector.0.lock().is_empty(), "a share of nothing");
+    let all = world.sandbox.read("f.toml").replace("trace_share = 0.0", "trace_share = 1.0");
+    world.sandbox.write("f.toml", all);
     for part in &world.parts.0 {
         let line = format!("kill -HUP {}", part.id());
         assert!(std::process::Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
     let started = Instant::now();
-    while !world.bench.read("operating-agent.log").contains("settings read again") {
+    while !world.sandbox.read("operating-agent.log").contains("settings read again") {
         assert!(started.elapsed() < SOON, "no settings");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    world.join("h", ("gpu042", &world.joiner), &[]);
+    world.join("h", "gpu042", &world.joiner, &[]);
     let id = only_trace_with(&collector, "fabricast.v1.OperatingAgentService/JoinGroup").await;
     assert_eq!(only_trace_with(&collector, "fabricast.v1.TicService/JoinGroup").await, id);
 }
@@ -203,7 +203,7 @@ fn a_collector_that_never_answers_is_not_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let server = free_address();
-    let run = Bench::new().run(&["group", "list", "--server", &server, "--traces", &url]);
+    let run = Sandbox::new().run(&["group", "list", "--server", &server, "--traces", &url]);
     assert_eq!(run.code, 2, "nobody serves: {run:?}");
     assert!(
         run.stderr.contains(&format!("the collector at {url} does not take traces")),
@@ -213,14 +213,14 @@ fn a_collector_that_never_answers_is_not_waited_for() {
 
 #[test]
 fn settings_of_traces_that_are_none_are_all_said_at_once() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let net = data("cluster-edr-96.ibnetdiscover");
     let text = format!(
         "[tic]\ncolors = 0\ntopology = '{net}'\nstore = 'memory'\n\
          [telemetry]\ntraces = 'https://collector:4317'\ntrace_share = 1.5\nlog = 'tic=loud'\nsample = 1\n"
     );
-    bench.write("f.toml", text);
-    let run = bench.run(&["tic", "--config", "f.toml", "--check-config"]);
+    sandbox.write("f.toml", text);
+    let run = sandbox.run(&["tic", "--config", "f.toml", "--check-config"]);
     assert_eq!(run.code, 78);
     for line in [
         "f.toml:2: tic.colors: a switch has at least 1 table entry",
@@ -232,7 +232,7 @@ fn settings_of_traces_that_are_none_are_all_said_at_once() {
         assert!(run.stderr.contains(line), "{line} of {}", run.stderr);
     }
     let server = free_address();
-    let run = bench.run(&["group", "list", "--server", &server, "--traces", "collector"]);
+    let run = sandbox.run(&["group", "list", "--server", &server, "--traces", "collector"]);
     assert_eq!(run.code, 78);
     assert!(
         run.stderr.contains("--traces: telemetry.traces: 'collector' is not"),

@@ -1,22 +1,24 @@
 //! Trees over the processes' own adapters: the paper's type I (§3).
 //!
-//! - k-ary: complete, numbered breadth first. Every node has as much to do, so upper nodes wait for
-//!   lower ones.
-//! - k-nomial: k trees of one level less, hung onto the root of the first; numbered depth first.
-//!   Nodes further up have more children, and handle the first while others are still working.
-//! - hierarchical k-nomial: the same over processes that are grouped by where they are, so that of a
-//!   group only the first process sends out of it.
+//! - k-ary: complete, numbered breadth first. Every node handles equally many packets, so upper
+//!   nodes wait for lower ones.
+//! - k-nomial: k trees of one level less, of which all others are children of the first's root;
+//!   numbered depth first. Nodes further up have more children, and handle the first while others
+//!   still work.
+//! - hierarchical k-nomial: the same over processes that are grouped by position, so that only the
+//!   first process of a group sends out of it.
 
 mod hierarchical;
 mod slots;
-mod timing;
 
 use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId};
 use thiserror::Error;
 
+use crate::cost::CostParameters;
 use crate::nesting::Nesting;
+use crate::operation::Operation;
 
-/// "Nobody" in a column of processes.
+/// Marks no process in a column.
 const NONE: u32 = u32::MAX;
 
 /// A tree over processes, numbered from 0.
@@ -31,36 +33,36 @@ pub struct AdapterTree {
     children: Vec<u32>,
 }
 
-/// Why there is no tree.
+/// Reason why a tree cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
-    /// There is nobody.
+    /// There are no processes.
     #[error("no processes")]
     Empty,
-    /// No node may have a child.
+    /// The limit on children is 0.
     #[error("adapters take no children")]
     NoChildren,
-    /// Groups of so many levels and so wide a tree need more than 2^64 places.
+    /// Groups of so many levels and so wide a tree need more than 2^64 slots.
     #[error("a tree of width {width} over these groups has too many places, take a narrower one")]
     TooWide {
-        /// The width.
+        /// Width of the tree.
         width: u32,
     },
 }
 
-/// How many packets go from one group to another while a tree gathers.
+/// Packets between two groups while a tree gathers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Crossing {
     /// The senders' group.
     pub from: u32,
     /// The receivers' group.
     pub to: u32,
-    /// How many.
+    /// Number of packets.
     pub packets: u32,
 }
 
 impl AdapterTree {
-    /// Makes the complete tree of `width` (taken as at least 1) children, numbered breadth first.
+    /// Builds the complete tree of `width` (at least 1) children, numbered breadth first.
     ///
     /// # Errors
     ///
@@ -71,7 +73,7 @@ impl AdapterTree {
         Self::new((0..processes).map(parent).collect(), (0..processes).collect())
     }
 
-    /// Makes the k-nomial tree of `width` (taken as at least 2), numbered depth first: Algorithm 1.
+    /// Builds the k-nomial tree of `width` (at least 2), numbered depth first: Algorithm 1.
     ///
     /// # Errors
     ///
@@ -81,11 +83,11 @@ impl AdapterTree {
         Self::new(parents, (0..processes).collect())
     }
 
-    /// Makes the hierarchical k-nomial tree of least height that we know of.
+    /// Builds the hierarchical k-nomial tree of the least known height.
     ///
-    /// The paper's Algorithms 2 to 4 give the fewest levels that a k-nomial tree of all places,
-    /// empty ones too, can have. The processes themselves may still stand deeper than in the plain
-    /// construction, where the first processes of the groups just form a tree of their own: then
+    /// The paper's Algorithms 2 to 4 give the fewest levels that a k-nomial tree of all slots,
+    /// empty ones included, can have. The processes themselves may still be deeper than in the
+    /// plain construction, where the first processes of the groups form a tree of their own; then
     /// that one is taken.
     ///
     /// Cost: O(P log P).
@@ -99,8 +101,8 @@ impl AdapterTree {
         Ok(if plain.height() < merged.height() { plain } else { merged })
     }
 
-    /// Makes a hierarchical tree of at most `width` whose nodes have at most `most` children; if
-    /// even width 2 has more, a chain-like tree of `most` children along the groups.
+    /// Builds a hierarchical tree of at most `width` whose nodes have at most `most` children. If
+    /// even width 2 has more, the result is a chain-like tree of `most` children along the groups.
     ///
     /// Cost: that of [`AdapterTree::hierarchical`] for each width tried, which begin at the widest
     /// whose plain k-nomial tree keeps to the limit.
@@ -129,7 +131,7 @@ impl AdapterTree {
         Self::new(parents, order.to_vec())
     }
 
-    /// Takes the parents, and an order in which each process comes after its parent.
+    /// Creates a tree from the parents and an order in which each process follows its parent.
     fn new(parents: Vec<u32>, order: Vec<u32>) -> Result<Self, TreeError> {
         if parents.is_empty() {
             return Err(TreeError::Empty);
@@ -157,47 +159,47 @@ impl AdapterTree {
         u32::try_from(self.parents.len()).expect("processes have 32-bit numbers")
     }
 
-    /// Gives the root.
+    /// Returns the root.
     #[must_use]
     pub fn root(&self) -> u32 {
         self.order[0]
     }
 
-    /// Gives the parent of a process; none for the root.
+    /// Returns the parent of a process; none for the root.
     #[must_use]
     pub fn parent(&self, process: u32) -> Option<u32> {
         let parent = self.parents[process as usize];
         (parent != NONE).then_some(parent)
     }
 
-    /// Gives the children of a process.
+    /// Returns the children of a process.
     #[must_use]
     pub fn children(&self, process: u32) -> &[u32] {
         let at = process as usize;
         &self.children[self.first_child[at] as usize..self.first_child[at + 1] as usize]
     }
 
-    /// Gives the processes, each after its parent.
+    /// Returns the processes, each after its parent.
     #[must_use]
     pub fn top_down(&self) -> &[u32] {
         &self.order
     }
 
-    /// Gives the most children of a node.
+    /// Returns the most children of a node.
     #[must_use]
     pub fn degree(&self) -> u32 {
         let counts = self.first_child.windows(2).map(|pair| pair[1] - pair[0]);
         counts.max().unwrap_or(0)
     }
 
-    /// Gives the most edges from a leaf to the root (definition 3).
+    /// Returns the most edges from a leaf to the root (definition 3).
     #[must_use]
     pub fn height(&self) -> u32 {
         self.longest(|_, _| 1)
     }
 
-    /// Gives the most links from a leaf to the root (definition 4), with the links of an edge told
-    /// by child and parent.
+    /// Returns the most links from a leaf to the root (definition 4); `links` gives the links of an
+    /// edge from child to parent.
     #[must_use]
     pub fn radius(&self, links: impl Fn(u32, u32) -> u32) -> u32 {
         self.longest(links)
@@ -216,8 +218,8 @@ impl AdapterTree {
         longest
     }
 
-    /// Lists the entries that adapters must hold, one for each process with children, given the endpoint
-    /// of every process. A process without children sends to its parent.
+    /// Returns the entries that adapters must hold, one for each process with children, given the
+    /// endpoint of every process. A process without children sends to its parent.
     ///
     /// # Panics
     ///
@@ -238,7 +240,40 @@ impl AdapterTree {
         inner.map(entry).collect()
     }
 
-    /// Counts the packets between the groups of one level, by sender's and receiver's group.
+    /// Returns the time until the root has everything, in microseconds, packet by packet instead of
+    /// level by level.
+    ///
+    /// Every process starts at 0. A node handles its children's packets in order of arrival, each
+    /// for θ + S'β + S*γ, and sends its own once it has all. For a complete k-ary tree with equal
+    /// edges that is equation (3); trees whose nodes have different numbers of children wait less.
+    /// `links` gives the links from child to parent.
+    ///
+    /// Cost: O(P log k).
+    #[must_use]
+    pub fn gather_us(
+        &self,
+        parameters: &CostParameters,
+        operation: Operation,
+        bytes: u32,
+        links: impl Fn(u32, u32) -> u32,
+    ) -> f64 {
+        let per_child = parameters.per_child_us(operation, bytes);
+        let mut ready = vec![0.0; self.parents.len()];
+        let mut arrivals: Vec<f64> = Vec::new();
+        for process in self.order.iter().rev().copied() {
+            arrivals.clear();
+            arrivals.extend(self.children(process).iter().map(|child| {
+                let way = f64::from(links(*child, process)) * parameters.link_us;
+                ready[*child as usize] + way
+            }));
+            arrivals.sort_unstable_by(f64::total_cmp);
+            let done = arrivals.iter().fold(0.0, |free: f64, come| free.max(*come) + per_child);
+            ready[process as usize] = done;
+        }
+        ready[self.root() as usize]
+    }
+
+    /// Returns the packets between the groups of one level, by sender's and receiver's group.
     #[must_use]
     pub fn crossings(&self, nesting: &Nesting, level: usize) -> Vec<Crossing> {
         let group = |process| nesting.group_of(level, process);
@@ -258,7 +293,8 @@ impl AdapterTree {
     }
 }
 
-/// Algorithm 1: the lowest digit of the number in base `width` that is not 0 becomes 0.
+/// Returns the parent in a k-nomial tree (Algorithm 1): the lowest non-zero digit of the number in
+/// base `width` becomes 0.
 fn nomial_parent(process: u32, width: u32) -> u32 {
     if process == 0 {
         return NONE;

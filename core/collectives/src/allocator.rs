@@ -1,18 +1,18 @@
-//! Who gets which tree: collectives on a fabric whose switches have few entries.
+//! Allocates trees to collectives on a fabric whose switches have few aggregation entries.
 //!
-//! A collective asks for a tree over its members, for some operations and sizes. It gets a switch
-//! tree where that is faster and entries are to be had, else it runs on adapter trees, which take
-//! nothing from anybody; either way it says why. Jobs and tenants can have entries reserved and their use
-//! limited.
+//! A collective requests a tree over its members, for some operations and sizes. It gets a switch
+//! tree if that is faster and entries are available. Otherwise it runs on adapter trees, which need
+//! no switch entries. Either way the answer has the reason. Entries can be reserved for jobs and
+//! tenants, and their use limited.
 //!
-//! Everything follows from the calls and their order: no clock, no chance. What is held is a function
-//! of the collectives that there are, not of how they came.
+//! Results depend on the calls and their order only. The entries in use are a function of the
+//! present collectives, not of their history.
 //!
 //! Invariants
-//! - AGG-5: no switch gives more entries than it has, nor any that are reserved for somebody else.
+//! - AGG-5: no switch gives more entries than it has, nor any that are reserved for another holder.
 //! - AGG-6: what a collective held is free when it is released.
-//! - AGG-7: a change of faults leaves trees that no failed part is on as they are, byte for byte; no
-//!   tree keeps a failed part.
+//! - AGG-7: a change of faults leaves trees that no failed part is on as they are, byte for byte;
+//!   no tree keeps a failed part.
 
 mod faults;
 mod ledger;
@@ -40,11 +40,11 @@ use crate::operation::{Operation, TreeKind};
 use crate::switch_tree::{Climber, SwitchTree, minimum_tree};
 use ledger::Ledger;
 
-/// Roots of one level that are tried. Trees of different roots differ above the leaf switches only, so
-/// that where so many fail, the rest hardly succeeds.
+/// Limit on the roots of one level that are tried. Trees with different roots differ only above the
+/// leaf switches, so if many fail, the others will hardly succeed.
 const ROOTS_TRIED: usize = 64;
 
-/// What an allocator works with.
+/// Settings of an allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Entries of a switch; 16 in the paper.
@@ -53,7 +53,7 @@ pub struct Settings {
     pub entries_of: BTreeMap<SwitchId, u16>,
     /// Bounds of the trees.
     pub limits: Limits,
-    /// What trees cost.
+    /// Parameters of the cost model.
     pub parameters: CostParameters,
 }
 
@@ -71,13 +71,13 @@ impl Default for Settings {
 
 /// The collectives of a fabric.
 ///
-/// - [`Allocator::allocate`], [`Allocator::release`]: collectives come and go.
-/// - [`Allocator::entries`], [`Allocator::adapter_tree`], [`Allocator::choose`]: what a collective
-///   runs on.
-/// - [`Allocator::reserve`], [`Allocator::set_quota`]: who may have how much.
-/// - [`Allocator::holdings`], [`Allocator::usage`]: who has what.
-/// - [`Allocator::set_faults`]: what fails and heals.
-/// - [`Allocator::state`], [`Allocator::restore`]: to keep it, and to go on.
+/// - [`Allocator::allocate`], [`Allocator::release`]: create and remove collectives.
+/// - [`Allocator::entries`], [`Allocator::adapter_tree`], [`Allocator::choose`]: the trees of a
+///   collective.
+/// - [`Allocator::reserve`], [`Allocator::set_quota`]: reservations and limits.
+/// - [`Allocator::holdings`], [`Allocator::usage`]: entries in use.
+/// - [`Allocator::set_faults`]: failed and repaired parts.
+/// - [`Allocator::state`], [`Allocator::restore`]: durable state.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     fabric: Fabric,
@@ -85,13 +85,13 @@ pub struct Allocator {
     settings: Settings,
     ledger: Ledger,
     collectives: BTreeMap<CollectiveId, Collective>,
-    /// By number of processes.
+    /// Choices, by number of processes.
     tables: BTreeMap<u32, ChoiceTable>,
     next_tree: u32,
 }
 
 impl Allocator {
-    /// Starts with nothing allocated.
+    /// Creates an allocator without collectives.
     #[must_use]
     pub fn new(fabric: Fabric, settings: Settings) -> Self {
         Self {
@@ -105,14 +105,14 @@ impl Allocator {
         }
     }
 
-    /// Gives a collective its tree.
+    /// Allocates a tree to a collective.
     ///
     /// Cost: that of the physical tree, some tens of microseconds for tens of members.
     ///
     /// # Errors
     ///
-    /// [`Refusal`]; nothing is changed. Without [`Demand::SwitchTree`] no lack of entries is an
-    /// error: the collective then runs on adapter trees and says why.
+    /// [`Refusal`]; nothing is changed. Without [`Demand::SwitchTree`] a lack of entries is no
+    /// error: the collective then runs on adapter trees, with the reason.
     pub fn allocate(&mut self, request: Request) -> Result<&Collective, Refusal> {
         request.check()?;
         let id = request.id;
@@ -132,37 +132,37 @@ impl Allocator {
         Ok(self.collectives.entry(id).or_insert(collective))
     }
 
-    /// Takes everything back from a collective; none if there is no such one.
+    /// Releases a collective and its entries; `None` if there is none with this id.
     pub fn release(&mut self, id: CollectiveId) -> Option<Collective> {
         let collective = self.collectives.remove(&id)?;
         self.ledger.give_back(&collective);
         Some(collective)
     }
 
-    /// Gives a collective.
+    /// Returns a collective.
     #[must_use]
     pub fn collective(&self, id: CollectiveId) -> Option<&Collective> {
         self.collectives.get(&id)
     }
 
-    /// Walks the collectives by id.
+    /// Iterates over the collectives by id.
     pub fn collectives(&self) -> impl ExactSizeIterator<Item = &Collective> {
         self.collectives.values()
     }
 
-    /// Gives what it works with.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Gives the fabric with its faults.
+    /// Returns the fabric with its faults.
     #[must_use]
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// Lists the entries that switches must hold for a collective; none without a switch tree.
+    /// Returns the entries that switches must hold for a collective; none without a switch tree.
     #[must_use]
     pub fn entries(&self, id: CollectiveId) -> Vec<AggregationEntry> {
         let Some(Collective { request, service: Service::Switches { id, tree } }) =
@@ -193,14 +193,15 @@ impl Allocator {
         entries
     }
 
-    /// Gives a number to a tree that is none of ours, such as an adapter tree to be programmed.
+    /// Returns a new number for a tree of the caller, such as an adapter tree to be programmed.
     pub fn number_tree(&mut self) -> TreeId {
         self.next_tree += 1;
         TreeId(self.next_tree - 1)
     }
 
-    /// Chooses the kind of tree for an operation of a collective: as the cost model says, but an adapter
-    /// tree where the collective has no switch tree. None if there is no such collective.
+    /// Returns the kind of tree for an operation of a collective: the one that the cost model
+    /// prefers, or an adapter tree if the collective has no switch tree. `None` if there is no such
+    /// collective.
     pub fn choose(&mut self, id: CollectiveId, operation: Operation, bytes: u32) -> Option<Choice> {
         let collective = self.collectives.get(&id)?;
         let has_tree = matches!(collective.service, Service::Switches { .. });
@@ -210,9 +211,9 @@ impl Allocator {
         Some(Choice { kind, ..choice })
     }
 
-    /// Builds the adapter tree of a collective for an operation on messages of `bytes`, of the width
-    /// that costs least within the limit on children. None if there is no such collective or a member
-    /// is not connected.
+    /// Builds the adapter tree of a collective for an operation on messages of `bytes`, with the
+    /// cheapest width within the limit on children. `None` if there is no such collective or a
+    /// member is not connected.
     pub fn adapter_tree(
         &mut self,
         id: CollectiveId,
@@ -226,31 +227,31 @@ impl Allocator {
         AdapterTree::within(&nesting, width, self.settings.limits.adapter_children).ok()
     }
 
-    /// Lists who holds a switch's entries, by tree; nobody for a switch that is not there.
+    /// Returns the holders of a switch's entries, by tree; empty for an unknown switch.
     #[must_use]
     pub fn holdings(&self, switch: SwitchId) -> &[Holding] {
         self.ledger.holdings(switch)
     }
 
-    /// Counts what a job or tenant has.
+    /// Returns the entries and collectives of a job or tenant.
     #[must_use]
     pub fn usage(&self, holder: Holder) -> Usage {
         self.ledger.usage(holder)
     }
 
-    /// Counts the entries that a job could still get in a switch.
+    /// Returns the number of entries that a job could still get in a switch.
     #[must_use]
     pub fn free_entries(&self, switch: SwitchId, owner: Owner) -> u16 {
         self.ledger.free(switch, owner)
     }
 
-    /// Keeps entries for a job or tenant, in every switch on or above the leaf switches of some
-    /// endpoints, until [`Allocator::cancel`]. What the holder has already counts as part of it; a
-    /// job's reservation is part of its tenant's.
+    /// Reserves entries for a job or tenant, in every switch on or above the leaf switches of some
+    /// endpoints, until [`Allocator::cancel`]. Entries that the holder uses already count as part
+    /// of the reservation; a job's reservation is part of its tenant's.
     ///
     /// # Errors
     ///
-    /// [`ReserveError`]: the first switch that has too few; nothing is changed.
+    /// [`ReserveError`] with the first switch that has too few entries; nothing is changed.
     pub fn reserve(&mut self, reservation: Reservation) -> Result<ReservationId, ReserveError> {
         self.climber
             .start(&self.fabric, &reservation.endpoints)
@@ -259,22 +260,22 @@ impl Allocator {
         self.ledger.reserve(reservation, self.climber.found())
     }
 
-    /// Ends a reservation; none if there is no such one.
+    /// Ends a reservation; `None` if there is none with this number.
     pub fn cancel(&mut self, id: ReservationId) -> Option<Reservation> {
         self.ledger.cancel(id)
     }
 
-    /// Walks the reservations by id.
+    /// Iterates over the reservations by id.
     pub fn reservations(&self) -> impl Iterator<Item = (ReservationId, &Reservation)> {
         self.ledger.reservations()
     }
 
-    /// Limits a job or tenant from now on; what it has stays.
+    /// Sets the limits of a job or tenant; present collectives are kept.
     pub fn set_quota(&mut self, holder: Holder, quota: Quota) {
         self.ledger.set_quota(holder, quota);
     }
 
-    /// Gives the limits of a job or tenant.
+    /// Returns the limits of a job or tenant.
     #[must_use]
     pub fn quota(&self, holder: Holder) -> Quota {
         self.ledger.quota(holder)
@@ -295,7 +296,7 @@ impl Allocator {
         self.tables.entry(processes).or_insert_with(table)
     }
 
-    /// Decides what a collective runs on. Takes nothing but a number for the tree.
+    /// Chooses the tree of a collective; takes no entries, only a number for the tree.
     fn serve(&mut self, request: &Request) -> Service {
         if let Err(cut) = self.climber.start(&self.fabric, &request.members) {
             return Service::Suspended { member: cut.member };
@@ -315,7 +316,7 @@ impl Allocator {
         }
     }
 
-    /// Finds a switch tree over the members that the climber has started with.
+    /// Finds a switch tree over the members that the climber was started with.
     fn find_tree(&mut self, owner: Owner) -> Result<SwitchTree, Fallback> {
         let Self { fabric, climber, ledger, settings, .. } = self;
         let ledger = &*ledger;

@@ -1,24 +1,25 @@
-//! Which kind of tree an operation should run on: the paper's §5 and equations (7) to (11).
+//! Chooses the kind of tree for an operation: the paper's §5 and equations (7) to (11).
 //!
-//! A switch tree's paths are half as long, so it wins for small messages. Its few switches have many
-//! children each, so that reducing takes longer than in a narrow adapter tree: that wins for large
-//! ones.
+//! The paths of a switch tree are half as long, so it wins for small messages. Its few switches
+//! have many children each, so reducing takes longer than in a narrow adapter tree, which wins for
+//! large messages.
 //!
 //! The paper compares the times to gather only. We compare whole operations, as equation (1) counts
-//! them: the way back from a root switch is shorter too.
+//! them, since the way back from a root switch is shorter as well.
 
 use crate::cost::CostParameters;
 use crate::operation::{Operation, TreeKind};
 use crate::width::{Trade, WidthRange};
 
-/// What bounds the trees.
+/// Limits on trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Most children of an adapter.
+    /// Limit on the children of an adapter.
     pub adapter_children: u32,
-    /// Most children of a switch; a switch tree uses them all, since wide trees take few entries.
+    /// Limit on the children of a switch. A switch tree uses all of it, since wide trees take few
+    /// entries.
     pub switch_children: u32,
-    /// How much slower than the best a width may be, in microseconds (the paper's ε).
+    /// Tolerance: a width may be this much slower than the best, in microseconds (the paper's ε).
     pub tolerance_us: f64,
 }
 
@@ -29,16 +30,17 @@ impl Default for Limits {
     }
 }
 
-/// What to use for an operation and a class of sizes.
+/// Choice for an operation and a class of sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// The operation.
+    /// Operation of the class.
     pub operation: Operation,
     /// The largest message of the class, in bytes; the class begins after the one before.
     pub up_to_bytes: u32,
     /// The kind of tree that is faster.
     pub kind: TreeKind,
-    /// Widths for an adapter tree, also where a switch tree is faster: it may not be to be had.
+    /// Widths for an adapter tree, given also if a switch tree is faster, since that may not be
+    /// available.
     pub widths: WidthRange,
     /// Time of the largest message on an adapter tree of the best width, in microseconds.
     pub adapter_us: f64,
@@ -46,13 +48,13 @@ pub struct Choice {
     pub switch_us: f64,
 }
 
-/// What to use for every operation and size, for one number of processes.
+/// Choices for every operation and size, for one number of processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceTable(Vec<Choice>);
 
 impl ChoiceTable {
-    /// Computes the table: for each operation a class for 0 bytes and one that ends at each power of
-    /// two, with neighbours that say the same made one.
+    /// Computes the table. Each operation has a class for 0 bytes and one that ends at each power
+    /// of two; neighbouring classes with equal choices are merged.
     ///
     /// Cost: some hundred evaluations of the model for each of 34 classes.
     #[must_use]
@@ -61,7 +63,7 @@ impl ChoiceTable {
         for operation in Operation::ALL {
             let ends = (0..32).map(|bit| 1_u32 << bit);
             for bytes in std::iter::once(0).chain(ends).chain([u32::MAX]) {
-                let row = choose(parameters, processes, limits, (operation, bytes));
+                let row = choose(parameters, processes, limits, operation, bytes);
                 match rows.last_mut() {
                     Some(last)
                         if (last.operation, last.kind, last.widths)
@@ -76,7 +78,7 @@ impl ChoiceTable {
         Self(rows)
     }
 
-    /// Gives the rows by operation and size.
+    /// Returns the rows by operation and size.
     #[must_use]
     pub fn rows(&self) -> &[Choice] {
         &self.0
@@ -105,7 +107,8 @@ fn choose(
     parameters: &CostParameters,
     processes: u32,
     limits: &Limits,
-    (operation, up_to_bytes): (Operation, u32),
+    operation: Operation,
+    up_to_bytes: u32,
 ) -> Choice {
     let trade = Trade::new(parameters, operation, up_to_bytes);
     let most = limits.adapter_children.min(processes);
@@ -127,14 +130,15 @@ pub struct Comparison {
     pub adapter_width: u32,
     /// Width of the switch tree (d), at least 2.
     pub switch_width: u32,
-    /// Processes (P).
+    /// Number of processes (P).
     pub processes: u32,
     /// Bytes that are stored and reduced (S).
     pub bytes: u32,
 }
 
 impl Comparison {
-    /// Gives how much longer the adapter tree takes to gather, in microseconds: F of equation (9).
+    /// Returns the time by which the adapter tree gathers longer, in microseconds: F of equation
+    /// (9).
     #[must_use]
     pub fn advantage_us(&self, parameters: &CostParameters) -> f64 {
         let gather = |kind, width| {
@@ -144,15 +148,15 @@ impl Comparison {
         gather(TreeKind::Adapter, self.adapter_width) - gather(TreeKind::Switch, self.switch_width)
     }
 
-    /// Gives how that grows with every byte more, in microseconds: equation (10). Negative where the
-    /// switch tree is the wider one: the larger the message, the worse for it.
+    /// Returns the growth of that time per byte, in microseconds: equation (10). Negative if the
+    /// switch tree is the wider one.
     #[must_use]
     pub fn slope_per_byte(&self, parameters: &CostParameters) -> f64 {
         let per_byte = parameters.store_us_per_byte + parameters.reduce_us_per_byte;
         f64::from(self.processes).ln() * self.work_difference() * per_byte
     }
 
-    /// Gives how that grows with every process more, in microseconds: equation (11).
+    /// Returns the growth of that time per process, in microseconds: equation (11).
     #[must_use]
     pub fn slope_per_process(&self, parameters: &CostParameters) -> f64 {
         let per_level =
@@ -161,8 +165,8 @@ impl Comparison {
         (per_level + self.work_difference() * per_child) / f64::from(self.processes)
     }
 
-    /// k/ln k - d/ln d: how many packets more are handled on a path of the adapter tree, per unit of
-    /// ln P.
+    /// Returns k/ln k - d/ln d: the additional packets handled on a path of the adapter tree, per
+    /// unit of ln P.
     fn work_difference(&self) -> f64 {
         let work = |width: u32| f64::from(width) / f64::from(width).ln();
         work(self.adapter_width) - work(self.switch_width)

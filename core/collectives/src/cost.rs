@@ -1,7 +1,7 @@
-//! What a collective costs: the paper's equations (1) to (4).
+//! Cost model of collectives: the paper's equations (1) to (4).
 //!
-//! Times are in microseconds throughout this crate, as in the paper. A packet that travels costs time
-//! per link; one that arrives at a node costs time for its matching and per byte. A node handles its
+//! Times are in microseconds throughout this crate, as in the paper. A packet costs time per link
+//! that it crosses; at a node it costs time for matching and per byte. A node handles its
 //! children's packets one after the other, and each level of the tree waits for the one below.
 
 use std::fmt;
@@ -45,7 +45,7 @@ pub enum Term {
 }
 
 impl Term {
-    /// All of them.
+    /// All terms, in the order of fits.
     pub const ALL: [Self; 5] =
         [Self::Link, Self::Matching, Self::Store, Self::Reduce, Self::Software];
 
@@ -68,7 +68,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// Why a text gives no parameters.
+/// Error in a file of parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParametersError {
     /// Not TOML of these fields; the message has line and field.
@@ -77,17 +77,17 @@ pub enum ParametersError {
     /// A number that no fabric has.
     #[error("{field} is {value}, which must be a number of at least 0")]
     Range {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
     },
 }
 
-/// The sizes of a tree that decide what it costs.
+/// Dimensions of a tree that determine its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// Who reduces.
+    /// Kind of the nodes that reduce.
     pub kind: TreeKind,
     /// Levels that wait for one another.
     pub height: f64,
@@ -144,7 +144,7 @@ impl CostParameters {
         }
     }
 
-    /// Gives the value of a term.
+    /// Returns the value of a term.
     #[must_use]
     pub const fn get(&self, term: Term) -> f64 {
         match term {
@@ -167,15 +167,15 @@ impl CostParameters {
         }
     }
 
-    /// Gives the time a node takes for one child's packet, in microseconds: θ + S'β + S*γ, the b of
-    /// equation (5).
+    /// Returns the time a node takes for one child's packet, in microseconds: θ + S'β + S*γ, the b
+    /// of equation (5).
     #[must_use]
     pub fn per_child_us(&self, operation: Operation, bytes: u32) -> f64 {
         let gathered = f64::from(operation.gathered_bytes(bytes));
         self.matching_us + gathered * (self.store_us_per_byte + self.reduce_us_per_byte)
     }
 
-    /// Gives the time until everything has arrived and is reduced at the root, in microseconds:
+    /// Returns the time until everything has arrived and is reduced at the root, in microseconds:
     /// equation (2).
     #[must_use]
     pub fn aggregate_us(&self, shape: &Shape, operation: Operation, bytes: u32) -> f64 {
@@ -183,8 +183,9 @@ impl CostParameters {
         shape.radius_links * self.link_us + stages * self.per_child_us(operation, bytes)
     }
 
-    /// Gives the time from there until the result is everywhere, in microseconds. A multicast packet
-    /// is cut through at every switch, so its bytes count once. (The paper's own form is lost.)
+    /// Returns the time from there until the result is everywhere, in microseconds. A multicast
+    /// packet is cut through at every switch, so its bytes count once. (The paper's own form is
+    /// lost.)
     #[must_use]
     pub fn distribute_us(&self, shape: &Shape, operation: Operation, bytes: u32) -> f64 {
         operation.returned_bytes(bytes, shape.kind).map_or(0.0, |bytes| {
@@ -192,7 +193,7 @@ impl CostParameters {
         })
     }
 
-    /// Gives the time of the whole operation, in microseconds: equation (1).
+    /// Returns the time of the whole operation, in microseconds: equation (1).
     #[must_use]
     pub fn total_us(&self, shape: &Shape, operation: Operation, bytes: u32) -> f64 {
         self.software_us
@@ -200,9 +201,9 @@ impl CostParameters {
             + self.distribute_us(shape, operation, bytes)
     }
 
-    /// Gives the shape of a complete tree of `width` children over `processes`: what equations (3)
-    /// and (4) assume. Both are taken as at least 2 and 1; a tree is no wider than its processes
-    /// allow.
+    /// Returns the shape of a complete tree of `width` children over `processes`: what equations
+    /// (3) and (4) assume. Both are taken as at least 2 and 1; a tree is no wider than its
+    /// processes allow.
     #[must_use]
     pub fn complete(&self, kind: TreeKind, processes: u32, width: u32) -> Shape {
         let children = f64::from(width.clamp(2, processes.max(2)));

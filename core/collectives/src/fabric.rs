@@ -1,4 +1,4 @@
-//! The fabric as trees of switches see it: levels, links upwards, and what of them is alive.
+//! The fabric as switch trees use it: levels, upward links, and which of them are live.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ pub struct Fabric {
     graph: Arc<Graph>,
     fat_tree: Arc<FatTree>,
     faults: Faults,
-    /// By switch.
+    /// Level of each switch.
     levels: Vec<u8>,
-    /// By port: whether packets pass.
+    /// By port: true if packets pass.
     live: Vec<bool>,
-    /// By switch: its first place in `up`; one more at the end.
+    /// By switch: index of its first entry in `up`, with one more at the end.
     first_up: Vec<u32>,
-    /// Ports that lead one level up, and where to.
+    /// Ports that lead one level up, and the ports at the other end.
     up: Vec<(PortId, SwitchId)>,
 }
 
 impl Fabric {
-    /// Takes a healthy fabric.
+    /// Creates a fabric without faults. Cost: O(ports).
     #[must_use]
     pub fn new(graph: Arc<Graph>, fat_tree: Arc<FatTree>) -> Self {
         let levels: Vec<u8> = graph
@@ -58,25 +58,25 @@ impl Fabric {
         fabric
     }
 
-    /// Gives the graph.
+    /// Returns the graph.
     #[must_use]
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// Gives the fat tree.
+    /// Returns the fat tree.
     #[must_use]
     pub fn fat_tree(&self) -> &Arc<FatTree> {
         &self.fat_tree
     }
 
-    /// Gives what has failed.
+    /// Returns the faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Takes what has failed, instead of what had. Cost: O(ports).
+    /// Replaces the faults. Cost: O(ports).
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
         for (port, live) in (0_u32..).map(PortId).zip(&mut self.live) {
@@ -84,12 +84,13 @@ impl Fabric {
         }
     }
 
-    /// Tells whether packets pass a port.
+    /// Returns whether packets pass a port.
     pub(crate) fn is_live(&self, port: PortId) -> bool {
         self.live[port.index()]
     }
 
-    /// The leaf switch that an endpoint can reach, if there is such an endpoint.
+    /// Returns the leaf switch that an endpoint can reach; `None` if there is none or no such
+    /// endpoint.
     pub(crate) fn leaf_of(&self, endpoint: EndpointId) -> Option<SwitchId> {
         let known = endpoint.index() < self.graph.endpoint_count();
         let port = known.then(|| self.graph.attachment(endpoint)).flatten()?;
@@ -97,20 +98,20 @@ impl Fabric {
         (self.is_live(port) && self.level(switch) == Some(0)).then_some(switch)
     }
 
-    /// The level of a switch, from 0 for leaf switches; none outside the fat tree.
+    /// Returns the level of a switch, from 0 for leaf switches; `None` outside the fat tree.
     pub(crate) fn level(&self, switch: SwitchId) -> Option<u8> {
         let level = self.levels[switch.index()];
         (level != OUTSIDE).then_some(level)
     }
 
-    /// The live links of a switch to the level above.
+    /// Returns the live links of a switch to the level above.
     pub(crate) fn up(&self, switch: SwitchId) -> impl Iterator<Item = (PortId, SwitchId)> + '_ {
         let at = switch.index();
         let links = &self.up[self.first_up[at] as usize..self.first_up[at + 1] as usize];
         links.iter().copied().filter(|(port, _)| self.is_live(*port))
     }
 
-    /// The live links of a switch to the level below: the lower port, and the lower switch.
+    /// Returns the live links of a switch to the level below: the lower port and the lower switch.
     pub(crate) fn down(&self, switch: SwitchId) -> impl Iterator<Item = (PortId, SwitchId)> + '_ {
         let level = self.levels[switch.index()];
         self.graph.ports(switch).filter_map(move |port| match self.graph.peer(port) {

@@ -1,8 +1,8 @@
-//! The parameters of the cost model from measured times, by least squares.
+//! Fits the parameters of the cost model to measured times, by least squares.
 //!
 //! Given a measurement's operation, size, processes, width and kind of tree, the model is linear in
-//! its five terms. Terms cannot be negative: of all choices of terms that are held at 0, the fit is the
-//! one without a negative term that leaves the least error. There are only 32.
+//! its five terms. Terms cannot be negative: of all choices of terms held at 0, the fit takes the
+//! one without a negative term that leaves the least error. There are only 32 choices.
 
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ const INDEPENDENT: f64 = 1e-9;
 /// Parameters that explain measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// The parameters.
+    /// Fitted parameters.
     pub parameters: CostParameters,
     /// By [`Term::ALL`]: standard error, in the term's unit; 0 for a given term. As if no
     /// bound at 0 existed.
@@ -31,14 +31,14 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Gives the largest residual without its sign, in microseconds.
+    /// Returns the largest residual without its sign, in microseconds.
     #[must_use]
     pub fn worst_us(&self) -> f64 {
         self.residuals_us.iter().fold(0.0, |worst, residual| residual.abs().max(worst))
     }
 }
 
-/// Why measurements give no parameters.
+/// Reason why a fit is impossible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum FitError {
     /// There are not more measurements than terms, so that nothing could tell a bad fit.
@@ -53,15 +53,15 @@ pub enum FitError {
     /// (operation, bytes, width, processes, kind of tree), or give one of them.
     #[error("the measurements do not determine {}", fields(terms))]
     Undetermined {
-        /// The terms.
+        /// Terms that cannot be told apart.
         terms: Vec<Term>,
     },
-    /// A measurement or a given number is none.
+    /// A measurement or a given value is out of range.
     #[error("{what} is {value}, which must be a number of at least 0")]
     NotANumber {
-        /// What it is; measurements are counted from 0.
+        /// Name of the value; measurements are counted from 0.
         what: String,
-        /// What it says.
+        /// The value.
         value: String,
     },
 }
@@ -70,14 +70,14 @@ fn fields(terms: &[Term]) -> String {
     terms.iter().map(|term| term.field()).collect::<Vec<_>>().join(", ")
 }
 
-/// Fits the model to measurements on a fabric where the paths of unicast packets have `path_links`
-/// links. `given` terms keep their value.
+/// Fits the model to measurements on a fabric where unicast paths have `path_links` links. `given`
+/// terms keep their values.
 ///
 /// Cost: O(n) for n measurements.
 ///
 /// # Errors
 ///
-/// [`FitError`]: what to measure besides, or which input is wrong.
+/// [`FitError`] with the terms to measure better, or the wrong input.
 pub fn fit(
     measurements: &[Measurement],
     path_links: f64,
@@ -180,7 +180,7 @@ impl Problem {
         problem
     }
 
-    /// The terms that a combination of the others could replace.
+    /// Returns the terms that a combination of the others could replace.
     fn undetermined(&self, free: &[usize]) -> Vec<Term> {
         let alone = |index: &usize| {
             let others = free.iter().copied().filter(|other| other != index);
@@ -205,7 +205,7 @@ impl Problem {
         basis.iter().zip(weights).map(|(other, weight)| self.gram[*other][index] * weight).sum()
     }
 
-    /// The terms, of which none is negative, with the least error; by brute force.
+    /// Returns the non-negative terms with the least error, by trying all choices.
     fn least_without_negative(&self, free: &[usize]) -> [f64; TERMS] {
         let mut best = (0.0, [0.0; TERMS]);
         for chosen in 0..1_u32 << free.len() {
@@ -270,7 +270,8 @@ impl Problem {
     }
 }
 
-/// How often each term counts in a measurement: the model of one term at 1 and all others at 0.
+/// Returns the factor of each term in a measurement: the model with one term at 1 and all others at
+/// 0.
 fn row(measured: &Measurement, path_links: f64) -> [f64; TERMS] {
     Term::ALL.map(|term| {
         let mut unit = CostParameters::free(path_links);

@@ -5,9 +5,9 @@
 //! root of a tree, and the result is sent back. The paper's type I is an *adapter tree* here: only
 //! the processes' own adapters reduce. Its type II is a *switch tree*: switches reduce.
 //!
-//! Read [`CostParameters`] first: it says what a tree of some shape costs. [`Trade`] finds the width
-//! that costs least, [`fit()`] the parameters from measurements, [`ChoiceTable`] which kind of tree
-//! an operation of some size should run on.
+//! Read [`CostParameters`] first: it says what a tree of some shape costs. [`Trade`] finds the
+//! width that costs least, [`fit()`] the parameters from measurements, [`ChoiceTable`] which kind
+//! of tree an operation of some size should run on.
 //!
 //! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
 //!

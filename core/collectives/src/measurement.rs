@@ -11,7 +11,7 @@ use crate::operation::{Operation, TreeKind};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
-    /// The operation.
+    /// Operation that was measured.
     pub operation: Operation,
     /// Bytes of the message.
     pub bytes: u32,
@@ -26,17 +26,17 @@ pub struct Measurement {
     pub seconds: f64,
 }
 
-/// A line that holds no measurement; the writer's mistake.
+/// Error in a line of measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
 pub struct MeasurementError {
-    /// The line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong, with the field.
+    /// The error, with the field.
     pub problem: String,
 }
 
-/// Reads measurements, one to a line; empty lines do not count.
+/// Parses measurements, one per line; empty lines are ignored.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ fn in_line(line: usize, problem: String) -> MeasurementError {
     MeasurementError { line, problem }
 }
 
-/// What is wrong, with the field, without the place, which is told beside it.
+/// Returns the error with the field but without its position, which is reported separately.
 fn csv_problem(error: &csv::Error) -> String {
     if let csv::ErrorKind::Deserialize { err, .. } = error.kind() {
         return err.to_string();

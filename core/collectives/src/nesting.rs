@@ -1,27 +1,28 @@
-//! Processes grouped by where they are: adapter, leaf switch, midplane, block, fabric.
+//! Groups processes by position: adapter, leaf switch, midplane, block, fabric.
 //!
-//! Two processes of an inner group are closer than two of an outer one; a tree that keeps to the
-//! groups sends few packets over the long ways.
+//! Two processes of an inner group are closer than two of an outer one; a tree that follows the
+//! groups sends few packets over long paths.
 
 use fabricast_topology::{EndpointId, FatTree, Graph};
 use thiserror::Error;
 
-/// Processes in groups within groups. Processes are numbered from 0.
+/// Nested groups of processes, numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nesting {
-    /// The processes, each group's together, in rising order inside the innermost.
+    /// The processes, ordered so that each group is contiguous; ascending inside the innermost
+    /// groups.
     order: Vec<u32>,
-    /// Innermost first; what encloses all is not among them.
+    /// Levels from the innermost; the group of all processes is left out.
     levels: Vec<Level>,
     outer_links: u32,
 }
 
-/// How one level divides the processes.
+/// Division of the processes on one level.
 #[derive(Clone, Copy, Debug)]
 pub struct Division<'a> {
     /// Links between two processes of one group that are in different groups further in.
     pub links: u32,
-    /// By process: any number that is the same for the processes of one group.
+    /// Key of each process, equal for the processes of one group.
     pub keys: &'a [u32],
 }
 
@@ -31,32 +32,32 @@ struct Level {
     links: u32,
     /// By group: its first place in the order; one more at the end.
     starts: Vec<u32>,
-    /// By process.
+    /// Group of each process.
     group_of: Vec<u32>,
 }
 
-/// Why processes cannot be grouped.
+/// Reason why processes cannot be grouped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NestingError {
-    /// There is nobody.
+    /// There are no processes.
     #[error("no processes")]
     Empty,
-    /// A process's endpoint is not plugged into a leaf switch of the fat tree.
+    /// The endpoint of a process is not connected to a leaf switch of the fat tree.
     #[error("process {process}: {endpoint} is not connected to a leaf switch")]
     NotConnected {
-        /// The process.
+        /// Number of the process.
         process: usize,
         /// The name of its endpoint, or its number if there is no such endpoint.
         endpoint: String,
     },
-    /// A level does not say of every process where it is.
+    /// A level does not have one key per process.
     #[error("level {level} has {keys} keys for {processes} processes")]
     Keys {
         /// The level, from 0 for the innermost.
         level: usize,
-        /// How many keys it has.
+        /// Number of its keys.
         keys: usize,
-        /// How many processes there are.
+        /// Number of processes.
         processes: u32,
     },
 }
@@ -100,8 +101,8 @@ impl Nesting {
         Self::new(processes, &divisions, 2 * levels)
     }
 
-    /// Groups processes as told, innermost level first; groups of a level are parted by all levels
-    /// further out. Processes in no common group are `outer_links` apart.
+    /// Groups processes by the given levels, innermost first; groups of a level are divided by all
+    /// levels further out. Processes without a common group are `outer_links` apart.
     ///
     /// # Errors
     ///
@@ -147,13 +148,13 @@ impl Nesting {
         self.levels.len()
     }
 
-    /// Gives the group of a process on a level (0 is the innermost), by a dense number.
+    /// Returns the group of a process on a level (0 is the innermost), by a dense number.
     #[must_use]
     pub fn group_of(&self, level: usize, process: u32) -> u32 {
         self.levels[level].group_of[process as usize]
     }
 
-    /// Counts the links between two processes; 0 for two on one adapter.
+    /// Returns the number of links between two processes; 0 for two on one adapter.
     #[must_use]
     pub fn links(&self, a: u32, b: u32) -> u32 {
         let shared = self
@@ -167,13 +168,13 @@ impl Nesting {
         }
     }
 
-    /// Gives the processes, each group's together.
+    /// Returns the processes, ordered so that each group is contiguous.
     pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// By level from the innermost, by group: its first place in the order, and one more at the end;
-    /// at last the one group of all. Levels of single processes say nothing and are left out.
+    /// Returns the start of each group by level, from the innermost, with the end as last element;
+    /// the last level is the group of all. Levels of single processes are left out.
     pub(crate) fn starts(&self) -> impl Iterator<Item = &[u32]> {
         self.levels
             .iter()

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A collective operation of one message to many, or many to one.
 ///
-/// Every operation first gathers from all processes towards the root, then sends back from there.
-/// What its packets carry meanwhile, for a message of S bytes:
+/// Contents of its packets, for a message of S bytes:
 ///
 /// | operation | gathered | sent back |
 /// | --- | --- | --- |
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Nobody goes on before everybody has come.
+    /// No process continues before all have arrived.
     Barrier,
     /// One process's message to all.
     Broadcast,
@@ -29,11 +28,11 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All operations.
+    /// All operations, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Barrier, Self::Broadcast, Self::Reduce, Self::AllReduce];
 
-    /// Gives the bytes that a packet on its way to the root carries and that are reduced there: the
-    /// paper's S' and S*, which are equal here.
+    /// Returns the bytes that a packet on its way to the root carries and that are reduced there:
+    /// the paper's S' and S*, which are equal here.
     #[must_use]
     pub const fn gathered_bytes(self, message: u32) -> u32 {
         match self {
@@ -42,7 +41,7 @@ impl Operation {
         }
     }
 
-    /// Gives the bytes that a packet from the root carries; none if none is sent.
+    /// Returns the bytes that a packet from the root carries; none if none is sent.
     #[must_use]
     pub const fn returned_bytes(self, message: u32, kind: TreeKind) -> Option<u32> {
         match (self, kind) {
@@ -72,7 +71,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Who reduces.
+/// Kind of an aggregation tree, by the nodes that reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeKind {

@@ -1,7 +1,8 @@
-//! How many entries the communicators of a program take, and how many get none: §6.2.2.
+//! Counts the entries that the communicators of a program take, and the communicators that get
+//! none: §6.2.2.
 //!
-//! The paper's plain method takes an entry in every switch of the physical tree; its own and ours only
-//! in those that are kept.
+//! The paper's plain method takes an entry in every switch of the physical tree; its own and ours
+//! only in those that are kept.
 
 use std::collections::BTreeSet;
 
@@ -10,46 +11,46 @@ use fabricast_topology::{EndpointId, SwitchId};
 use crate::fabric::Fabric;
 use crate::switch_tree::{Climber, PhysicalTree, minimum_tree};
 
-/// Which switches of a physical tree take an entry.
+/// Method that decides which switches of a physical tree take an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// All of them.
+    /// Every switch.
     Plain,
-    /// The fewest that no switch has more children than this.
+    /// The fewest switches such that none has more children than the limit.
     Minimum {
         /// Most children of a switch.
         children: u32,
     },
 }
 
-/// What came of creating a program's communicators one after the other.
+/// Result of creating a program's communicators one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Communicators.
+    /// Number of communicators.
     pub groups: u32,
-    /// Those that got no tree.
+    /// Communicators without a tree.
     pub failures: u32,
-    /// Entries that the others took.
+    /// Entries that the others use.
     pub entries: u64,
-    /// Entries in use in the switch that has most.
+    /// Entries in use in the fullest switch.
     pub fullest: u32,
 }
 
 impl Survey {
-    /// Gives the part of the communicators that got no tree, from 0 to 1.
+    /// Returns the share of communicators without a tree, from 0 to 1.
     #[must_use]
     pub fn failure_rate(&self) -> f64 {
         f64::from(self.failures) / f64::from(self.groups.max(1))
     }
 }
 
-/// Creates a tree for each group, in order, on switches of `entries` entries: rooted at the switch of
-/// least hop count that has most entries left, or the next of them. None is given up before all
-/// such roots have failed, as in §4.1, which knows no others.
+/// Creates a tree for each group, in order, on switches of `entries` entries. The root is the
+/// switch of least hop count with the most free entries, or the next of them. A group fails only
+/// after all such roots have failed, as in §4.1, which considers no others.
 ///
-/// A group with a member that is not connected fails.
+/// A group with an unconnected member fails.
 ///
-/// Cost: that of the trees; roots that cannot succeed are told beforehand.
+/// Cost: that of the trees; roots that cannot succeed are excluded in advance.
 #[must_use]
 pub fn survey<'a>(
     fabric: &Fabric,
@@ -58,16 +59,16 @@ pub fn survey<'a>(
     entries: u32,
 ) -> Survey {
     let mut climber = Climber::new(fabric);
-    let mut books = Books { used: vec![0; fabric.graph().switch_count()], entries };
+    let mut used_entries = UsedEntries { used: vec![0; fabric.graph().switch_count()], entries };
     let mut survey = Survey::default();
     for members in groups {
         survey.groups += 1;
-        let Some(taken) = books.find(fabric, &mut climber, members, method) else {
+        let Some(taken) = used_entries.find(fabric, &mut climber, members, method) else {
             survey.failures += 1;
             continue;
         };
         for switch in taken {
-            let used = &mut books.used[switch.index()];
+            let used = &mut used_entries.used[switch.index()];
             *used += 1;
             survey.entries += 1;
             survey.fullest = survey.fullest.max(*used);
@@ -76,18 +77,18 @@ pub fn survey<'a>(
     survey
 }
 
-/// Entries in use, by switch, and entries of a switch.
-struct Books {
+/// Entries in use, by switch, and entries per switch.
+struct UsedEntries {
     used: Vec<u32>,
     entries: u32,
 }
 
-impl Books {
+impl UsedEntries {
     fn is_full(&self, switch: SwitchId) -> bool {
         self.used[switch.index()] >= self.entries
     }
 
-    /// The switches that give an entry for a group; none if it gets no tree.
+    /// Returns the switches that give an entry for a group; `None` if it gets no tree.
     fn find(
         &self,
         fabric: &Fabric,
@@ -120,8 +121,8 @@ impl Books {
         }
     }
 
-    /// The full ones among switches, which are listed level by level, and those above one of them: a
-    /// root has but one way down to each.
+    /// Returns the full switches in a list ordered by level, and those above one of them: a root
+    /// has only one path down to each.
     fn above_full(&self, fabric: &Fabric, found: &[SwitchId]) -> BTreeSet<SwitchId> {
         let mut above = BTreeSet::new();
         for switch in found {
@@ -158,7 +159,7 @@ mod tests {
         Fabric::new(graph, fat_tree)
     }
 
-    /// The plain method as §4.1 tells it: root after root, until one's tree has an entry everywhere.
+    /// The plain method of §4.1: root after root, until a tree has a free entry everywhere.
     fn plainly(fabric: &Fabric, groups: &[Vec<EndpointId>], entries: u32) -> Survey {
         let mut climber = Climber::new(fabric);
         let mut used = vec![0; fabric.graph().switch_count()];
@@ -204,7 +205,8 @@ mod tests {
             let members = || groups.iter().map(Vec::as_slice);
             let plain = survey(&fabric, members(), Method::Plain, entries);
             prop_assert_eq!(plain, plainly(&fabric, &groups, entries));
-            // With entries without end everybody gets a tree, and none is larger than the plain one.
+            // With entries without end everybody gets a tree, and none is larger than the plain
+            // one.
             let endless = |method| survey(&fabric, members(), method, u32::MAX);
             let (plain, fewest) =
                 (endless(Method::Plain), endless(Method::Minimum { children: 64 }));

@@ -1,8 +1,8 @@
 //! Trees of switches: the paper's type II (§4).
 //!
-//! First a *physical tree*: the ways of all members to a root, through every switch between. Then the
-//! switches that need not reduce are left out of it: their children send to an ancestor instead, and
-//! their packets merely pass. A switch that is kept gives one of its few entries.
+//! First a *physical tree* is built: the paths of all members to a root, through every switch
+//! between. Then the switches that need not reduce are left out: their children send to an ancestor
+//! instead, and their packets are only forwarded. A kept switch uses one of its few entries.
 
 mod climb;
 mod reduce;
@@ -25,9 +25,9 @@ pub struct PhysicalTree {
 /// A switch of a physical tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhysicalSwitch {
-    /// The switch.
+    /// Number of the switch.
     pub switch: SwitchId,
-    /// Its way to the root; none for the root.
+    /// Link towards the root; `None` for the root.
     pub up: Option<UpLink>,
 }
 
@@ -43,7 +43,7 @@ pub struct UpLink {
 /// An aggregation tree whose inner nodes are switches (definition 6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchTree {
-    /// The ways that its packets take.
+    /// Physical tree that its packets follow.
     pub physical: PhysicalTree,
     /// The switches that reduce, each of which gives an entry; the root first, each after its
     /// parent.
@@ -55,7 +55,7 @@ pub struct SwitchTree {
 /// A switch that reduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSwitch {
-    /// The switch.
+    /// Number of the switch.
     pub switch: SwitchId,
     /// The place in `kept` of the switch it sends to; none for the root.
     pub parent: Option<u32>,

@@ -1,15 +1,15 @@
-//! How wide an adapter tree should be: the paper's equations (5) and (6).
+//! Chooses the width of an adapter tree: the paper's equations (5) and (6).
 //!
-//! A wider tree is lower, so that packets travel fewer links one after the other; but each node has
-//! more packets to handle. F(k) = (a + b k) log_k P falls until k (ln k - 1) = a/b and rises from
-//! there on, and is flat around it.
+//! A wider tree is lower, so packets cross fewer links in sequence, but each node handles more
+//! packets. F(k) = (a + b k) log_k P falls until k (ln k - 1) = a/b, rises from there on, and is
+//! flat around the minimum.
 
 use std::ops::RangeInclusive;
 
 use crate::cost::CostParameters;
 use crate::operation::Operation;
 
-/// What width trades: time per level against time per child.
+/// Trade-off of the width: time per level against time per child.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
     /// Time of a packet's way to the next level, in microseconds (a = δl).
@@ -18,19 +18,19 @@ pub struct Trade {
     pub per_child_us: f64,
 }
 
-/// The widths that are about as good as the best one.
+/// Range of the widths that are about as good as the best one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidthRange {
-    /// The narrowest.
+    /// Narrowest width.
     pub min: u32,
-    /// The best.
+    /// Best width.
     pub best: u32,
-    /// The widest.
+    /// Widest width.
     pub max: u32,
 }
 
 impl WidthRange {
-    /// Gives the widths, both ends included.
+    /// Returns the widths, both ends included.
     #[must_use]
     pub const fn widths(self) -> RangeInclusive<u32> {
         self.min..=self.max
@@ -38,7 +38,7 @@ impl WidthRange {
 }
 
 impl Trade {
-    /// Takes the trade of an operation on messages of `bytes`.
+    /// Creates the trade-off of an operation on messages of `bytes`.
     #[must_use]
     pub fn new(parameters: &CostParameters, operation: Operation, bytes: u32) -> Self {
         Self {
@@ -47,7 +47,8 @@ impl Trade {
         }
     }
 
-    /// Gives F(k) for a tree of `width` (at least 2) over `processes` (at least 1), in microseconds.
+    /// Returns F(k) for a tree of `width` (at least 2) over `processes` (at least 1), in
+    /// microseconds.
     #[must_use]
     pub fn latency_us(self, width: u32, processes: u32) -> f64 {
         let width = f64::from(width.max(2));
@@ -55,8 +56,8 @@ impl Trade {
         (self.per_level_us + self.per_child_us * width) * levels
     }
 
-    /// Gives the width, not a whole number, where F'(k) = 0; none if children cost nothing, so that
-    /// wider is always better.
+    /// Returns the width, not a whole number, where F'(k) = 0; none if children cost nothing, so
+    /// that wider is always better.
     #[must_use]
     pub fn stationary_width(self) -> Option<f64> {
         let target = self.per_level_us / self.per_child_us;

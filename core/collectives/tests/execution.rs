@@ -105,7 +105,7 @@ fn ends(emulator: &mut Emulator, count: usize) -> Vec<Option<Result<Option<Value
     ends
 }
 
-/// What each process brings or gets.
+/// Values that each process contributes or receives.
 type Each = Vec<Option<Values>>;
 
 /// A kind of work with what each process brings and what each is to get, computed plainly.
@@ -218,7 +218,8 @@ proptest! {
                 prop_assert_eq!(values, sum.clone());
             }
         }
-        // The control plane hears of it, and the next operation runs on another tree, if there is one.
+        // The control plane hears of it, and the next operation runs on another tree, if there is
+        // one.
         allocator.set_faults(emulator.faults().clone());
         let entries = allocator.entries(ID);
         if !entries.is_empty() {

@@ -124,7 +124,7 @@ const TRUTH: CostParameters = CostParameters {
     ..CostParameters::PAPER
 };
 
-/// What a fit of those designs that pass a test is refused for.
+/// Returns the refusal of a fit of those designs that pass a test.
 fn undetermined(keep: impl Fn(&Measurement) -> bool) -> Vec<Term> {
     let designs: Vec<_> = designs().into_iter().filter(keep).collect();
     match fit(&measured(&designs, &TRUTH, 0.01, 3), LINKS, &[]) {

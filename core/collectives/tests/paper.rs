@@ -1,4 +1,4 @@
-//! What the paper states in numbers: Chen et al., Journal of Computer Research and Development
+//! The numbers that the paper states: Chen et al., Journal of Computer Research and Development
 //! 61(2), 2024, with the equations as rebuilt.
 
 use std::sync::Arc;
@@ -86,8 +86,8 @@ fn the_lower_of_two_constructions_is_taken() {
 }
 
 /// Figure 16 and §6.1.2: 512 processes, 16 on a leaf switch, 2 on a node. Into the root's switch go
-/// 496 packets of a 32-ary tree and 31 of a hierarchical 32-nomial one; between two switches go up to 16 of
-/// a 32-nomial tree, and 1 of the hierarchical one.
+/// 496 packets of a 32-ary tree and 31 of a hierarchical 32-nomial one; between two switches go up
+/// to 16 of a 32-nomial tree, and 1 of the hierarchical one.
 #[test]
 fn a_hierarchical_tree_sends_few_packets_between_leaf_switches() {
     let nodes: Vec<u32> = (0..512).map(|process| process / 2).collect();
@@ -106,10 +106,11 @@ fn a_hierarchical_tree_sends_few_packets_between_leaf_switches() {
     assert_eq!(figures(&AdapterTree::hierarchical(&nesting, 32).unwrap()), (31, 1));
 }
 
-/// §6.1.1: on an idle two-level fat tree the hierarchical 32-nomial tree is "about 0.6 us" faster than
-/// the two others. That holds against the 32-nomial tree. Our 32-ary tree is as fast as the
+/// §6.1.1: on an idle two-level fat tree the hierarchical 32-nomial tree is "about 0.6 us" faster
+/// than the two others. That holds against the 32-nomial tree. Our 32-ary tree is as fast as the
 /// hierarchical one when nothing else is on the links: its inner nodes are the first 16 processes,
-/// which all stand on the root's leaf switch. Published is that it is as slow as the 32-nomial tree.
+/// which all stand on the root's leaf switch. Published is that it is as slow as the 32-nomial
+/// tree.
 #[test]
 fn a_hierarchical_tree_is_faster_than_a_k_nomial_one_by_half_a_microsecond() {
     let nodes: Vec<u32> = (0..512).map(|process| process / 2).collect();
@@ -117,8 +118,8 @@ fn a_hierarchical_tree_is_faster_than_a_k_nomial_one_by_half_a_microsecond() {
     let divisions = [Division { links: 0, keys: &nodes }, Division { links: 2, keys: &leaves }];
     let nesting = Nesting::new(512, &divisions, 4).unwrap();
     let time = |tree: AdapterTree| {
-        let work = (Operation::Broadcast, 8);
-        tree.gather_us(&CostParameters::PAPER, work, |a, b| nesting.links(a, b))
+        let links = |a, b| nesting.links(a, b);
+        tree.gather_us(&CostParameters::PAPER, Operation::Broadcast, 8, links)
     };
     let ours = time(AdapterTree::hierarchical(&nesting, 32).unwrap());
     let nomial = time(AdapterTree::k_nomial(512, 32).unwrap());
@@ -127,9 +128,9 @@ fn a_hierarchical_tree_is_faster_than_a_k_nomial_one_by_half_a_microsecond() {
     assert!((0.0..0.1).contains(&(ary - ours)), "{ary} {ours}");
 }
 
-/// §6.2.2: 16 entries a switch and 40 960 processes, one on each of 160 x 256 nodes. Every communicator
-/// gets a tree of fewest switches; the plain method fails for up to 74.51 % (here 75 %, of 1 024 random
-/// ones below a pruned top), and takes more than ten times as many entries.
+/// §6.2.2: 16 entries a switch and 40 960 processes, one on each of 160 x 256 nodes. Every
+/// communicator gets a tree of fewest switches; the plain method fails for up to 74.51 % (here 75
+/// %, of 1 024 random ones below a pruned top), and takes more than ten times as many entries.
 #[test]
 fn with_the_fewest_entries_no_communicator_goes_without() {
     let text = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 1\nk = 10\nw = 16\n\

@@ -1,4 +1,4 @@
-//! How fast packets go through tables, in packet-hops per second. Budget: 2 million per core.
+//! Forwarding rate in packet-hops per second. Budget: 2 million per core.
 
 use std::sync::Arc;
 

@@ -1,15 +1,18 @@
-//! The fabric: a graph whose switches have tables.
+//! The fabric: a graph whose switches have tables, and packets that follow them.
 
 use std::sync::Arc;
 
-use fabricast_topology::{Faults, Graph, PortId, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{
+    EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableEntry, TableKind,
+};
 use thiserror::Error;
 
 use crate::aggregation::Aggregation;
 use crate::events::EventLog;
+use crate::packet::{Deliveries, Outcome, Packet, PortCounters};
 use crate::table::{EntryProblem, EntryWrite, Fence, SwitchTable};
 
-/// Events kept for watchers: eight hundred failures of a 40-port switch.
+/// Events kept for watchers: enough for eight hundred failures of a 40-port switch.
 const EVENTS_KEPT: usize = 65_536;
 
 /// A fabric of emulated switches.
@@ -26,11 +29,12 @@ pub struct Emulator {
     pub(crate) graph: Arc<Graph>,
     pub(crate) tables: Vec<SwitchTable>,
     pub(crate) faults: Faults,
-    /// By port: what `faults` says of it, kept so that a hop costs one look.
+    /// Indexed by port: true if packets pass it. Derived from `faults`, so that a hop costs one
+    /// lookup.
     pub(crate) live: Vec<bool>,
     pub(crate) counters: Vec<PortCounters>,
     pub(crate) events: EventLog,
-    /// Input ports that the packet in hand has still to be forwarded from; kept for its memory.
+    /// Input ports at which the present packet waits to be forwarded; kept to reuse its memory.
     pub(crate) arrivals: Vec<PortId>,
     pub(crate) hop_budget: u64,
     pub(crate) kind: TableKind,
@@ -38,32 +42,11 @@ pub struct Emulator {
     colors: u16,
 }
 
-/// What passed a switch port since its switch was powered on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Packets that came in.
-    pub received: u64,
-    /// Packets that went out.
-    pub sent: u64,
-    /// Bytes of the packets that came in, headers included.
-    pub received_bytes: u64,
-    /// Bytes of the packets that went out, headers included.
-    pub sent_bytes: u64,
-    /// Packets dropped: no entry for what came in here, or what should have gone out here could
-    /// not.
-    pub dropped: u64,
-}
-
-impl PortCounters {
-    pub(crate) const fn receive(&mut self, bytes: u64) {
-        self.received += 1;
-        self.received_bytes += bytes;
-    }
-
-    pub(crate) const fn send(&mut self, bytes: u64) {
-        self.sent += 1;
-        self.sent_bytes += bytes;
-    }
+/// Fields of a packet that forwarding needs.
+#[derive(Clone, Copy, Debug)]
+struct PacketHeader {
+    color: u16,
+    bytes: u64,
 }
 
 /// A switch refused to have its table written or read. Nothing was changed.
@@ -72,11 +55,11 @@ impl PortCounters {
 pub struct TableError {
     /// The switch's name, or its number if there is no such switch.
     pub switch: String,
-    /// What is wrong.
+    /// Reason of the refusal.
     pub problem: TableProblem,
 }
 
-/// Why a switch refused.
+/// Reason why a switch refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TableProblem {
     /// The graph has no such switch.
@@ -85,25 +68,25 @@ pub enum TableProblem {
     /// The switch has failed.
     #[error("not answering")]
     Dead,
-    /// Somebody newer has written to the switch.
+    /// A newer writer has written to the switch.
     #[error(
         "fence (term {}, generation {}) is older than (term {}, generation {})",
         offered.term, offered.generation, seen.term, seen.generation
     )]
     StaleFence {
-        /// What the write carried.
+        /// Fence of the write.
         offered: Fence,
-        /// The newest the switch has seen.
+        /// Newest fence that the switch has seen.
         seen: Fence,
     },
     /// An entry does not fit the switch; none of the batch was written.
     #[error("entry {index} (input port {}, color {}): {problem}", entry.in_port, entry.color)]
     Entry {
-        /// Its place in the batch, from 0.
+        /// Index of the entry in the batch, from 0.
         index: usize,
-        /// The entry.
+        /// The entry as given.
         entry: EntryWrite,
-        /// What is wrong with it.
+        /// Reason why it does not fit.
         problem: EntryProblem,
     },
 }
@@ -140,33 +123,34 @@ impl Emulator {
         }
     }
 
-    /// Gives the graph.
+    /// Returns the graph.
     #[must_use]
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// Gives the kind of all tables.
+    /// Returns the kind of all tables.
     #[must_use]
     pub fn table_kind(&self) -> TableKind {
         self.kind
     }
 
-    /// Gives the number of entries: per input port, or per switch.
+    /// Returns the number of entries per input port, or per switch.
     #[must_use]
     pub fn colors(&self) -> u16 {
         self.colors
     }
 
-    /// Sets how many links the copies of one packet may use in all.
+    /// Sets the most links that the copies of one packet may cross in all.
     pub fn set_hop_budget(&mut self, hops: u64) {
         self.hop_budget = hops;
     }
 
-    /// Writes entries in one switch, all or none; of two for one place the later counts.
+    /// Writes entries of one switch, all or none; of two for the same input port and color the
+    /// later counts.
     ///
-    /// The switch remembers the fence of a write it obeyed. An empty batch only leaves the fence,
-    /// and so shuts out an older writer.
+    /// The switch remembers the fence of the write. An empty batch only sets the fence, which shuts
+    /// out older writers.
     ///
     /// # Errors
     ///
@@ -197,8 +181,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Changes entries of one switch behind everybody's back, as bad memory would: no fence is looked at, and
-    /// none is left.
+    /// Changes entries of one switch as faulty memory would: without checking or setting the fence.
     ///
     /// # Errors
     ///
@@ -221,8 +204,8 @@ impl Emulator {
         Ok(self.answering(switch)?.read(switch))
     }
 
-    /// Gives the newest fence a switch has seen; zero since it was powered on and not yet written
-    /// to.
+    /// Returns the newest fence a switch has seen; zero if it was not written to since it was
+    /// powered on.
     ///
     /// # Errors
     ///
@@ -241,7 +224,7 @@ impl Emulator {
         Ok(self.answering(switch)?.free(in_port))
     }
 
-    /// Gives the counters of a port; zeros for a port that does not exist.
+    /// Returns the counters of a port; zeros for a port that does not exist.
     #[must_use]
     pub fn counters(&self, port: PortId) -> PortCounters {
         self.counters.get(port.index()).copied().unwrap_or_default()
@@ -251,6 +234,96 @@ impl Emulator {
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.tables.iter().map(SwitchTable::bytes).sum()
+    }
+
+    /// Sends a packet from an endpoint; `deliveries` is cleared, then filled with the endpoints
+    /// that got a copy.
+    ///
+    /// Copies are forwarded in order of distance from the sender, so that a loop cannot use up the
+    /// hop budget of the rest of the tree. Endpoints take every packet, members of its group or
+    /// not. A packet that cannot leave its sender (failed, without cable, unknown) counts as one
+    /// dropped at a dead port.
+    ///
+    /// Cost: O(hops), no allocation once the buffers have grown.
+    pub fn inject(
+        &mut self,
+        from: EndpointId,
+        packet: &Packet,
+        deliveries: &mut Deliveries,
+    ) -> Outcome {
+        deliveries.0.clear();
+        let mut outcome = Outcome::default();
+        let attachment = (from.index() < self.graph.endpoint_count())
+            .then(|| self.graph.attachment(from))
+            .flatten()
+            .filter(|port| self.live[port.index()]);
+        let Some(entry) = attachment else {
+            outcome.dropped.dead_port = 1;
+            return outcome;
+        };
+        outcome.hops = 1;
+        let header = PacketHeader { color: packet.color, bytes: packet.bytes() };
+        self.arrivals.clear();
+        self.arrivals.push(entry);
+        let mut next = 0;
+        while let Some(&in_port) = self.arrivals.get(next) {
+            next += 1;
+            self.forward(in_port, header, deliveries, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Copies a packet that came in by `in_port` to the output ports that the table names.
+    fn forward(
+        &mut self,
+        in_port: PortId,
+        packet: PacketHeader,
+        deliveries: &mut Deliveries,
+        outcome: &mut Outcome,
+    ) {
+        let Self { graph, tables, live, counters, arrivals, .. } = self;
+        let PacketHeader { color, bytes } = packet;
+        let switch = graph.switch_of(in_port);
+        let number = graph.port_number(in_port);
+        // Physical numbers begin at 1, and the ports of a switch are contiguous.
+        let port_zero = in_port.0.wrapping_sub(u32::from(number));
+        counters[in_port.index()].receive(bytes);
+        let mut copied = false;
+        for (word, bits) in (0_u32..).zip(tables[switch.index()].lookup(number, color)) {
+            let mut bits = *bits;
+            if self.kind == TableKind::PerSwitch && u32::from(number / 64) == word {
+                bits &= !(1 << (number % 64));
+            }
+            while bits != 0 {
+                let out = PortId(port_zero.wrapping_add(word * 64 + bits.trailing_zeros()));
+                bits &= bits - 1;
+                copied = true;
+                let counter = &mut counters[out.index()];
+                if !live[out.index()] {
+                    counter.dropped += 1;
+                    outcome.dropped.dead_port += 1;
+                } else if outcome.hops >= self.hop_budget {
+                    counter.dropped += 1;
+                    outcome.dropped.hop_budget += 1;
+                } else {
+                    counter.send(bytes);
+                    outcome.hops += 1;
+                    match graph.peer(out) {
+                        Peer::Switch(peer) => arrivals.push(peer),
+                        Peer::Endpoint(endpoint) => {
+                            deliveries.0.push(endpoint);
+                            outcome.delivered += 1;
+                        }
+                        // Not live, see above.
+                        Peer::None => {}
+                    }
+                }
+            }
+        }
+        if !copied {
+            counters[in_port.index()].dropped += 1;
+            outcome.dropped.no_entry += 1;
+        }
     }
 
     fn answering(&self, switch: SwitchId) -> Result<&SwitchTable, TableError> {

@@ -1,25 +1,25 @@
-//! What happened to ports and switches, for whoever watches them: a bounded list with a cursor.
+//! Changes of ports and switches for watchers: a bounded list with a cursor.
 
 use std::collections::VecDeque;
 
 use fabricast_topology::{PortId, SwitchId};
 use thiserror::Error;
 
-/// Something that a switch agent sees.
+/// A change that a switch agent observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Packets pass a port again, or no longer.
+    /// A port went up or down.
     Port {
-        /// The port.
+        /// Port that changed.
         port: PortId,
-        /// Whether packets pass.
+        /// True if packets pass now.
         up: bool,
     },
     /// A switch lost power and its tables with it, or came back with empty ones.
     Switch {
-        /// The switch.
+        /// Switch that changed.
         switch: SwitchId,
-        /// Whether it is back.
+        /// True if it came back.
         up: bool,
     },
 }
@@ -27,28 +27,28 @@ pub enum Event {
 /// The events after a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPage {
-    /// The events, oldest first.
+    /// Events, oldest first.
     pub events: Vec<Event>,
-    /// The cursor to ask with next.
+    /// Cursor for the next call.
     pub cursor: u64,
 }
 
-/// The cursor points to events that are no longer kept: look at the whole state, then go on from
+/// The cursor points to events that are no longer kept: read the whole state, then continue from
 /// `cursor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{lost} events are no longer kept")]
 pub struct EventsLost {
-    /// How many were missed.
+    /// Number of events missed.
     pub lost: u64,
-    /// The cursor to go on with.
+    /// Cursor to continue with.
     pub cursor: u64,
 }
 
-/// The last events.
+/// Bounded list of the last events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventLog {
     events: VecDeque<Event>,
-    /// How many there ever were.
+    /// Number of events ever pushed.
     total: u64,
     limit: usize,
 }
@@ -66,11 +66,11 @@ impl EventLog {
         self.total += 1;
     }
 
-    /// The events after `cursor`, which counts the events seen so far.
+    /// Returns the events after `cursor`, which is the number of events seen so far.
     pub(crate) fn since(&self, cursor: u64) -> Result<EventPage, EventsLost> {
         let kept = u64::try_from(self.events.len()).expect("a length fits in 64 bits");
         let oldest = self.total - kept;
-        // A cursor beyond the end is one of an earlier life of the fabric: it has seen nothing of
+        // A cursor beyond the end is from an earlier run of the fabric: it has seen no event of
         // this one.
         let cursor = if cursor > self.total { 0 } else { cursor };
         if cursor < oldest {

@@ -4,8 +4,9 @@ use fabricast_topology::{EndpointId, Faults, Peer, PortId, SwitchId};
 use thiserror::Error;
 
 use crate::aggregation::AggregationPlace;
-use crate::emulator::{Emulator, PortCounters};
+use crate::emulator::Emulator;
 use crate::events::{Event, EventPage, EventsLost};
+use crate::packet::PortCounters;
 
 /// A part that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +15,24 @@ pub enum Component {
     Switch(SwitchId),
     /// The link at a switch port, both ways.
     Link(PortId),
-    /// An endpoint.
+    /// An endpoint, by name.
     Endpoint(EndpointId),
 }
 
-/// The graph has no such part; the caller's mistake.
+/// The graph has no such part; the caller is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the fabric has no {component:?}")]
 pub struct UnknownComponent {
-    /// The part asked for.
+    /// The part that was named.
     pub component: Component,
 }
 
 impl Emulator {
     /// Fails a part; `false` if it had failed already.
     ///
-    /// A switch that fails loses its tables, its fences and its counters, as in a power cycle: after
-    /// healing it is empty and obeys any fence. Collectives that it or an endpoint had part of fail.
+    /// A switch that fails loses its tables, fences and counters, as in a power cycle: after
+    /// healing it is empty and accepts any fence. Operations of which the switch or endpoint held
+    /// state fail.
     ///
     /// # Errors
     ///
@@ -52,10 +54,10 @@ impl Emulator {
         self.update_ports(component);
         match component {
             Component::Switch(switch) if changed => {
-                self.lose_place(AggregationPlace::Switch(switch));
+                self.aggregation.lose_place(AggregationPlace::Switch(switch));
             }
             Component::Endpoint(endpoint) if changed => {
-                self.lose_place(AggregationPlace::Adapter(endpoint));
+                self.aggregation.lose_place(AggregationPlace::Adapter(endpoint));
             }
             Component::Switch(_) | Component::Endpoint(_) | Component::Link(_) => {}
         }
@@ -82,21 +84,20 @@ impl Emulator {
         Ok(changed)
     }
 
-    /// Gives what has failed.
+    /// Returns the failed parts.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Tells whether packets pass a switch port: its switch, its link and what is at the other end
-    /// are alive.
+    /// True if packets pass a switch port: its switch, its link and the part at the other end are
+    /// alive.
     #[must_use]
     pub fn port_is_up(&self, port: PortId) -> bool {
         self.live.get(port.index()).copied().unwrap_or(false)
     }
 
-    /// Gives what happened after `cursor` (0 at first), as long as it is among the last 65 536
-    /// events.
+    /// Returns the events after `cursor` (0 at first); the last 65 536 are kept.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Emulator {
         if known { Ok(()) } else { Err(UnknownComponent { component }) }
     }
 
-    /// Brings the ports that a part's health decides up to date.
+    /// Updates the state of the ports that depend on a part.
     fn update_ports(&mut self, component: Component) {
         match component {
             Component::Switch(switch) => {
@@ -142,7 +143,7 @@ impl Emulator {
     fn update_port(&mut self, port: PortId) {
         let up = self.faults.port_is_live(&self.graph, port);
         if std::mem::replace(&mut self.live[port.index()], up) != up {
-            self.aggregation.routes.forget();
+            self.aggregation.forget_routes();
             self.events.push(Event::Port { port, up });
         }
     }

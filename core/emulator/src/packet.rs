@@ -1,4 +1,4 @@
-//! What goes through the fabric, and what became of it.
+//! Packets, their outcome, and the counters of the ports they pass.
 
 use fabricast_topology::EndpointId;
 
@@ -8,18 +8,18 @@ pub const HEADER_BYTES: u64 = 24;
 /// A multicast packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// The group, for endpoints to filter by; switches do not look at it.
+    /// Group address that endpoints filter by; switches ignore it.
     pub mgid: u32,
-    /// The table entry that switches look up.
+    /// Number of the table entry that switches look up.
     pub color: u16,
-    /// What is carried.
+    /// Payload of the packet.
     pub payload: Vec<u8>,
-    /// Whose packet it is and its number there, for endpoints to tell copies by; switches do not look at it.
+    /// Sender and its packet number, by which endpoints recognize copies; switches ignore it.
     pub origin: (u64, u64),
 }
 
 impl Packet {
-    /// Counts the bytes that it takes on a link.
+    /// Counts the bytes that the packet takes on a link.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         HEADER_BYTES + self.payload.len() as u64
@@ -31,33 +31,33 @@ impl Packet {
 pub struct Deliveries(pub(crate) Vec<EndpointId>);
 
 impl Deliveries {
-    /// Starts empty.
+    /// Makes an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the endpoints in the order of arrival; one that got two copies is there twice.
+    /// Lists the endpoints in the order of arrival, once for each copy.
     #[must_use]
     pub fn as_slice(&self) -> &[EndpointId] {
         &self.0
     }
 }
 
-/// What became of one injected packet.
+/// Outcome of one injected packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Copies that reached an endpoint.
     pub delivered: u64,
-    /// Links that copies went over, the sender's included.
+    /// Links that copies crossed, including that of the sender.
     pub hops: u64,
-    /// Copies that went nowhere.
+    /// Copies that were dropped.
     pub dropped: Drops,
 }
 
 impl Outcome {
-    /// Tells whether the hop budget ended the packet: the tables hold a loop (or more paths than a
-    /// tree has).
+    /// True if the packet used up its hop budget: the tables hold a loop, or more paths than a tree
+    /// has.
     #[must_use]
     pub const fn looped(&self) -> bool {
         self.dropped.hop_budget > 0
@@ -67,10 +67,10 @@ impl Outcome {
 /// Dropped copies by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// The switch had no entry, or one that leads nowhere but back.
+    /// The switch had no entry, or one whose only output is the input port.
     pub no_entry: u64,
-    /// The way was dead: link, switch or endpoint failed, or nothing is plugged in. Counts 1 if the
-    /// packet never left its sender.
+    /// The link, switch or endpoint has failed, or the port has no cable. 1 if the packet never
+    /// left its sender.
     pub dead_port: u64,
     /// The packet had used up its hop budget.
     pub hop_budget: u64,
@@ -81,5 +81,32 @@ impl Drops {
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.no_entry + self.dead_port + self.hop_budget
+    }
+}
+
+/// Traffic of a switch port since its switch was powered on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets that the port received.
+    pub received: u64,
+    /// Packets that the port sent.
+    pub sent: u64,
+    /// Bytes received, with headers.
+    pub received_bytes: u64,
+    /// Bytes sent, with headers.
+    pub sent_bytes: u64,
+    /// Packets dropped: received here without an entry, or to be sent here over a dead link.
+    pub dropped: u64,
+}
+
+impl PortCounters {
+    pub(crate) const fn receive(&mut self, bytes: u64) {
+        self.received += 1;
+        self.received_bytes += bytes;
+    }
+
+    pub(crate) const fn send(&mut self, bytes: u64) {
+        self.sent += 1;
+        self.sent_bytes += bytes;
     }
 }

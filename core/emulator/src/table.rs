@@ -7,8 +7,7 @@
 use fabricast_topology::{PortSet, SwitchId, TableEntry, TableKind};
 use thiserror::Error;
 
-/// Who writes, in order of authority: a newer term beats an older one, within it a newer
-/// generation.
+/// Authority of a writer: a newer term beats an older one, within a term a newer generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fence {
     /// Term of the route service's leader.
@@ -22,61 +21,61 @@ pub struct Fence {
 pub struct EntryWrite {
     /// Physical number of the input port; 0 in per-switch tables.
     pub in_port: u8,
-    /// The entry number.
+    /// Number of the entry.
     pub color: u16,
     /// Physical numbers of the output ports; the empty set deletes the entry.
     pub out: PortSet,
 }
 
-/// Why an entry does not fit the switch.
+/// Reason why an entry does not fit the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EntryProblem {
-    /// The table has fewer entries.
+    /// The table has no entry of that number.
     #[error("color {color} is not below {colors}")]
     Color {
-        /// The color asked for.
+        /// Color of the entry.
         color: u16,
-        /// How many there are.
+        /// Entries of the table.
         colors: u16,
     },
     /// The switch has no such input port.
     #[error("input port {in_port} is not one of 1..={ports}")]
     InPort {
-        /// The port asked for.
+        /// Input port of the entry.
         in_port: u8,
-        /// How many there are.
+        /// Ports of the switch.
         ports: u8,
     },
     /// A per-switch table has no input ports.
     #[error("input port {in_port} named for a per-switch table, which takes only 0")]
     InPortNotZero {
-        /// The port asked for.
+        /// Input port of the entry.
         in_port: u8,
     },
     /// The switch has no such output port.
     #[error("output port {out_port} is not one of 1..={ports}")]
     OutPort {
-        /// The first port that is wrong.
+        /// First output port that the switch does not have.
         out_port: u8,
-        /// How many there are.
+        /// Ports of the switch.
         ports: u8,
     },
 }
 
-/// One switch's table.
+/// Multicast table of one switch.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchTable {
-    /// By input port, from 1, or one for the whole switch.
+    /// One row per input port, from port 1, or one for the whole switch.
     rows: Vec<Row>,
     kind: TableKind,
     colors: u16,
     ports: u8,
-    /// Words of an entry: bit n of them is port n.
+    /// 64-bit words of an entry; bit n stands for port n.
     words: u8,
     fence: Fence,
 }
 
-/// The entries of one row by color. No bits, no entries.
+/// Entries of one row, by color; empty bits mean no entries.
 #[derive(Clone, Debug, Default)]
 struct Row {
     bits: Box<[u64]>,
@@ -94,18 +93,16 @@ impl SwitchTable {
         Self { rows, kind, colors, ports, words: ports / 64 + 1, fence: Fence::default() }
     }
 
-    /// Forgets everything, as after a loss of power.
+    /// Clears table and fence, as in a power cycle.
     pub(crate) fn clear(&mut self) {
         self.rows.fill(Row::default());
         self.fence = Fence::default();
     }
 
-    /// The newest fence seen.
     pub(crate) fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// Remembers a fence.
     pub(crate) fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;
     }
@@ -141,7 +138,7 @@ impl SwitchTable {
         }
     }
 
-    /// Writes an entry that was checked.
+    /// Writes an entry that [`Self::check`] has accepted.
     pub(crate) fn write(&mut self, entry: &EntryWrite) {
         let index = self.row_index(entry.in_port);
         let words = usize::from(self.words);
@@ -166,16 +163,16 @@ impl SwitchTable {
         }
     }
 
-    /// The output bits for a packet, port n in bit n; empty where there is no entry.
+    /// Finds the output ports of a packet, port n in bit n; empty if there is no entry.
     ///
-    /// `in_port` is the port the packet came in by, also for per-switch tables.
+    /// `in_port` is the port that received the packet, also for per-switch tables.
     pub(crate) fn lookup(&self, in_port: u8, color: u16) -> &[u64] {
         let words = usize::from(self.words);
         let start = usize::from(color) * words;
         self.rows[self.row_index(in_port)].bits.get(start..start + words).unwrap_or_default()
     }
 
-    /// All entries by input port and color.
+    /// Lists all entries by input port and color.
     pub(crate) fn read(&self, switch: SwitchId) -> Vec<TableEntry> {
         let first_port = u8::from(self.kind == TableKind::PerPort);
         let words = usize::from(self.words);
@@ -193,7 +190,7 @@ impl SwitchTable {
         entries
     }
 
-    /// Entries not in use in the row of an input port; 0 for a port that does not exist.
+    /// Counts the unused entries of an input port; 0 for a port that does not exist.
     pub(crate) fn free(&self, in_port: u8) -> u16 {
         match self.check_in_port(in_port) {
             Ok(()) => self.colors - self.rows[self.row_index(in_port)].used,
@@ -201,7 +198,7 @@ impl SwitchTable {
         }
     }
 
-    /// Heap memory in use.
+    /// Counts the bytes of heap memory in use.
     pub(crate) fn bytes(&self) -> usize {
         let rows = self.rows.len() * size_of::<Row>();
         rows + self.rows.iter().map(|row| row.bits.len() * size_of::<u64>()).sum::<usize>()

@@ -1,22 +1,23 @@
-//! The experiments on aggregation trees: what trees cost, and the entries they take (figures 4 to 6, 12,
-//! 13, 15, 16, 18 to 20, tables 2 to 4).
+//! The experiments on aggregation trees: what trees cost, and the entries they take (figures 4 to
+//! 6, 12, 13, 15, 16, 18 to 20, tables 2 to 4).
 //!
 //! Times come from the cost model with the published constants, from following every packet of a
-//! tree through the test fabric, and from the packet-level simulator; nothing is measured, so that the same
-//! comes out everywhere.
+//! tree through the test fabric, and from the packet-level simulator; nothing is measured, so that
+//! the same comes out everywhere.
 
 mod claims;
 mod congestion;
 mod creations;
 mod entries;
 mod figures;
+mod parameters;
 mod simulated;
 mod timing;
 
-use fabricast_collectives::{CostParameters, Limits};
-
 use crate::experiment::{Experiment, ExperimentError, Run};
 use crate::report::Report;
+use figures::Found;
+use parameters::MOST;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "aggregation",
@@ -25,20 +26,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     repeats_rounds: false,
     run,
 };
-
-/// The paper's constants. What it does not publish is ours: 10 GB/s to store and forward, 2 GB/s to
-/// reduce.
-const PARAMETERS: CostParameters = CostParameters {
-    store_us_per_byte: 0.000_1,
-    reduce_us_per_byte: 0.000_5,
-    ..CostParameters::PAPER
-};
-
-/// What the paper's adapters and switches take, and its ε.
-const LIMITS: Limits = Limits { adapter_children: 64, switch_children: 64, tolerance_us: 0.1 };
-
-/// Processes of the test fabric.
-const MOST: u32 = 512;
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let counts = [4, 8, 16, 32, 64, 128, 256, MOST];
@@ -54,14 +41,6 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let outcomes = entries::measure(run)?;
     let found = Found { idle, noisy, simulated, outcomes };
     Ok(figures::report(run, &found))
-}
-
-/// Everything that was found.
-struct Found {
-    idle: timing::Idle,
-    noisy: congestion::Noisy,
-    simulated: simulated::Simulated,
-    outcomes: Vec<entries::Outcome>,
 }
 
 #[cfg(test)]

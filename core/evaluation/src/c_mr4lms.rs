@@ -3,16 +3,15 @@
 //! Source: figures 9 and 10, (a) to (e), and the numbers of the text. The run times, (f), are in a
 //! table of their own.
 
-use fabricast_routing::{EngineKind, LayerPlan, PatternShape, RootScope};
-use fabricast_topology::TableKind;
-
 mod claims;
 mod figures;
+mod setup;
 
 use crate::experiment::{Experiment, ExperimentError, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::Report;
-use crate::routing::{Fabric, Routed, Way, route};
+use crate::routing::{Fabric, route};
+use setup::{ENGINES_COMPARED, Outcome, PATTERNS, POLICIES, QUICK, Variant};
 
 /// C-MR4LMS with each root policy and each way to choose MGIDs.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -31,87 +30,6 @@ pub(crate) const ENGINES: Experiment = Experiment {
     repeats_rounds: false,
     run: |run| perform(run, &ENGINES_COMPARED),
 };
-
-/// Entries of a port's table.
-const COLORS: u16 = 32;
-
-/// The patterns of §4.1; of the random ones and of the 2-D ones with 4 processes the text
-/// names no sizes but 1 000 groups, the others are ours.
-const PATTERNS: [Pattern; 18] = [
-    Pattern::new(PatternShape::Plane(512, 64), 1),
-    Pattern::new(PatternShape::Plane(181, 181), 1),
-    Pattern::new(PatternShape::Plane(100, 327), 1),
-    Pattern::new(PatternShape::Cube(64, 32, 16), 1),
-    Pattern::new(PatternShape::Cube(32, 32, 32), 1),
-    Pattern::new(PatternShape::Cube(25, 50, 26), 1),
-    Pattern::new(PatternShape::Random(1_000), 1),
-    Pattern::new(PatternShape::Random(2_000), 1),
-    Pattern::new(PatternShape::Random(4_000), 1),
-    Pattern::new(PatternShape::Plane(512, 256), 4),
-    Pattern::new(PatternShape::Plane(362, 362), 4),
-    Pattern::new(PatternShape::Plane(200, 655), 4),
-    Pattern::new(PatternShape::Cube(256, 32, 16), 4),
-    Pattern::new(PatternShape::Cube(128, 32, 32), 4),
-    Pattern::new(PatternShape::Cube(100, 50, 26), 4),
-    Pattern::new(PatternShape::Random(1_000), 4),
-    Pattern::new(PatternShape::Random(2_000), 4),
-    Pattern::new(PatternShape::Random(4_000), 4),
-];
-
-/// Patterns of the quick form.
-const QUICK: [usize; 4] = [1, 3, 4, 14];
-
-/// One way to route a pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Variant {
-    way: Way,
-    layers: LayerPlan,
-}
-
-impl Variant {
-    const fn new(engine: EngineKind) -> Self {
-        Self { way: Way::new(engine, COLORS, TableKind::PerPort), layers: LayerPlan::Compact }
-    }
-
-    const fn scope(self, scope: RootScope) -> Self {
-        Self { way: self.way.scope(scope), ..self }
-    }
-
-    const fn wide(self) -> Self {
-        Self { layers: LayerPlan::Wide, ..self }
-    }
-
-    fn label(self) -> String {
-        match self.layers {
-            LayerPlan::Compact => self.way.label(),
-            LayerPlan::Wide => format!("{}, wide layers", self.way.label()),
-        }
-    }
-}
-
-const FIXED: Variant = Variant::new(EngineKind::CMr4lmsFixed);
-const DYNAMIC: Variant = Variant::new(EngineKind::CMr4lmsDynamic);
-
-const POLICIES: [Variant; 4] =
-    [FIXED, DYNAMIC.scope(RootScope::Tn), DYNAMIC.scope(RootScope::TnGroup), FIXED.wide()];
-
-const ENGINES_COMPARED: [Variant; 7] = [
-    FIXED,
-    DYNAMIC.scope(RootScope::Tn),
-    DYNAMIC.scope(RootScope::TnGroup),
-    Variant::new(EngineKind::Mr4lms),
-    Variant::new(EngineKind::MinHopMc),
-    Variant::new(EngineKind::SsspMc),
-    Variant::new(EngineKind::GlobalTree),
-];
-
-/// What came of a pattern routed one way.
-#[derive(Clone, Debug)]
-struct Outcome {
-    pattern: Pattern,
-    variant: Variant,
-    routed: Routed,
-}
 
 fn perform(run: &mut Run<'_>, variants: &[Variant]) -> Result<Report, ExperimentError> {
     let fabric = Fabric::preset("paper")?;
@@ -132,5 +50,5 @@ fn perform(run: &mut Run<'_>, variants: &[Variant]) -> Result<Report, Experiment
             outcomes.push(Outcome { pattern: *pattern, variant: *variant, routed });
         }
     }
-    Ok(figures::report(run, (&patterns, variants), &outcomes))
+    Ok(figures::report(run, &patterns, variants, &outcomes))
 }

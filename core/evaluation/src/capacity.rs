@@ -1,4 +1,4 @@
-//! What tables of several sizes cost, as a table and plots.
+//! Routing costs by table size, as a table and plots.
 
 use fabricast_routing::{Capacity, RoutingCost};
 

@@ -1,20 +1,19 @@
-//! The Dawning 5000's multicast on its simulator's fabric, FT(8, 3): where time goes, root selection, output
-//! policies.
+//! The Dawning 5000's multicast on its simulator's fabric, FT(8, 3): where time goes, root
+//! selection, output policies.
 //!
-//! Source: Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9. The figures cannot be read; the numbers to stand beside
-//! are those of the text.
-
-use fabricast_simulator::Model;
+//! Source: Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9. The figures cannot be read; the numbers
+//! to stand beside are those of the text.
 
 mod claims;
 mod figures;
 mod fixture;
 mod loads;
+mod model;
 
 use crate::experiment::{Experiment, ExperimentError, Run};
 use crate::report::Report;
 
-/// The experiment.
+/// The experiment as the command line lists it.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "dawning",
     title: "root selection and output policies of the Dawning 5000 under load, FT(8, 3)",
@@ -22,15 +21,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     repeats_rounds: false,
     run,
 };
-
-/// Unicast and multicast on one virtual channel, with buffers of one multicast packet: fitted to the 500 us of
-/// cyclic broadcasts over hot-region unicast (§5.1).
-const MODEL: Model = Model { buffer_bytes: MULTICAST_BYTES, ..Model::dawning() };
-/// Lengths of packets (§5).
-const UNICAST_BYTES: u32 = 256;
-const MULTICAST_BYTES: u32 = 1_024;
-/// Who broadcasts.
-const SOURCE: u32 = 37;
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let fixture = fixture::Fixture::new()

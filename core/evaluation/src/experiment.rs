@@ -1,4 +1,4 @@
-//! The list of experiments and what each is given.
+//! The interface of experiments: their description, their inputs, and their progress.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::report::Report;
-use crate::{aggregation, c_mr4lms, dawning, latency, mr4lms};
 
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// What it is called on the command line; also the folder of its files.
+    /// Name on the command line; also the folder of its files.
     pub name: &'static str,
-    /// What it shows, one line.
+    /// One line for `--help`: the claim that it tests.
     pub title: &'static str,
     /// Paper, figures and tables that it stands beside.
     pub source: &'static str,
-    /// Whether it repeats something as often as [`Run::rounds`] says.
+    /// It repeats its measurement [`Run::rounds`] times.
     pub repeats_rounds: bool,
-    /// Runs it.
+    /// Runs all steps and gives the report.
     pub run: fn(&mut Run<'_>) -> Result<Report, ExperimentError>,
 }
 
-/// What an experiment is given from outside.
+/// Inputs of an experiment.
 pub struct Run<'a> {
     /// Run a smaller form that ends in seconds; the report says what was left out.
     pub quick: bool,
     /// Chance: the same seed gives the same report.
     pub seed: u64,
-    /// Rounds of every process in experiments that repeat collectives; none: as many as suit the form.
+    /// Rounds of every process in experiments that repeat collectives; none: as many as suit the
+    /// form.
     pub rounds: Option<NonZeroU32>,
     /// Time since some moment, for run times only.
     pub clock: &'a dyn Fn() -> Duration,
@@ -37,14 +37,14 @@ pub struct Run<'a> {
     pub progress: &'a mut dyn FnMut(Step<'_>),
 }
 
-/// How far an experiment has come.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Steps done.
+    /// Steps that are complete.
     pub done: usize,
     /// Steps in all.
     pub of: usize,
-    /// What is done next.
+    /// The step that begins now.
     pub what: &'a str,
 }
 
@@ -52,15 +52,15 @@ pub struct Step<'a> {
 #[derive(Debug, Error)]
 #[error("{step} failed")]
 pub struct ExperimentError {
-    /// What was being done.
+    /// The step that failed.
     pub step: String,
-    /// What went wrong.
+    /// The error of that step.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl ExperimentError {
-    /// Says in which step an error came up.
+    /// Adds the failed step to an error.
     pub fn at<E>(step: impl Into<String>) -> impl FnOnce(E) -> Self
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -76,29 +76,10 @@ impl Run<'_> {
         (self.progress)(Step { done, of, what });
     }
 
-    /// Does some work and gives how long it took beside its result.
+    /// Does some work and returns its result with the time it took.
     pub fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
         let started = (self.clock)();
         let result = work();
         (result, (self.clock)().saturating_sub(started))
     }
-}
-
-/// Lists all experiments, in the order of the papers.
-#[must_use]
-pub const fn experiments() -> &'static [Experiment] {
-    &[
-        c_mr4lms::EXPERIMENT,
-        c_mr4lms::ENGINES,
-        mr4lms::EXPERIMENT,
-        latency::EXPERIMENT,
-        dawning::EXPERIMENT,
-        aggregation::EXPERIMENT,
-    ]
-}
-
-/// Finds an experiment by its name.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Experiment> {
-    experiments().iter().find(|experiment| experiment.name == name)
 }

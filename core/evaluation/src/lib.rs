@@ -2,10 +2,10 @@
 //! beside ours.
 //!
 //! Read [`Experiment`] first: a name, where it comes from, and a pure function that makes a
-//! [`Report`]. [`Report::files`] turns a report into the text of CSV, SVG and Markdown files; writing
-//! them is the shell's work, and so is the clock ([`Run::clock`]).
+//! [`Report`]. [`Report::files`] turns a report into the text of CSV, SVG and Markdown files;
+//! writing them is the shell's work, and so is the clock ([`Run::clock`]).
 //!
-//! [`capacity_report`] draws what is no paper's: the cost of table sizes on somebody's own fabric.
+//! [`capacity_report`] belongs to no paper: it plots the cost of table sizes on a given fabric.
 //!
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -16,6 +16,7 @@ mod capacity;
 mod dawning;
 mod experiment;
 mod latency;
+mod list;
 mod markdown;
 mod mr4lms;
 mod network;
@@ -26,6 +27,7 @@ mod routing;
 mod svg;
 
 pub use capacity::capacity_report;
-pub use experiment::{Experiment, ExperimentError, Run, Step, experiments, find};
+pub use experiment::{Experiment, ExperimentError, Run, Step};
+pub use list::{experiments, find};
 pub use plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Scale, Series, Style};
 pub use report::{Cell, Claim, Report, ReportFile, Table, Verdict};

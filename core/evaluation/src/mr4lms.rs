@@ -1,20 +1,21 @@
 //! MR4LMS §4: colors, EFI, TFI and run time on six fabrics, against the two methods behind OpenSM.
 //!
-//! Source: figures 6 to 12 and the numbers of the text. The tables are per switch, as in InfiniBand.
+//! Source: figures 6 to 12 and the numbers of the text. The tables are per switch, as in
+//! InfiniBand.
 
-use fabricast_routing::{
-    EngineKind, MAX_COLORS, MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern, PatternShape,
-};
+use fabricast_routing::{EngineKind, MAX_COLORS, MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern};
 use fabricast_topology::TableKind;
 
 mod claims;
 mod figures;
+mod setup;
 
 use crate::experiment::{Experiment, ExperimentError, Run};
 use crate::report::Report;
-use crate::routing::{Fabric, Routed, Way, route};
+use crate::routing::{Fabric, Way, route};
+use setup::{Outcome, SWEEP, SWEPT, Sweep, UNLIMITED};
 
-/// The experiment.
+/// The experiment as the command line lists it.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mr4lms",
     title: "colors, EFI, TFI and run time on six fabrics, per-switch tables",
@@ -22,34 +23,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     repeats_rounds: false,
     run,
 };
-
-/// The engines whose EFI is compared without a limit of colors.
-const UNLIMITED: [EngineKind; 3] = [EngineKind::Mr4lms, EngineKind::MinHopMc, EngineKind::SsspMc];
-/// Numbers of colors of figure 8.
-const SWEEP: [u16; 8] = [16, 32, 64, 128, 256, 512, 1024, 2048];
-/// The patterns of figure 8, and the one of figure 11.
-const SWEPT: [(&str, PatternShape); 2] =
-    [("taihulight", PatternShape::Cube(34, 34, 34)), ("random", PatternShape::Cube(32, 32, 40))];
-const COUNTED: (&str, PatternShape) = ("taihulight", PatternShape::Cube(128, 32, 40));
-
-/// One pattern on one fabric.
-#[derive(Debug)]
-struct Outcome {
-    fabric: &'static Mr4lmsFabric,
-    pattern: Mr4lmsPattern,
-    /// Without a limit of colors, in the order of [`UNLIMITED`].
-    unlimited: Vec<Routed>,
-    /// MR4LMS with the recommended number of colors.
-    recommended: Routed,
-}
-
-/// Maximum EFI over the number of colors.
-#[derive(Debug)]
-struct Sweep {
-    preset: &'static str,
-    pattern: Mr4lmsPattern,
-    max_efi: Vec<(u16, u32)>,
-}
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let fabrics: Vec<&'static Mr4lmsFabric> = match run.quick {

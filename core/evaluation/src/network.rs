@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use fabricast_routing::{Mgid, Plan};
+use fabricast_routing::Plan;
 use fabricast_simulator::{Routes, TreeId};
-use fabricast_topology::Graph;
+use fabricast_topology::{Graph, Mgid};
 
 use crate::routing::Refusal;
 
 /// Adds the trees of groups to those of the simulator; groups that share a tree share it here too.
 ///
-/// Gives the trees of each group, two with fault tolerance.
+/// Returns the trees of each group, two with fault tolerance.
 pub(crate) fn trees(
     graph: &Graph,
     plan: &Plan,

@@ -11,7 +11,7 @@ use crate::routing::Refusal;
 /// Processes and the groups they form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// How groups are formed.
+    /// Shape of the process grid, or random groups.
     pub(crate) shape: PatternShape,
     /// Processes on each endpoint, consecutive ones together.
     pub(crate) processes: u32,
@@ -22,7 +22,7 @@ impl Pattern {
         Self { shape, processes }
     }
 
-    /// Gives the name of the shape.
+    /// Returns the name of the shape.
     pub(crate) fn name(&self) -> String {
         match self.shape {
             PatternShape::Plane(x, y) => format!("{x}x{y}"),

@@ -1,17 +1,17 @@
 //! Plots as values; `svg.rs` draws them.
 
-/// One plot.
+/// A plot with its title.
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// File name without its ending, unique in the report.
     pub name: String,
     /// The line above the plot.
     pub title: String,
-    /// What is drawn.
+    /// The figure itself.
     pub figure: Figure,
 }
 
-/// What a plot shows.
+/// Kinds of figures.
 #[derive(Clone, Debug)]
 pub enum Figure {
     /// y over x.
@@ -20,7 +20,7 @@ pub enum Figure {
         x: Axis,
         /// The vertical axis.
         y: Axis,
-        /// What is drawn, first below.
+        /// Series, the first drawn below the others.
         series: Vec<Series>,
     },
     /// Groups of bars, one group per category.
@@ -29,12 +29,12 @@ pub enum Figure {
     Boxes(Boxes),
 }
 
-/// One axis.
+/// Title and scale of an axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures, with the unit.
+    /// Quantity with its unit.
     pub label: String,
-    /// How values are laid out.
+    /// Linear or logarithmic.
     pub scale: Scale,
 }
 
@@ -52,7 +52,7 @@ impl Axis {
     }
 }
 
-/// How values are laid out on an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Even steps; the axis starts at 0 unless values are negative.
@@ -68,11 +68,11 @@ pub struct Series {
     pub label: String,
     /// Points; a line connects them in this order.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Line or points.
     pub style: Style,
 }
 
-/// How a series is drawn.
+/// Style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line with a mark at every point.
@@ -106,7 +106,7 @@ pub struct Boxes {
 /// The five numbers of a box plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quartiles {
-    /// Smallest value.
+    /// The smallest value of the sample.
     pub least: f64,
     /// A quarter of the values is not above it.
     pub lower: f64,
@@ -114,7 +114,7 @@ pub struct Quartiles {
     pub median: f64,
     /// Three quarters are not above it.
     pub upper: f64,
-    /// Largest value.
+    /// The largest value of the sample.
     pub most: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What an experiment found: tables, plots, and the published numbers beside ours.
+//! Results of an experiment: tables, plots, and the published numbers beside ours.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Report {
     pub plots: Vec<Plot>,
     /// The published numbers beside ours; they become `comparison.md`.
     pub claims: Vec<Claim>,
-    /// What a reader must know to judge the figures: choices, fitted constants, departures.
+    /// Remarks needed to judge the figures: choices, fitted constants, departures.
     pub notes: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct Report {
 pub struct Table {
     /// File name without its ending, unique in the report.
     pub name: String,
-    /// What the rows are, with the source (paper, figure or table).
+    /// Description of the rows, with the source (paper, figure or table).
     pub title: String,
     /// Column titles, with units where the numbers have one.
     pub columns: Vec<String>,
@@ -39,9 +39,9 @@ pub struct Table {
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// A word.
+    /// Text, aligned to the left.
     Text(String),
-    /// A count.
+    /// An exact integer.
     Count(u64),
     /// A figure; written with the decimals given.
     Number(f64, usize),
@@ -52,21 +52,21 @@ pub enum Cell {
 /// A published number and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// What is compared.
+    /// The quantity that is compared.
     pub what: String,
     /// Paper and section, figure or table.
     pub source: String,
-    /// What was published.
+    /// The published value.
     pub published: String,
-    /// What we found.
+    /// Our value.
     pub ours: String,
-    /// How the two stand to each other.
+    /// Relation of our value to the published one.
     pub verdict: Verdict,
     /// Why they differ, or how the constant was fitted; empty where there is nothing to say.
     pub why: String,
 }
 
-/// How our number stands to the published one.
+/// Relation of our value to the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

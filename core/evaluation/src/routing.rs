@@ -37,7 +37,7 @@ impl Fabric {
         Ok(Self { graph: Arc::new(graph), fat_tree })
     }
 
-    /// Gives the fabric as a fat tree.
+    /// Returns the fabric as a fat tree.
     pub(crate) fn fat_tree(&self) -> Result<&FatTree, Refusal> {
         Ok(self.fat_tree.as_deref().ok_or("the fabric is no fat tree")?)
     }
@@ -71,20 +71,18 @@ impl Way {
         Self { fault_tolerant: true, ..self }
     }
 
-    /// Gives the engine's name, with the scope of its roots where that matters.
+    /// Returns the engine's name, with the scope of its roots where that matters.
     pub(crate) fn label(self) -> String {
-        match (self.engine, self.scope) {
+        match self.scope {
             _ if self.fault_tolerant => format!("{}, two trees", self.engine),
-            (EngineKind::CMr4lmsDynamic, RootScope::Tn) => format!("{}, tn", self.engine),
-            (EngineKind::CMr4lmsDynamic, RootScope::TnGroup) => {
-                format!("{}, tn-group", self.engine)
-            }
-            _ => self.engine.to_string(),
+            _ if !self.engine.has_root_scopes() => self.engine.to_string(),
+            RootScope::Tn => format!("{}, tn", self.engine),
+            RootScope::TnGroup => format!("{}, tn-group", self.engine),
         }
     }
 }
 
-/// What came of it.
+/// The engine after routing, and its figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Routed {
     pub(crate) plan: Plan,

@@ -3,6 +3,8 @@
 //! Colors are those of Okabe and Ito, which people who see colors differently can tell apart; marks
 //! differ in shape as well.
 
+use std::ops::Range;
+
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -145,7 +147,8 @@ fn draw_boxes(area: &Area<'_, '_>, boxes: &Boxes) -> Drawn {
     for (at, (_, values)) in boxes.series.iter().enumerate() {
         for (category, value) in values.iter().enumerate() {
             if let Some(value) = value {
-                draw_box(&mut chart, slots.of(category, at), &y, (*value, color(at)))?;
+                let (left, right) = slots.of(category, at);
+                draw_box(&mut chart, left..right, &y, *value, color(at))?;
             }
         }
     }
@@ -154,10 +157,12 @@ fn draw_boxes(area: &Area<'_, '_>, boxes: &Boxes) -> Drawn {
 
 fn draw_box(
     chart: &mut Chart<'_, '_>,
-    (left, right): (f64, f64),
+    slot: Range<f64>,
     y: &Ticks,
-    (value, color): (Quartiles, RGBColor),
+    value: Quartiles,
+    color: RGBColor,
 ) -> Drawn {
+    let (left, right) = (slot.start, slot.end);
     let place = |value: f64| y.place(value).unwrap_or_else(|| y.least());
     let middle = f64::midpoint(left, right);
     let line = ShapeStyle::from(&color).stroke_width(2);

@@ -1,36 +1,35 @@
-//! Group agents: all groups whose agent lives on one node.
+//! Group agents: one host runs the agents of all groups assigned to its node.
 //!
-//! An agent works from the TIC's snapshot of its group, tells every member its place in the tree,
-//! and watches the members' nodes. Nothing rests on one message arriving: positions are pushed
-//! until a report names them, snapshots are asked for until they come, and a failed node is
-//! reported, ever less often, until a snapshot is free of it or it is heard of again: the TIC asks the
-//! node itself before it expels it. What an agent says carries its epoch, and it obeys
-//! nobody who follows another one (G4).
+//! An agent works from the TIC's snapshot of its group, tells every member its place in the unicast
+//! tree, and watches the members' nodes. No message needs to arrive: positions are sent until a
+//! report confirms them, snapshots are fetched until they arrive, and a failed node is reported, at
+//! growing intervals, until a snapshot is free of it or it reports again, because the TIC probes
+//! the node before it expels it. Every message of an agent carries its epoch, and the agent rejects
+//! messages of another epoch (G4).
 //!
-//! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] when
-//! [`GaHost::next_deadline`] has come.
+//! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] at
+//! [`GaHost::next_deadline`].
 //!
 //! Invariants
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
 //!   registered with a later join (G2).
-//! - GA-2: the output waiting is at most one position per member, and one each of a probe, a
-//!   report and a refresh per node or group.
+//! - GA-2: the pending output is at most one position per member, and one probe, one report and one
+//!   refresh per node or group.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::asked::Asked;
-use crate::detector::Detector;
+use crate::detector::{Detector, DetectorOutput};
 use crate::directory::{HostedGroup, MemberView, Verdict};
+use crate::fetches::PendingFetches;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
 use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
 use crate::names::{Address, NodeName};
 use crate::record::{Colors, GroupRecord};
 
-mod clock;
 mod interface;
+mod members;
 mod records;
-mod seats;
 #[cfg(test)]
 mod tests;
 
@@ -45,11 +44,11 @@ pub struct GaHost {
     groups: BTreeMap<Gn, Agent>,
     peers: BTreeMap<NodeName, PeerNode>,
     detector: Detector<NodeName>,
-    failed: BTreeMap<NodeName, Claim>, // reported to the TIC until it is out, or heard of again
-    asked: Asked,                      // snapshots on their way
-    dirty: BTreeSet<(Gn, Pn)>,         // positions to send
-    resend: BTreeSet<(Moment, Gn, Pn)>, // positions sent and not confirmed
-    last_version: Version, // of all groups: an office that is dropped and taken again in one epoch goes on
+    failed: BTreeMap<NodeName, FailureReport>, // reported to the TIC until expelled or heard of again
+    fetches: PendingFetches,                   // snapshots being fetched
+    dirty: BTreeSet<(Gn, Pn)>,                 // positions to send
+    resend: BTreeSet<(Moment, Gn, Pn)>,        // positions sent and not confirmed
+    last_version: Version, // shared by all groups, so that an agent dropped and appointed again in one epoch continues
     output: VecDeque<GaOutput>,
 }
 
@@ -57,36 +56,36 @@ pub struct GaHost {
 struct Agent {
     record: GroupRecord,
     known: Revision, // of the snapshot
-    seats: BTreeMap<Pn, Seat>,
-    live: BTreeSet<Pn>, // the keys of `seats`, as the tree wants them
-    is_whole: bool,     // nobody of the snapshot was taken out since
+    members: BTreeMap<Pn, MemberState>,
+    live: BTreeSet<Pn>,     // the keys of `members`, as `tree` takes them
+    matches_snapshot: bool, // no member of the snapshot was removed since
 }
 
 #[derive(Clone, Debug)]
-struct Seat {
+struct MemberState {
     view: MemberView,
     version: Version,
-    colors: Option<Colors>, // as last told
+    colors: Option<Colors>, // as last sent
     resend_at: Option<Moment>,
-    is_known: bool, // to its node, which has registered or reported it
+    is_known: bool, // its node has registered or reported it
 }
 
-/// That a node has failed, as the TIC is told.
+/// Repeated report to the TIC that a node has failed.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+struct FailureReport {
     due: Moment,
-    pause: Duration, // until it is told again; twice as long each time
+    pause: Duration, // until the next report; doubles each time
 }
 
 #[derive(Clone, Debug)]
 struct PeerNode {
     incarnation: Incarnation,
     address: Address,
-    seats: usize,
+    members: usize,
 }
 
 impl GaHost {
-    /// Creates a host without groups for one life of a node; a later life needs a new host.
+    /// Creates a host without groups, for one life of a node; a later life needs a new host.
     pub fn new(node: NodeName, incarnation: Incarnation, config: GaConfig) -> Self {
         Self {
             node,
@@ -96,7 +95,7 @@ impl GaHost {
             peers: BTreeMap::new(),
             detector: Detector::new(config.detector),
             failed: BTreeMap::new(),
-            asked: Asked::new(config.retry),
+            fetches: PendingFetches::new(config.retry),
             dirty: BTreeSet::new(),
             resend: BTreeSet::new(),
             last_version: Version(0),
@@ -104,7 +103,7 @@ impl GaHost {
         }
     }
 
-    /// Works by another configuration from now on; who is watched has the new time in full.
+    /// Replaces the configuration; watched nodes get the full new timeouts.
     ///
     /// - `config`: with the same `retry` as before.
     pub fn reconfigure(&mut self, now: Moment, config: GaConfig) {
@@ -112,22 +111,22 @@ impl GaHost {
         self.detector.reconfigure(now, config.detector);
     }
 
-    /// Answers the node.
+    /// Returns the name of the node.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Answers the life of the node that this host belongs to.
+    /// Returns the incarnation of the node that this host belongs to.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Registers a member, which may be ahead of the TIC's snapshot.
+    /// Registers a member, which may be newer than the TIC's snapshot.
     ///
     /// # Errors
     ///
-    /// [`AgentRefusal`] if this is not the group's agent in that epoch or the member is no member;
-    /// the asker should fetch the group from the TIC and try again.
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch, or the process is not a
+    /// member; the caller should fetch the group from the TIC and try again.
     pub fn register(
         &mut self,
         now: Moment,
@@ -136,50 +135,50 @@ impl GaHost {
         let (gn, pn) = (register.gn, register.member.member.pn);
         let agent = self.agent_in_epoch(now, gn, register.epoch)?;
         let asks = &register.member;
-        match agent.seats.get(&pn) {
-            Some(seat) if seat.view.member == asks.member => {}
-            Some(seat) if seat.view.member.joined >= asks.member.joined => {
+        match agent.members.get(&pn) {
+            Some(state) if state.view.member == asks.member => {}
+            Some(state) if state.view.member.joined >= asks.member.joined => {
                 return Err(AgentRefusal::UnknownMember { gn, pn });
             }
             None if asks.member.joined <= agent.known => {
                 return Err(AgentRefusal::UnknownMember { gn, pn });
             }
             Some(_) => {
-                self.take_out(gn, pn); // its former holder must have left
-                self.add_seat(now, gn, asks.clone());
+                self.drop_member(gn, pn); // the former process must have left
+                self.add_member(now, gn, asks.clone());
             }
-            None => self.add_seat(now, gn, asks.clone()),
+            None => self.add_member(now, gn, asks.clone()),
         }
-        self.dirty.remove(&(gn, pn)); // the answer tells it
-        self.confirm(gn, pn);
+        self.dirty.remove(&(gn, pn)); // the answer carries it
+        self.confirm_position(gn, pn);
         self.note_known(gn, pn);
-        Ok(self.position(gn, pn).expect("the seat was taken just now"))
+        Ok(self.position(gn, pn).expect("the member was added just now"))
     }
 
-    /// Takes a member out that has left.
+    /// Removes a member that has left.
     ///
     /// # Errors
     ///
-    /// [`AgentRefusal`] if this is not the group's agent in that epoch; nothing is to be done, as
-    /// the right agent hears of the leave from the TIC.
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch. The caller need not retry,
+    /// since the right agent learns of the leave from the TIC.
     pub fn deregister(&mut self, now: Moment, leaver: &Deregister) -> Result<(), AgentRefusal> {
         let agent = self.agent_in_epoch(now, leaver.gn, leaver.epoch)?;
-        let seat = agent.seats.get(&leaver.pn);
-        if seat.is_some_and(|seat| seat.view.member.node == leaver.node) {
-            self.take_out(leaver.gn, leaver.pn);
+        let state = agent.members.get(&leaver.pn);
+        if state.is_some_and(|state| state.view.member.node == leaver.node) {
+            self.drop_member(leaver.gn, leaver.pn);
         }
-        // The TIC knows who is right, should this be an old message about a seat taken anew.
+        // The message may be old and the rank taken again; the snapshot decides.
         self.refresh(now, leaver.gn);
         Ok(())
     }
 
-    /// Takes a node's report: it lives, and learns what it was behind on.
+    /// Handles a node's report: records that the node is alive and returns what it is behind on.
     pub fn report(&mut self, now: Moment, report: &OaReport) -> OaReportReply {
         let mut reply = OaReportReply::default();
         let known = self.peers.get(&report.node).map(|peer| peer.incarnation);
         if known == Some(report.incarnation) {
             if self.failed.remove(&report.node).is_some() {
-                self.detector.watch(report.node.clone(), now); // the TIC has asked it and kept it
+                self.detector.watch(report.node.clone(), now); // the TIC has probed it and kept it
             }
             self.detector.heard(&report.node, now);
         }
@@ -191,24 +190,24 @@ impl GaHost {
                 continue;
             };
             if status.epoch > agent.record.epoch {
-                self.refresh(now, gn); // deposed, or appointed again
+                self.refresh(now, gn); // replaced, or appointed again
                 continue;
             }
-            match agent.seats.get(&pn) {
-                Some(seat)
-                    if seat.view.member.node == report.node
-                        && seat.view.incarnation == report.incarnation
-                        && seat.view.member.joined == status.joined =>
+            match agent.members.get(&pn) {
+                Some(state)
+                    if state.view.member.node == report.node
+                        && state.view.incarnation == report.incarnation
+                        && state.view.member.joined == status.joined =>
                 {
-                    if status.epoch == agent.record.epoch && status.version == seat.version {
-                        self.confirm(gn, pn);
+                    if status.epoch == agent.record.epoch && status.version == state.version {
+                        self.confirm_position(gn, pn);
                     } else {
                         reply.positions.extend(self.position(gn, pn));
                     }
                     self.note_known(gn, pn);
                 }
                 Some(_) | None => {
-                    self.refresh(now, gn); // behind the TIC, or the node is
+                    self.refresh(now, gn); // this agent or the node is behind the TIC
                     reply.unknown.push((gn, pn));
                 }
             }
@@ -216,7 +215,7 @@ impl GaHost {
         reply
     }
 
-    /// Notes a node's answer to a probe.
+    /// Records a node's answer to a probe.
     pub fn probe_answered(
         &mut self,
         now: Moment,
@@ -229,13 +228,13 @@ impl GaHost {
         }
     }
 
-    /// Notes that a connection to a node has closed.
+    /// Records that a connection to a node has closed.
     pub fn hint_closed(&mut self, now: Moment, node: &NodeName) {
         self.detector.hint_closed(node, now);
         self.drain_detector(now);
     }
 
-    /// Answers what to report to the TIC about this host's groups.
+    /// Returns the status report of this host's groups for the TIC.
     pub fn status(&self) -> Vec<HostedGroup> {
         let hosted = |(gn, agent): (&Gn, &Agent)| HostedGroup {
             gn: *gn,
@@ -245,14 +244,14 @@ impl GaHost {
         self.groups.iter().map(hosted).collect()
     }
 
-    /// Takes the TIC's answer to the status report.
+    /// Handles the TIC's answer to the status report.
     pub fn verdict(&mut self, now: Moment, verdict: &Verdict) {
         if verdict.expelled {
             let all: Vec<Gn> = self.groups.keys().copied().collect();
             for gn in all {
                 self.drop_group(gn);
             }
-            self.asked.clear();
+            self.fetches.clear();
             return;
         }
         for gn in &verdict.drop {
@@ -263,30 +262,94 @@ impl GaHost {
         }
     }
 
-    /// Asks for a group's snapshot, now or once the one that is on its way is here; also a hint
-    /// from outside.
+    /// Fetches a group's snapshot, now or after the fetch in flight. Also called when a hint
+    /// arrives.
     pub fn refresh(&mut self, now: Moment, gn: Gn) {
-        if self.asked.news(now, gn) {
+        if self.fetches.request(now, gn) {
             self.output.push_back(GaOutput::Refresh { gn });
         }
     }
 
-    /// Answers a group as its agent here knows it: its record, and each member with its place.
+    /// Returns a group's record and all members with their places, as its agent here knows them.
     pub fn query(&self, gn: Gn) -> Option<(&GroupRecord, Vec<(&MemberView, PositionUpdate)>)> {
         let agent = self.groups.get(&gn)?;
-        let place = |(pn, seat)| self.position(gn, pn).map(|position| (seat, position));
-        let members = agent.seats.iter().map(|(pn, seat)| (*pn, &seat.view)).filter_map(place);
+        let place = |(pn, state)| self.position(gn, pn).map(|position| (state, position));
+        let members = agent.members.iter().map(|(pn, state)| (*pn, &state.view)).filter_map(place);
         Some((&agent.record, members.collect()))
     }
 
-    /// Answers the members of a group as its agent here knows them, by rank.
+    /// Returns the members of a group as its agent here knows them, by rank.
     pub fn members(&self, gn: Gn) -> Option<impl Iterator<Item = &MemberView>> {
-        Some(self.groups.get(&gn)?.seats.values().map(|seat| &seat.view))
+        Some(self.groups.get(&gn)?.members.values().map(|state| &state.view))
     }
 
-    /// Answers the nodes that host members and are watched.
+    /// Returns the nodes that host members and are watched.
     pub fn watched(&self) -> impl Iterator<Item = &NodeName> {
         self.detector.peers()
+    }
+
+    /// Handles everything that is due at `now`.
+    pub fn tick(&mut self, now: Moment) {
+        self.detector.poll(now);
+        self.drain_detector(now);
+        let most = self.config.detector.report_timeout.max(self.config.retry);
+        for (node, report) in self.failed.iter_mut().filter(|(_, report)| report.due <= now) {
+            let pause = report.pause;
+            *report = FailureReport { due: now.after(pause), pause: (pause * 2).min(most) };
+            if let Some(peer) = self.peers.get(node) {
+                let (node, incarnation) = (node.clone(), peer.incarnation);
+                self.output.push_back(GaOutput::NodeFailed { node, incarnation });
+            }
+        }
+        let unanswered = self.fetches.due(now).into_iter();
+        self.output.extend(unanswered.map(|gn| GaOutput::Refresh { gn }));
+        while let Some((due, gn, pn)) = self.resend.first().copied() {
+            if due > now {
+                break;
+            }
+            self.confirm_position(gn, pn);
+            self.dirty.insert((gn, pn));
+        }
+    }
+
+    /// Returns the next output; call it until it returns `None`.
+    pub fn poll_output(&mut self, now: Moment) -> Option<GaOutput> {
+        if let Some(output) = self.output.pop_front() {
+            return Some(output);
+        }
+        let (gn, pn) = self.dirty.pop_first()?;
+        let mut update = self.position(gn, pn).expect("removed members are not dirty");
+        update.enrolment = self.enrolment(gn, pn);
+        self.confirm_position(gn, pn);
+        let due = now.after(self.config.resend);
+        self.resend.insert((due, gn, pn));
+        let state = self.member_mut(gn, pn).expect("removed members are not dirty");
+        state.resend_at = Some(due);
+        Some(GaOutput::Position { address: state.view.address.clone(), update })
+    }
+
+    /// Returns when to call [`GaHost::tick`] next, at the latest.
+    pub fn next_deadline(&self) -> Option<Moment> {
+        let resend = self.resend.first().map(|(due, _, _)| *due);
+        let waiting =
+            self.failed.values().map(|report| report.due).chain(self.fetches.next_deadline());
+        waiting.chain(resend).chain(self.detector.next_deadline()).min()
+    }
+
+    pub(super) fn drain_detector(&mut self, now: Moment) {
+        while let Some(output) = self.detector.poll_output() {
+            match output {
+                DetectorOutput::Probe { peer, probe } => {
+                    if let Some(at) = self.peers.get(&peer) {
+                        let address = at.address.clone();
+                        self.output.push_back(GaOutput::Probe { node: peer, address, probe });
+                    }
+                }
+                DetectorOutput::Dead { peer } => {
+                    self.failed.insert(peer, FailureReport { due: now, pause: self.config.retry });
+                }
+            }
+        }
     }
 
     fn agent_in_epoch(
@@ -300,7 +363,7 @@ impl GaHost {
             return Err(AgentRefusal::StaleEpoch { gn, given, known });
         }
         if given > known {
-            self.refresh(now, gn); // perhaps appointed a moment ago
+            self.refresh(now, gn); // perhaps just appointed
         }
         let agent = self.groups.get(&gn).filter(|_| given == known);
         agent.ok_or(AgentRefusal::NotHosted { gn, epoch: given })

@@ -1,9 +1,9 @@
-//! What the TIC can be asked to do with its records, and what it answers.
+//! Commands to the directory, and their answers.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 use serde::{Deserialize, Serialize};
 
 use crate::hints::MgidHints;
@@ -11,115 +11,116 @@ use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::{CreateJob, JobRecord};
 use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
-pub use crate::refusal::Refusal;
+pub use crate::refusal::{Refusal, TicRefusal};
 
-/// One mutation of the directory.
+/// A mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A node announces itself.
     RegisterNode(RegisterNode),
     /// A process joins a group.
     Join(Join),
-    /// Whole groups are formed at once, each all or nothing.
+    /// Whole groups are formed at once; each of them completely or not at all.
     FormGroups(Arc<FormGroups>),
-    /// An empty group that outlives its members is created.
+    /// An empty, persistent group is created.
     CreateGroup(CreateGroup),
     /// A process leaves a group.
     Leave(Leave),
     /// A group ends with all its memberships.
     DeleteGroup {
-        /// The caller's name for the request.
+        /// Request id; a repetition gets the first answer (S1).
         request_id: RequestId,
-        /// The group.
+        /// Name of the group.
         group: GroupName,
     },
-    /// Groups of a job end with all their memberships, some at a time.
+    /// Groups of a job end with all their memberships, a bounded number per decision.
     DeleteJobGroups(DeleteJobGroups),
     /// A job gets its nodes.
     CreateJob(CreateJob),
     /// A job ends and its nodes are free.
     DeleteJob {
-        /// The caller's name for the request.
+        /// Request id; a repetition gets the first answer (S1).
         request_id: RequestId,
-        /// The job.
+        /// Name of the job.
         job: JobName,
     },
-    /// A node has failed; everything it had in groups ends.
+    /// A node has failed; all its memberships end.
     NodeFailed {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
-        /// The life that failed; a newer one is left alone. `None` means the present one.
+        /// Incarnation that failed; a newer one is not affected. `None` means the present one.
         incarnation: Option<Incarnation>,
     },
-    /// It is forgotten how often a node has come and gone: it is not suppressed any more.
+    /// The flap history of a node is deleted, so that the node is no longer suppressed.
     ForgetFlaps {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
     },
     /// A process has failed; its memberships end.
     ProcessFailed {
-        /// Its node.
+        /// Name of the node.
         node: NodeName,
-        /// The life of the node that it belonged to.
+        /// Incarnation of the node that the process belonged to.
         incarnation: Incarnation,
-        /// The process.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// The route service says what the switches hold.
+    /// The route service reports what the switches hold.
     Routed {
-        /// Groups whose route is new or different.
+        /// Groups with a new or changed route.
         routes: Vec<(Gn, Route)>,
-        /// No table holds anything of groups that ended at or before this revision.
+        /// No table holds entries of groups that ended at or before this revision.
         clean: Option<Revision>,
     },
 }
 
-/// Announces a node.
+/// Registration of a node by its operating agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterNode {
-    /// Its name.
+    /// Name of the node.
     pub name: NodeName,
-    /// Where its agents listen.
+    /// Address where its agents listen.
     pub address: Address,
     /// The adapter ports it owns.
     pub endpoints: Vec<EndpointName>,
-    /// Chosen by the operating agent at each start, higher than before; a call with one that is not higher than the
-    /// recorded one changes nothing.
+    /// Number of the agent's start, higher than at earlier starts. A registration whose number is
+    /// not higher than the recorded one changes nothing.
     pub start_id: u64,
 }
 
-/// Asks for a membership.
+/// Request to join a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// The caller's name for the request.
+    /// Request id; a repetition gets the first answer (S1).
     pub request_id: RequestId,
-    /// The group and what it is to be like if it is new.
+    /// The group, and its properties if it is new.
     pub group: GroupSpec,
-    /// The process.
+    /// Node, endpoint and name of the joining process.
     pub member: Joiner,
 }
 
-/// A group by name, and what it is to be like if it does not exist yet.
+/// A group by name, and its properties if it does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// The name.
+    /// Name of the group.
     pub name: GroupName,
-    /// A fixed MGID; must match if the group exists. `None` lets the TIC choose.
+    /// A fixed MGID, which must match if the group exists; `None` lets the TIC choose.
     pub mgid: Option<Mgid>,
-    /// Keep it when its last member leaves. Ignored if it exists.
+    /// True if the group outlives its last member. Ignored if the group exists.
     pub persistent: bool,
-    /// Never merge it with another. Ignored if it exists.
+    /// True if the group must not share a virtual group. Ignored if the group exists.
     pub exclusive: bool,
-    /// What helps to choose its MGID. Ignored if it exists.
+    /// Hints for the choice of its MGID. Ignored if the group exists.
     pub hints: MgidHints,
-    /// The job it belongs to and ends with. Ignored if it exists.
+    /// Job that the group belongs to and ends with. Ignored if the group exists.
     pub job: Option<JobName>,
-    /// No route before it has had so many members. Ignored if it exists.
+    /// Number of members that the group must have had before it is routed; `None` routes it at
+    /// once. Ignored if the group exists.
     pub complete_at: Option<NonZeroU32>,
 }
 
 impl GroupSpec {
-    /// A group of which only the name is given.
+    /// Creates a specification with the name and default properties.
     #[must_use]
     pub fn new(name: GroupName) -> Self {
         Self {
@@ -134,50 +135,51 @@ impl GroupSpec {
     }
 }
 
-/// A process that is to become a member.
+/// A process that joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joiner {
-    /// Its node.
+    /// Name of the node.
     pub node: NodeName,
-    /// The life of the node.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
     /// The adapter port it uses; must be one of the node's.
     pub endpoint: EndpointName,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
 }
 
-/// Asks for whole groups.
+/// Request to form whole groups.
 ///
 /// A request that was answered without a refusal is remembered, and its repetition gets the same
-/// answer; one with refusals is decided anew, where processes that have joined keep their seats.
+/// answer. One with refusals is decided again; processes that have joined meanwhile keep their
+/// ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormGroups {
-    /// The caller's name for the request.
+    /// Request id; a repetition gets the first answer (S1).
     pub request_id: RequestId,
-    /// The groups.
+    /// Groups to form, in order; no two with one name.
     pub groups: Vec<FormGroup>,
 }
 
 /// One group of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormGroup {
-    /// The group and what it is to be like if it is new.
+    /// The group, and its properties if it is new.
     pub group: GroupSpec,
-    /// Those who join; the first one's node hosts the agent of a new group.
+    /// Processes that join; the node of the first one hosts the agent of a new group.
     pub members: Vec<FormMember>,
 }
 
-/// A process of a batch, named by somebody who need not know about nodes.
+/// A process of a batch. Its node may be left open, since a launcher need not know about nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormMember {
     /// The adapter port it uses.
     pub endpoint: EndpointName,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
-    /// Its node; `None` means the one that owns the endpoint.
+    /// Its node; `None` means the owner of the endpoint.
     pub node: Option<NodeName>,
-    /// The life of the node; `None` means the present one.
+    /// Incarnation of the node; `None` means the present one.
     pub incarnation: Option<Incarnation>,
 }
 
@@ -188,107 +190,109 @@ impl From<Joiner> for FormMember {
     }
 }
 
-/// Asks to end groups of a job, as many as one decision may; repeated until none is left.
+/// Request to end groups of a job, repeated until none is left, since one decision ends a limited
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteJobGroups {
-    /// The caller's name for the request; the decision after which none is left is remembered.
+    /// Request id; the decision after which no group is left is remembered.
     pub request_id: RequestId,
-    /// The job.
+    /// Name of the job.
     pub job: JobName,
-    /// Groups from this number on are left alone: they came after the request.
+    /// Groups from this number on are not affected, since they were created after the request.
     pub before: Gn,
-    /// Ends no further group once so many records have changed.
+    /// Limit on changed records; no further group is ended beyond it.
     pub most: usize,
     /// Groups and memberships that earlier decisions of this request ended.
     pub ended: JobEnd,
 }
 
-/// What has ended with a job.
+/// Counts of what has ended with a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// Groups.
+    /// Number of groups.
     pub groups: u64,
-    /// Memberships in them.
+    /// Number of memberships in them.
     pub memberships: u64,
 }
 
-/// Asks for an empty group that outlives its members.
+/// Request to create an empty group that outlives its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateGroup {
-    /// The caller's name for the request.
+    /// Request id; a repetition gets the first answer (S1).
     pub request_id: RequestId,
-    /// The group; it is persistent whatever the specification says.
+    /// The group; always persistent, whatever the specification says.
     pub group: GroupSpec,
 }
 
-/// Asks to end a membership.
+/// Request to leave a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leave {
-    /// The caller's name for the request.
+    /// Request id; a repetition gets the first answer (S1).
     pub request_id: RequestId,
-    /// The group.
+    /// Name of the group.
     pub group: GroupName,
     /// The node of the process.
     pub node: NodeName,
-    /// The life of the node.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
 }
 
-/// What was decided. Write the changes in one transaction, then apply them, then answer.
+/// A decision. The caller writes the changes in one transaction, applies them, and only then
+/// answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The revision after the changes; that of the records if there are none.
+    /// Revision after the changes; the present one if there are none.
     pub revision: Revision,
-    /// The records to change, in order; empty if there is nothing to change.
+    /// Changed records, in order; may be empty.
     pub changes: Vec<Change>,
-    /// The answer, valid once the changes are durable.
+    /// Answer, valid once the changes are durable.
     pub answer: Answer,
 }
 
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To `RegisterNode`: the node as recorded. It is not up if its start was expelled meanwhile, and another
-    /// start than was asked with if that is higher.
+    /// To `RegisterNode`: the node as recorded. Its state is not up if this start was expelled
+    /// meanwhile; its start id is higher than the request's if a newer start has registered.
     Node(NodeRecord),
-    /// To `RegisterNode` of a node that is not readmitted as it came and went too often; and until when.
+    /// To `RegisterNode` of a suppressed node, which is not readmitted before the moment given.
     Suppressed(NodeRecord, Moment),
     /// To `ForgetFlaps`: the node as recorded.
     FlapsForgotten(NodeRecord),
-    /// To `Join`.
+    /// Answer to `Join`.
     Joined(Joined),
-    /// To `FormGroups`, in the order asked.
+    /// To `FormGroups`, in the order of the request.
     Formed(Vec<Result<Formed, Refusal>>),
-    /// To `DeleteJobGroups`.
+    /// Answer to `DeleteJobGroups`.
     JobGroupsDeleted {
-        /// What has ended by this request so far.
+        /// Counts over all decisions of this request so far.
         ended: JobEnd,
-        /// The revision of the last end; `None` if groups of the job are left.
+        /// Revision of the last end; `None` if groups of the job are left.
         done: Option<Revision>,
     },
-    /// To `CreateGroup`.
+    /// Answer to `CreateGroup`.
     Created(GroupRecord),
-    /// To `Leave`.
+    /// Answer to `Leave`.
     Left {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The rank that is free now.
+        /// Rank that became free.
         pn: Pn,
         /// The revision of the leave.
         revision: Revision,
     },
-    /// To `DeleteGroup`.
+    /// Answer to `DeleteGroup`.
     Deleted {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The revision of the end.
         revision: Revision,
     },
-    /// To `CreateJob`.
+    /// Answer to `CreateJob`.
     JobCreated(JobRecord),
-    /// To `DeleteJob`.
+    /// Answer to `DeleteJob`.
     JobDeleted {
         /// The revision of the end.
         revision: Revision,
@@ -298,9 +302,9 @@ pub enum Answer {
         /// Memberships that ended by this decision.
         memberships: usize,
     },
-    /// To `Routed`.
+    /// Answer to `Routed`.
     Routed {
-        /// Groups that are gone, or of which a newer route is known.
+        /// Groups that have ended, or for which a newer route is known.
         ignored: Vec<Gn>,
     },
 }
@@ -310,19 +314,19 @@ pub enum Answer {
 pub struct Joined {
     /// The group as it is now.
     pub group: GroupRecord,
-    /// Where the group's agent listens.
+    /// Address where the group's agent listens.
     pub agent_address: Address,
-    /// The member.
+    /// Record of the new member.
     pub member: MemberRecord,
 }
 
 /// A group that was formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formed {
-    /// Its number.
+    /// Number of the group.
     pub gn: Gn,
-    /// Its MGID.
+    /// MGID of the group.
     pub mgid: Mgid,
-    /// The ranks, in the order of the members asked for.
+    /// Ranks, in the order of the requested members.
     pub pns: Vec<Pn>,
 }

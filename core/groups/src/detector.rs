@@ -1,20 +1,20 @@
-//! Decides which of the watched peers have failed.
+//! Failure detector: decides which of the watched peers have failed.
 //!
-//! Peers report at fixed intervals. A peer whose report is overdue, whose connection has closed, or of
-//! which somebody else says that it has failed, is suspect and is asked (probed); only silence to
-//! every probe is a verdict, unless the policy is to give up at once who is overdue. A report is
-//! overdue after a fixed time or, if so configured, after one that follows the peer's own pace
-//! ([`Adaptive`]) and is never longer. So the time from a failure to its verdict is bounded (G5):
+//! Peers report at fixed intervals. A peer is suspected, and probed, if its report is overdue, its
+//! connection has closed, or another party reports its failure. It is declared dead only after it
+//! has answered none of the probes, unless the policy is to expel an overdue peer at once. A report
+//! is overdue after a fixed timeout or, with [`Adaptive`], after a shorter one that follows the
+//! peer's report intervals. The time from a failure to its detection is therefore bounded (G5) by
 //! [`DetectorConfig::worst_case`].
 //!
-//! Call `watch`, `heard`, `hint_closed`, `doubt` and `probe_answered` as things happen, `poll` when
-//! [`Detector::next_deadline`] has come, and drain [`Detector::poll_output`] after each.
+//! Call `watch`, `heard`, `hint_closed`, `doubt` and `probe_answered` on events, and `poll` at
+//! [`Detector::next_deadline`]; drain [`Detector::poll_output`] after each call.
 //!
 //! Invariants
-//! - DET-1: a peer that answers a probe within its time is not given up (G5).
-//! - DET-2: a closed connection alone is never a verdict.
-//! - DET-3: a verdict is given once and stays until the peer is watched anew.
-//! - DET-4: a report is never waited for longer than the fixed timeout, however the peer reports.
+//! - DET-1: a peer that answers a probe in time is not declared dead (G5).
+//! - DET-2: a closed connection alone never makes a peer dead.
+//! - DET-3: a peer is declared dead once and stays dead until it is watched again.
+//! - DET-4: no timeout for a report is longer than the fixed one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,36 +28,37 @@ mod tests;
 use pace::Pace;
 pub use pace::{Adaptive, PHI};
 
-/// Watches peers named by `K`.
+/// A failure detector over peers named by `K`. Cost of each call: logarithmic in the peers.
 #[derive(Clone, Debug)]
 pub struct Detector<K> {
     config: DetectorConfig,
     peers: BTreeMap<K, Peer>,
     deadlines: BTreeSet<(Moment, K)>,
+    alive: usize, // of the peers
     next_probe: u64,
     output: VecDeque<DetectorOutput<K>>,
 }
 
-/// How long to wait for what.
+/// Timeouts and policy of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectorConfig {
-    /// A report is overdue this long after the last sign of life, at the latest.
+    /// Time after the last sign of life at which a report is overdue at the latest.
     pub report_timeout: Duration,
-    /// How it may be overdue earlier; `None` keeps to the time above.
+    /// Shorter timeouts that follow the peer's report intervals; `None` uses the fixed one only.
     pub adaptive: Option<Adaptive>,
-    /// What to do about a peer whose report is overdue.
+    /// Policy for a peer whose report is overdue.
     pub policy: Policy,
-    /// How a suspect peer is asked.
+    /// Timing of probes.
     pub probing: Probing,
 }
 
 impl DetectorConfig {
-    /// Fixed timeouts, and nobody is given up unasked.
+    /// Creates a configuration with fixed timeouts and probes.
     pub const fn new(report_timeout: Duration, probing: Probing) -> Self {
         Self { report_timeout, adaptive: None, policy: Policy::Probe, probing }
     }
 
-    /// Answers the longest time from a peer's last sign of life to the verdict.
+    /// Returns the longest time from a peer's last sign of life to the verdict.
     pub fn worst_case(&self) -> Duration {
         match self.policy {
             Policy::Probe => self.report_timeout + self.probing.worst_case(),
@@ -66,55 +67,55 @@ impl DetectorConfig {
     }
 }
 
-/// What to do about a peer that seems to have failed.
+/// Policy for a peer that seems to have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Ask it first.
+    /// Probe it first.
     Probe,
-    /// Give it up without asking.
+    /// Declare it dead without a probe.
     ExpelAtOnce,
 }
 
-/// How a peer is asked whether it lives.
+/// Timing of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probing {
-    /// How long to wait for the answer to one probe.
+    /// Timeout of one probe.
     pub timeout: Duration,
-    /// How many probes may stay unanswered, one after the other; 0 counts as 1.
+    /// Consecutive probes without an answer that make a peer dead; 0 counts as 1.
     pub attempts: u32,
 }
 
 impl Probing {
-    /// Answers the time from the first probe to the verdict on a peer that answers none.
+    /// Returns the time from the first probe to the verdict if none is answered.
     pub fn worst_case(&self) -> Duration {
         self.timeout * self.attempts.max(1)
     }
 }
 
-/// What is held of a peer.
+/// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Its reports come.
+    /// It reports in time.
     Alive,
-    /// It has been asked and has not answered yet.
+    /// It has been probed and has not answered yet.
     Suspect,
     /// It has failed.
     Dead,
 }
 
-/// What the owner of a detector has to do.
+/// Output of a detector, to be carried out by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DetectorOutput<K> {
-    /// Ask the peer, and hand its answer in with the probe's number.
+    /// Probe the peer, and pass its answer to [`Detector::probe_answered`].
     Probe {
-        /// Whom to ask.
+        /// Peer to probe.
         peer: K,
-        /// The number of the probe.
+        /// Number of the probe.
         probe: u64,
     },
-    /// The peer has failed.
+    /// The peer is dead.
     Dead {
-        /// Which.
+        /// Key of the peer.
         peer: K,
     },
 }
@@ -124,12 +125,12 @@ struct Peer {
     health: Health,
     deadline: Moment, // meaningless once dead
     probes_left: u32, // unsent ones of the present suspicion
-    first_probe: u64, // of the present suspicion; answers to earlier ones prove nothing
+    first_probe: u64, // of the present suspicion; answers to earlier ones are ignored
     heard: Moment,    // its last report, or the beginning of the watch
     pace: Pace,
 }
 
-/// What can happen to a watched peer.
+/// Event of a watched peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Heard,
@@ -139,7 +140,7 @@ enum Event {
     TimeUp { probes_left: bool },
 }
 
-/// What follows from an event, beside the peer's new health.
+/// Reaction to an event, besides the peer's new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Nothing,
@@ -149,7 +150,7 @@ enum Action {
     GiveUp,
 }
 
-/// The state machine, whole. Its table is `tests/golden/detector.txt`.
+/// The transitions, complete. Their table is `tests/golden/detector.txt`.
 fn step(health: Health, event: Event, policy: Policy) -> (Health, Action) {
     use {Action as A, Event as E, Health as H};
     match (health, event, policy) {
@@ -168,19 +169,20 @@ fn step(health: Health, event: Event, policy: Policy) -> (Health, Action) {
 }
 
 impl<K: Ord + Clone> Detector<K> {
-    /// Creates a detector that watches nobody.
+    /// Creates a detector without peers.
     pub fn new(config: DetectorConfig) -> Self {
         Self {
             config,
             peers: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            alive: 0,
             next_probe: 0,
             output: VecDeque::new(),
         }
     }
 
-    /// Judges by another configuration from now on; every peer that is not given up has its time anew, as if it had just
-    /// reported.
+    /// Replaces the configuration. Every peer that is not dead gets the full new timeout, as if it
+    /// had just reported.
     pub fn reconfigure(&mut self, now: Moment, config: DetectorConfig) {
         self.config = config;
         let is_open = |peer: &&K| self.health(peer) != Some(Health::Dead);
@@ -190,7 +192,7 @@ impl<K: Ord + Clone> Detector<K> {
         }
     }
 
-    /// Starts to watch a peer, as if it had just reported; forgets any earlier verdict on it.
+    /// Starts to watch a peer, as if it had just reported; an earlier verdict is void.
     pub fn watch(&mut self, peer: K, now: Moment) {
         self.unwatch(&peer);
         let deadline = now.after(self.config.report_timeout);
@@ -204,48 +206,57 @@ impl<K: Ord + Clone> Detector<K> {
             pace: Pace::default(),
         };
         self.peers.insert(peer, state);
+        self.alive += 1;
     }
 
     /// Stops watching a peer.
     pub fn unwatch(&mut self, peer: &K) {
         if let Some(state) = self.peers.remove(peer) {
+            self.alive -= usize::from(state.health == Health::Alive);
             self.deadlines.remove(&(state.deadline, peer.clone()));
         }
     }
 
-    /// Answers what is held of a peer; `None` if it is not watched.
+    /// Returns the state of a peer; `None` if it is not watched.
     pub fn health(&self, peer: &K) -> Option<Health> {
         self.peers.get(peer).map(|state| state.health)
     }
 
-    /// Answers the watched peers, in order.
+    /// Returns how many of the watched peers are alive, and how many are not: silent ones that have
+    /// not answered yet, and dead ones.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.alive, self.peers.len() - self.alive)
+    }
+
+    /// Returns the watched peers, in order.
     pub fn peers(&self) -> impl Iterator<Item = &K> {
         self.peers.keys()
     }
 
-    /// Notes a report or any other sign of life.
+    /// Records a report or another sign of life.
     pub fn heard(&mut self, peer: &K, now: Moment) {
         self.handle(peer, Event::Heard, now);
     }
 
-    /// Notes that a connection to the peer has closed: a reason to ask at once.
+    /// Records that a connection to the peer has closed, which is a reason to probe it at once.
     pub fn hint_closed(&mut self, peer: &K, now: Moment) {
         self.handle(peer, Event::Closed, now);
     }
 
-    /// Notes that somebody else holds the peer for failed: a reason to ask at once, whatever the policy.
+    /// Records that another party reports the peer as failed: it is probed at once, whatever the
+    /// policy.
     pub fn doubt(&mut self, peer: &K, now: Moment) {
         self.handle(peer, Event::Doubted, now);
     }
 
-    /// Notes the answer to a probe; one that belongs to an earlier suspicion proves nothing.
+    /// Records the answer to a probe; an answer to a probe of an earlier suspicion is ignored.
     pub fn probe_answered(&mut self, peer: &K, probe: u64, now: Moment) {
         if self.peers.get(peer).is_some_and(|state| probe >= state.first_probe) {
             self.handle(peer, Event::Answered, now);
         }
     }
 
-    /// Draws the consequences of time passing.
+    /// Handles everything that is due at `now`.
     pub fn poll(&mut self, now: Moment) {
         while let Some((deadline, peer)) = self.deadlines.first().cloned() {
             if deadline > now {
@@ -256,12 +267,12 @@ impl<K: Ord + Clone> Detector<K> {
         }
     }
 
-    /// Answers the next thing to do.
+    /// Returns the next output; call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<DetectorOutput<K>> {
         self.output.pop_front()
     }
 
-    /// Answers when to call [`Detector::poll`] at the latest.
+    /// Returns when to call [`Detector::poll`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
@@ -270,6 +281,8 @@ impl<K: Ord + Clone> Detector<K> {
         let Some(state) = self.peers.get_mut(peer) else { return };
         let (health, action) = step(state.health, event, self.config.policy);
         let fresh = state.health != health;
+        self.alive -= usize::from(state.health == Health::Alive);
+        self.alive += usize::from(health == Health::Alive);
         state.health = health;
         if action == Action::Nothing {
             return;
@@ -285,7 +298,7 @@ impl<K: Ord + Clone> Detector<K> {
                 let timeout = adaptive.map_or(fixed, |how| state.pace.timeout(how, fixed));
                 state.deadline = now.after(timeout);
             }
-            // Its reports are late: until they come again, it has all the time there is.
+            // Its reports are late: until the next one it gets the full timeout.
             Action::AwaitReport => state.deadline = now.after(self.config.report_timeout),
             Action::GiveUp => self.output.push_back(DetectorOutput::Dead { peer: peer.clone() }),
             Action::SendProbe => {

@@ -1,21 +1,21 @@
-//! The TIC's records: groups, members, nodes, and the requests it has answered.
+//! The directory: the TIC's records of groups, members, nodes, jobs and answered requests.
 //!
 //! A shell calls [`Directory::decide`], writes the changes of the [`Decision`] as one store
-//! transaction, passes each to [`Directory::apply`], and only then answers. Whoever reads the
-//! store back with [`Directory::load`] gets an equal directory (S3). Everything said to agents
+//! transaction, passes each change to [`Directory::apply`], and only then answers.
+//! [`Directory::load`] on the same store gives an equal directory (S3). Everything sent to agents
 //! ([`Directory::snapshot`], [`Directory::verdict`]) is a function of the records alone, so an
-//! agent that missed a hint is put right by its next report.
+//! agent that missed a hint is corrected by its next report.
 //!
 //! Invariants
-//! - G1: a GN comes from a counter that is stored with the group; a PN is held by one live member.
-//! - DIR-1: a group's agent is a node with a member in it; only empty groups have none.
+//! - G1: a GN comes from a counter that is stored with the group; a PN belongs to one live member.
+//! - DIR-1: a group's agent is a node with a member in the group; only empty groups have no agent.
 //! - DIR-2: a member's node is up, and the member belongs to the node's present incarnation.
-//! - DIR-3: no MGID belongs to two groups, no endpoint to two nodes that are up, nor to two jobs.
+//! - DIR-3: no MGID belongs to two groups, and no endpoint to two nodes that are up or to two jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 use thiserror::Error;
 
 use crate::flaps::FlapDamping;
@@ -32,29 +32,30 @@ mod decide;
 mod draft;
 mod jobs;
 mod read;
+mod requests;
 #[cfg(test)]
 mod tests;
 
-/// Bounds on the records; each is a refusal, never a silent cut.
+/// Limits on the records. A command that would exceed one is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most groups at one time.
+    /// Groups at one time.
     pub groups: usize,
-    /// Most members of one group.
+    /// Members of one group.
     pub members_per_group: usize,
-    /// Most nodes, expelled ones included.
+    /// Nodes, expelled ones included.
     pub nodes: usize,
-    /// Most adapter ports of one node.
+    /// Adapter ports of one node.
     pub endpoints_per_node: usize,
-    /// Most memberships in one batch.
+    /// Memberships in one batch.
     pub batch: usize,
-    /// Most jobs at one time.
+    /// Jobs at one time.
     pub jobs: usize,
-    /// Answered requests that are remembered.
+    /// Answered requests that are remembered; the oldest are removed.
     pub requests: usize,
-    /// The first MGID that the fabric does not have.
+    /// First MGID that the fabric does not have.
     pub mgids: u32,
-    /// When and how nodes that come and go are held off.
+    /// Flap damping of nodes.
     pub damping: FlapDamping,
 }
 
@@ -74,7 +75,7 @@ impl Default for Limits {
     }
 }
 
-/// The TIC's records with the indices that make decisions cheap.
+/// The TIC's records, with indices so that a decision costs no more than what it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     limits: Limits,
@@ -89,7 +90,7 @@ pub struct Directory {
     names: BTreeMap<GroupName, Gn>,
     mgids: BTreeMap<Mgid, Gn>,
     owners: BTreeMap<EndpointName, NodeName>,
-    seats: BTreeMap<NodeName, BTreeSet<(Gn, Pn)>>,
+    memberships: BTreeMap<NodeName, BTreeSet<(Gn, Pn)>>,
     hosts: BTreeMap<NodeName, BTreeSet<Gn>>,
     job_endpoints: BTreeMap<EndpointName, JobName>,
     job_groups: BTreeMap<JobName, BTreeSet<Gn>>,
@@ -100,69 +101,70 @@ pub struct Directory {
 struct GroupState {
     record: GroupRecord,
     members: BTreeMap<Pn, Arc<MemberRecord>>,
-    processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // none would come before all of its node
+    processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // `None` sorts before all processes of the node
     vacant: BTreeSet<Pn>, // free PNs below the highest taken one
 }
 
-/// A group, its members and where to reach them, as of one revision.
+/// Snapshot of a group, its members and their addresses, as of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSnapshot {
     /// The revision of the records.
     pub revision: Revision,
-    /// The group.
+    /// Record of the group.
     pub group: GroupRecord,
-    /// Where its agent listens; `None` if it is empty.
+    /// Address of its agent; `None` if the group is empty.
     pub agent_address: Option<Address>,
     /// The members, ascending by PN.
     pub members: Vec<MemberView>,
 }
 
-/// A member and where to reach it.
+/// A member and its node's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberView {
-    /// The member.
+    /// Record of the member.
     pub member: MemberRecord,
-    /// The life of its node.
+    /// Incarnation of its node.
     pub incarnation: Incarnation,
-    /// Where the agents of its node listen.
+    /// Address where the agents of its node listen.
     pub address: Address,
 }
 
-/// One group as its agent knows it, in a status report to the TIC.
+/// A group as its agent knows it, in a status report to the TIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostedGroup {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
-    /// The epoch the agent acts in.
+    /// Epoch in which the agent acts.
     pub epoch: Epoch,
-    /// The revision of the snapshot it works from; 0 if none yet.
+    /// Revision of the snapshot that it works from; 0 if none yet.
     pub known: Revision,
 }
 
-/// What the TIC answers to the status report of one host of group agents.
+/// The TIC's answer to the status report of a host of group agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// The reporting life of the node is over: drop everything, start again.
+    /// The reporting life of the node has ended: drop everything and start again.
     pub expelled: bool,
-    /// Groups to fetch: the host is their agent and behind, or does not know yet.
+    /// Groups to fetch: the host is their agent and has an old snapshot or none.
     pub refresh: Vec<Gn>,
-    /// Groups that are gone or have another agent.
+    /// Groups that have ended or have another agent.
     pub drop: Vec<Gn>,
 }
 
-/// What a new group is, for the choice of its MGID.
+/// Properties of a new group on which the choice of its MGID depends.
 pub struct NewGroup<'a> {
-    /// Its name.
+    /// Name of the group.
     pub name: &'a GroupName,
     /// The endpoints of its first members.
     pub endpoints: Vec<&'a EndpointName>,
-    /// What its creator knows beside.
+    /// Hints of its creator.
     pub hints: &'a MgidHints,
-    /// Whether an MGID is in range, unused and clean, also within this batch.
+    /// Returns whether an MGID is in range, unused and clean; takes earlier groups of the same
+    /// batch into account.
     pub is_free: &'a dyn Fn(Mgid) -> bool,
 }
 
-/// The policy that picks MGIDs for new groups; `None` means that none is free.
+/// Policy that chooses the MGID of a new group; `None` if none is free.
 pub type ChooseMgid<'a> = dyn FnMut(&NewGroup<'_>) -> Option<Mgid> + 'a;
 
 impl Directory {
@@ -180,7 +182,7 @@ impl Directory {
             names: BTreeMap::new(),
             mgids: BTreeMap::new(),
             owners: BTreeMap::new(),
-            seats: BTreeMap::new(),
+            memberships: BTreeMap::new(),
             hosts: BTreeMap::new(),
             job_endpoints: BTreeMap::new(),
             job_groups: BTreeMap::new(),
@@ -188,12 +190,12 @@ impl Directory {
         }
     }
 
-    /// Reads a directory back from its stored records, in any order.
+    /// Loads a directory from its stored records, in any order. Cost: O(n log n) in the records.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if a record is damaged or records contradict each other; nobody but the TIC
-    /// may write these keys.
+    /// [`LoadError`] if a record is damaged or records contradict each other. Only the TIC may
+    /// write these keys.
     pub fn load<K: AsRef<str>, V: AsRef<[u8]>>(
         limits: Limits,
         records: impl IntoIterator<Item = (K, V)>,
@@ -224,14 +226,14 @@ impl Directory {
         }
     }
 
-    /// Decides what a command changes and what to answer; changes nothing itself.
+    /// Decides what a command changes and what to answer. The directory itself does not change.
     ///
     /// - `now`: the TIC's wall clock, recorded as the creation time of new groups.
-    /// - `choose`: asked for the MGID of each new group that comes without one.
+    /// - `choose`: called for each new group whose MGID the command leaves open.
     ///
     /// # Errors
     ///
-    /// [`Refusal`] if the command is at odds with the records; nothing is to be written then.
+    /// [`Refusal`] if the command contradicts the records; then nothing is to be written.
     pub fn decide(
         &self,
         now: Moment,
@@ -241,8 +243,8 @@ impl Directory {
         decide::decide(self, now, command, choose)
     }
 
-    /// Takes one change of a decision over. Changes come in the order of the decision, and only
-    /// from decisions on exactly these records.
+    /// Applies one change of a decision. Changes must be applied in the order of the decision, and
+    /// only if it was made on exactly these records.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NodePut(node) => self.put_node(node),
@@ -273,7 +275,7 @@ impl Directory {
     }
 }
 
-/// Why stored records are no directory.
+/// Reason why stored records cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// A record could not be read.
@@ -285,12 +287,12 @@ pub enum LoadError {
         /// The member's key.
         key: String,
     },
-    /// The GN counter would give a GN out twice.
+    /// The counter of GNs would use a GN twice.
     #[error("the next group number is {next}, but group {gn} exists")]
     CounterBehind {
         /// The highest GN found.
         gn: Gn,
-        /// The counter.
+        /// Value of the counter.
         next: Gn,
     },
 }

@@ -1,25 +1,25 @@
-//! Tells copies of packets apart from packets: what came once is dropped when it comes again.
+//! Drops repeated copies of packets.
 //!
-//! With fault tolerance every packet comes over two trees (C-MR4LMS §3.4). A sender numbers its packets
-//! in a group from 1; a receiver keeps, for every sender it hears, the highest number and which of
-//! the [`WINDOW`] numbers below it came. A packet that is further behind counts as a copy: the second
+//! With fault tolerance every packet arrives over two trees (C-MR4LMS §3.4). A sender numbers its
+//! packets in a group from 1. A receiver keeps, for every sender, the highest number and a bitmap
+//! of the [`WINDOW`] numbers below it. A packet that is further behind counts as a copy: the second
 //! of two trees is never that late.
 
 use std::collections::BTreeMap;
 
 use crate::names::EndpointName;
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
-/// How many numbers below the highest are remembered one by one.
+/// Numbers below the highest one that are remembered individually.
 pub const WINDOW: u64 = 1024;
 
-/// Senders that are remembered; beyond them the one that was silent longest is forgotten.
+/// Limit on remembered senders; beyond it the one silent for longest is removed.
 const SENDERS: usize = 16_384;
 
-/// Where a packet came in, for which group, and from which sender's life.
+/// Receiving endpoint, group, and incarnation of the sender.
 type Stream = (EndpointName, Mgid, u64);
 
-/// What came already, stream by stream.
+/// Packet numbers received so far, by stream.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
     streams: BTreeMap<Stream, (u64, Window)>, // with the turn in which they were heard last
@@ -28,17 +28,18 @@ pub struct Duplicates {
 }
 
 impl Duplicates {
-    /// Answers whether a packet is the first of its number, and remembers it.
+    /// Returns whether a packet is the first one with its number, and records it.
     ///
-    /// - `source`: the sender's life; 0 for senders that do not number their packets, which always are
-    ///   the first.
+    /// - `source`: incarnation of the sender; 0 for senders that do not number their packets, which
+    ///   are never copies.
     ///
     /// Cost: logarithmic in the streams.
     pub fn is_first(
         &mut self,
         endpoint: &EndpointName,
         mgid: Mgid,
-        (source, number): (u64, u64),
+        source: u64,
+        number: u64,
     ) -> bool {
         if source == 0 {
             return true;
@@ -59,7 +60,7 @@ impl Duplicates {
     }
 }
 
-/// The numbers of one sender that came.
+/// Numbers received from one sender.
 #[derive(Clone, Debug, Default)]
 struct Window {
     highest: u64,
@@ -114,7 +115,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each number is let through once, however copies are mixed, as long as none is far behind.
+        /// Each number is let through once, however copies are mixed, as long as none is far
+        /// behind.
         #[test]
         fn every_number_passes_once(start in 1u64..5000, steps in prop::collection::vec((0u64..40, 0u64..900), 1..300)) {
             let (mut duplicates, mut passed) = (Duplicates::default(), BTreeSet::new());
@@ -122,7 +124,7 @@ mod tests {
             for (ahead, behind) in steps {
                 highest += ahead;
                 for number in [highest, highest.saturating_sub(behind).max(1)] {
-                    let is_first = duplicates.is_first(&endpoint(), Mgid(7), (9, number));
+                    let is_first = duplicates.is_first(&endpoint(), Mgid(7), 9, number);
                     prop_assert_eq!(is_first, passed.insert(number), "number {}", number);
                 }
             }
@@ -130,39 +132,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_behind_counts_as_a_copy() {
+    fn a_packet_far_behind_counts_as_a_copy() {
         let mut duplicates = Duplicates::default();
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (9, 5000)));
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (9, 5001 - WINDOW)));
-        assert!(!duplicates.is_first(&endpoint(), Mgid(7), (9, 5000 - WINDOW)));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 9, 5000));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 9, 5001 - WINDOW));
+        assert!(!duplicates.is_first(&endpoint(), Mgid(7), 9, 5000 - WINDOW));
     }
 
     #[test]
-    fn streams_are_apart_and_unnumbered_packets_always_pass() {
+    fn streams_are_separate_and_unnumbered_packets_always_pass() {
         let mut duplicates = Duplicates::default();
         for _ in 0..2 {
-            assert!(duplicates.is_first(&endpoint(), Mgid(7), (0, 1)));
+            assert!(duplicates.is_first(&endpoint(), Mgid(7), 0, 1));
         }
         let other = EndpointName::new("h1").unwrap();
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (9, 1)));
-        assert!(duplicates.is_first(&endpoint(), Mgid(8), (9, 1)));
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (10, 1)), "a sender's next life");
-        assert!(duplicates.is_first(&other, Mgid(7), (9, 1)));
-        assert!(!duplicates.is_first(&endpoint(), Mgid(7), (9, 1)));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 9, 1));
+        assert!(duplicates.is_first(&endpoint(), Mgid(8), 9, 1));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 10, 1), "a sender's next life");
+        assert!(duplicates.is_first(&other, Mgid(7), 9, 1));
+        assert!(!duplicates.is_first(&endpoint(), Mgid(7), 9, 1));
     }
 
     #[test]
-    fn senders_that_are_silent_longest_are_forgotten() {
+    fn the_senders_silent_for_longest_are_forgotten() {
         let mut duplicates = Duplicates::default();
         let most = u64::try_from(SENDERS).unwrap();
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (1, 1)));
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (2, 1)));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 1, 1));
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 2, 1));
         for source in 3..=most + 1 {
-            assert!(duplicates.is_first(&endpoint(), Mgid(7), (source, 1)));
-            assert!(!duplicates.is_first(&endpoint(), Mgid(7), (2, 1)));
+            assert!(duplicates.is_first(&endpoint(), Mgid(7), source, 1));
+            assert!(!duplicates.is_first(&endpoint(), Mgid(7), 2, 1));
         }
         assert_eq!((duplicates.streams.len(), duplicates.turns.len()), (SENDERS, SENDERS));
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), (1, 1)), "forgotten");
-        assert!(!duplicates.is_first(&endpoint(), Mgid(7), (2, 1)), "heard all the time");
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 1, 1), "forgotten");
+        assert!(!duplicates.is_first(&endpoint(), Mgid(7), 2, 1), "heard all the time");
     }
 }

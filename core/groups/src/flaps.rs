@@ -1,16 +1,16 @@
-//! Flap damping: a node that comes and goes is held off for a while.
+//! Flap damping: suppresses nodes that fail and return too often.
 //!
-//! Every life of a node that ends, by expulsion or because its agent started anew, adds 1 to the node's
-//! penalty; time takes it away again, half of it in every half-life. A node whose penalty passes the limit is
-//! suppressed until no more than half of the limit is left. When that is, is known at once and kept in the node's
-//! record, so a TIC that takes over says the same. The penalty stops at four times the limit: nobody is
-//! suppressed for longer than three half-lives after its last life.
+//! Every life of a node that ends, by expulsion or by a new start of its agent, adds 1 to the
+//! node's penalty. The penalty halves in every half-life. A node whose penalty passes the limit is
+//! suppressed until the penalty has fallen to half of the limit. That moment is computed at once
+//! and kept in the node's record, so a new leader decides alike. The penalty is capped at four
+//! times the limit: no node is suppressed for longer than three half-lives after its last life.
 //!
-//! The scheme is that of BGP route flap damping (RFC 2439, section 4.2); there a table gives the decay at steps of
-//! time, here it is exact at every half-life and a straight line between two.
+//! Source: BGP route flap damping, RFC 2439, section 4.2. There a table gives the decay at discrete
+//! steps; here it is exact at every half-life and linear in between.
 //!
 //! Invariants
-//! - FLAP-1: a suppressed node becomes a group's agent only where no member's node is free to be it.
+//! - FLAP-1: a suppressed node becomes a group's agent only if every member's node is suppressed.
 //! - FLAP-2: a node is suppressed for at most three half-lives after its last life.
 
 use std::fmt;
@@ -20,24 +20,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Moment;
 
-/// What one ended life adds to a penalty, which is counted in thousandths.
+/// Penalty of one ended life; penalties are counted in thousandths.
 const ONE_LIFE: u64 = 1_000;
-/// A penalty stops at so many times the limit.
+/// Cap of a penalty, as a multiple of the limit.
 const CAP: u64 = 4;
 
-/// What is done about nodes that come and go.
+/// Settings of flap damping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlapDamping {
-    /// What a suppressed node may not do.
+    /// Restriction of a suppressed node.
     pub policy: FlapPolicy,
-    /// A node is suppressed when its penalty passes this; 0 counts as 1.
+    /// Penalty in lives above which a node is suppressed; 0 counts as 1.
     pub limit: u32,
-    /// The time that takes half of a penalty away.
+    /// Time in which a penalty halves.
     pub half_life: Duration,
 }
 
 impl Default for FlapDamping {
-    /// Suppresses nobody.
+    /// Creates settings that suppress no node.
     fn default() -> Self {
         Self { policy: FlapPolicy::Off, limit: 3, half_life: Duration::from_secs(60) }
     }
@@ -49,7 +49,7 @@ impl FlapDamping {
     }
 }
 
-/// What a suppressed node may not do.
+/// Restriction of a suppressed node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlapPolicy {
     /// Nobody is suppressed.
@@ -60,20 +60,20 @@ pub enum FlapPolicy {
     Refuse,
 }
 
-/// How often lives of a node have ended, as kept in its record.
+/// Penalty of a node, as kept in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaps {
-    /// The penalty when the last life ended, in thousandths of a life.
+    /// Penalty at the end of the last life, in thousandths of a life.
     pub penalty: u64,
-    /// When that was, on the TIC's clock.
+    /// End of the last life, on the TIC's clock.
     pub at: Moment,
-    /// Until when the node is suppressed; `None` if it was not suppressed then.
+    /// End of the suppression; `None` if the node was not suppressed at the end of its last life.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
 }
 
 impl Flaps {
-    /// Counts the end of one more life; `None` if nothing is counted.
+    /// Counts the end of a life; `None` if damping is off.
     #[must_use]
     pub fn life_ended(before: Option<Self>, now: Moment, damping: &FlapDamping) -> Option<Self> {
         if damping.policy == FlapPolicy::Off {
@@ -88,7 +88,7 @@ impl Flaps {
         Some(Self { penalty, at: now, until })
     }
 
-    /// Answers until when the node is suppressed, if it is.
+    /// Returns the end of the suppression if the node is suppressed at `now`.
     pub fn suppressed_until(&self, now: Moment) -> Option<Moment> {
         self.until.filter(|until| now < *until)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Flaps {
     }
 }
 
-/// What is left of a penalty after some time.
+/// Returns a penalty after some time.
 fn decayed(penalty: u64, elapsed: Duration, damping: &FlapDamping) -> u64 {
     let half_life = damping.half_life.as_nanos().max(1);
     let halvings = elapsed.as_nanos() / half_life;
@@ -113,7 +113,7 @@ fn decayed(penalty: u64, elapsed: Duration, damping: &FlapDamping) -> u64 {
     whole - u64::try_from(lost).unwrap_or(whole)
 }
 
-/// How long a penalty takes until no more than `target` is left.
+/// Returns the time until a penalty has fallen to `target`.
 fn time_to(mut penalty: u64, target: u64, half_life: Duration) -> Duration {
     let target = target.max(1);
     let mut time = Duration::ZERO;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_suppressed_and_goes_once_more_is_suppressed_for_longer() {
+    fn a_suppressed_node_that_fails_again_is_suppressed_for_longer() {
         let first = after(&[0, 0, 0]);
         assert_eq!(first.suppressed_until(at(99)), Some(at(100)));
         assert_eq!(first.suppressed_until(at(100)), None);
@@ -170,7 +170,7 @@ mod tests {
     proptest! {
         /// FLAP-2; and the stated time is when half of the limit is left.
         #[test]
-        fn nobody_is_suppressed_for_ever(
+        fn suppression_ends_within_three_half_lives(
             gaps in proptest::collection::vec(0u64..200, 1..30),
             limit in 0u32..6,
         ) {

@@ -1,23 +1,24 @@
-//! What the creator of a group may know of it; it helps the TIC to choose the MGID and binds nobody.
+//! Hints of a group's creator, which help the TIC to choose the MGID and are never binding.
 
 use crate::names::{EndpointName, LayerName};
 
 /// Hints for the choice of an MGID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MgidHints {
-    /// Endpoints that will be members, as far as they are known.
+    /// Endpoints that will be members; may be incomplete.
     pub expected: Vec<EndpointName>,
-    /// The layer it is in.
+    /// Layer that the group belongs to.
     pub layer: Option<Layer>,
 }
 
-/// Groups none of which has an endpoint in common with another.
+/// Groups of which no two share an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Its name. Layers whose names agree up to the last `/` belong together, as the rows and columns of one grid.
+    /// Name of the layer. Layers whose names agree up to the last `/` belong together, like the
+    /// rows and columns of one grid.
     pub name: LayerName,
-    /// Groups it will have; 0 if not known.
+    /// Number of groups that the layer will have; 0 if unknown.
     pub groups: u32,
-    /// Groups that all layers which belong together will have; 0 if not known.
+    /// Number of groups that all layers of the grid will have together; 0 if unknown.
     pub all_groups: u32,
 }

@@ -1,7 +1,7 @@
 //! Numbers of the hybrid-tree protocol, each of a type of its own.
 //!
-//! All of them grow and none is ever taken back, except [`Pn`], which names a seat in a group
-//! and is free again once its process has left.
+//! All of them only grow and are never used again, except [`Pn`]: it is free again once its process
+//! has left the group.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// Answers the moment `span` later; the far end of the clock is kept, not passed.
+    /// Returns the moment `span` later; saturates at the end of the clock.
     pub fn after(self, span: Duration) -> Self {
         let nanoseconds = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanoseconds))
     }
 
-    /// Answers the time from `earlier` to this moment, zero if it lies ahead.
+    /// Returns the time since `earlier`; zero if `earlier` lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -38,7 +38,7 @@ macro_rules! number {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// Answers the number that follows.
+            /// Returns the next number.
             ///
             /// # Panics
             ///
@@ -58,7 +58,7 @@ macro_rules! number {
 }
 
 number!(
-    /// Group number: names one group for ever (G1).
+    /// Group number, never used for another group (G1).
     Gn(u64)
 );
 number!(
@@ -66,19 +66,20 @@ number!(
     Pn(u32)
 );
 number!(
-    /// How often a group has changed its agent; of two agents the higher epoch is right (G4).
+    /// Number of times that a group has changed its agent; of two agents the higher epoch is right
+    /// (G4).
     Epoch(u64)
 );
 number!(
-    /// How many decisions the directory has taken; orders everything the TIC says.
+    /// Number of decisions that the directory has taken; orders everything that the TIC sends.
     Revision(u64)
 );
 number!(
-    /// Which life of a node: a node that was expelled or restarted comes back with a higher one.
+    /// Number of a node's life: a node that was expelled or restarted comes back with a higher one.
     Incarnation(u64)
 );
 number!(
-    /// Orders the positions that one agent, in one epoch, gives to one member.
+    /// Number that orders the positions which one agent, in one epoch, gives to one member.
     Version(u64)
 );
 
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_stops_at_its_end_instead_of_starting_over() {
+    fn the_clock_saturates_at_its_end() {
         assert_eq!(Moment(u64::MAX - 1).after(Duration::from_secs(1)), Moment(u64::MAX));
         assert_eq!(Moment(3).since(Moment(5)), Duration::ZERO);
         assert_eq!(Moment(5).since(Moment(3)), Duration::from_nanos(2));

@@ -1,9 +1,9 @@
-//! Jobs: nodes that a scheduler gives to one user, placed so that no two jobs share a link.
+//! Jobs: sets of nodes that a scheduler gives to one user, placed so that no two jobs share a link.
 //!
-//! The directory keeps them and sees that no endpoint is in two; which nodes a job gets is decided by
-//! `fabricast_routing::jobs`.
+//! The directory stores jobs and ensures that no endpoint belongs to two of them;
+//! `fabricast_placement` decides which nodes a job gets.
 
-use fabricast_routing::jobs::JobClass;
+use fabricast_placement::JobClass;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Moment, Revision};
@@ -12,36 +12,36 @@ use crate::names::{EndpointName, JobName, NodeName, RequestId};
 /// A job and its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The name that the scheduler gave it, unique among the jobs there are.
+    /// Name given by the scheduler, unique among the present jobs.
     pub name: JobName,
-    /// The kind of unit it lies in, as the fabric was when it was placed.
+    /// Kind of unit that held the job when it was placed.
     pub class: JobClass,
-    /// Its nodes, by name.
+    /// The nodes, sorted by name.
     pub nodes: Vec<JobNode>,
     /// When it was created, on the TIC's clock.
     pub created: Moment,
-    /// The revision of its creation.
+    /// Revision of its creation.
     pub revision: Revision,
 }
 
 /// A node of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobNode {
-    /// Its name; that of its endpoint if no node with it has registered.
+    /// Name of the node; that of its endpoint if no node with it has registered.
     pub name: NodeName,
-    /// Its endpoints.
+    /// Adapter ports of the node.
     pub endpoints: Vec<EndpointName>,
 }
 
-/// Asks for a job on nodes that have been chosen.
+/// Request to create a job on nodes that have been chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateJob {
-    /// The caller's name for the request.
+    /// Request id; a repetition gets the first answer.
     pub request_id: RequestId,
-    /// The name of the job.
+    /// Name of the job.
     pub job: JobName,
-    /// The kind of unit it lies in.
+    /// Kind of unit that holds the nodes.
     pub class: JobClass,
-    /// Its nodes.
+    /// Nodes of the job, at least one.
     pub nodes: Vec<JobNode>,
 }

@@ -8,21 +8,22 @@
 //! | GA | [`agent::GaHost`]: all group agents of one node | `agents/group` |
 //! | OA | [`operating::Oa`]: one node | `agents/operating` |
 //!
-//! [`tree`] makes the unicast tree from the live process numbers, [`detector`] judges who has
-//! failed, [`watch`] whom the TIC asks and expels, [`flaps`] holds off
-//! nodes that come and go, [`command`], [`record`] and [`message`] are the words the roles use.
+//! [`tree`] computes the unicast tree from the live process numbers, [`detector`] decides which
+//! peers have failed, [`watch`] decides which nodes the TIC probes and expels, and [`flaps`]
+//! suppresses nodes that come and go. [`command`], [`record`] and [`message`] define the data that
+//! the roles exchange.
 //!
-//! Everything is level-triggered: a message that tells somebody something is a hint that saves
-//! time; the periodic reports find out who is behind, and whoever is fetches the truth.
-//! The crate `fabricast-simulation` runs all roles together through storms of loss, death and return.
+//! The protocol is level-triggered. A pushed message is a hint that saves time; periodic reports
+//! show who is behind, and a role that is behind fetches the current state. The crate
+//! `fabricast-simulation` runs all roles together under message loss, crashes and restarts.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod agent;
-mod asked;
 pub mod command;
 pub mod detector;
 pub mod directory;
 mod duplicates;
+mod fetches;
 pub mod flaps;
 pub mod hints;
 pub mod ids;
@@ -35,7 +36,7 @@ mod refusal;
 pub mod tree;
 pub mod watch;
 
-pub use command::{Answer, Command, Decision, Refusal};
+pub use command::{Answer, Command, Decision, Refusal, TicRefusal};
 pub use directory::Directory;
 pub use duplicates::{Duplicates, WINDOW};
 pub use ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};

@@ -1,6 +1,6 @@
-//! What operating agents and group agents say to each other.
+//! Messages between operating agents and group agents.
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 use thiserror::Error;
 
 use crate::directory::MemberView;
@@ -8,87 +8,88 @@ use crate::ids::{Epoch, Gn, Incarnation, Pn, Revision, Version};
 use crate::names::{Address, GroupName, NodeName};
 use crate::record::Route;
 
-/// A new member makes itself known to its group's agent.
+/// Registers a new member with its group's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
-    /// The epoch of the agent, as the TIC told it.
+    /// Epoch of the agent, from the TIC.
     pub epoch: Epoch,
-    /// The member, as the TIC admitted it.
+    /// The member, as the TIC recorded it.
     pub member: MemberView,
 }
 
-/// A member that the TIC has taken out says good-bye.
+/// Tells a group's agent that a member has left; the TIC has recorded that before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deregister {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
     /// The epoch of the agent, as the member knows it.
     pub epoch: Epoch,
-    /// The rank it had.
+    /// Rank of the former member.
     pub pn: Pn,
-    /// Its node.
+    /// Name of the node.
     pub node: NodeName,
 }
 
 /// A member's place in the unicast tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PositionUpdate {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
-    /// The epoch of the agent that says so.
+    /// Epoch of the sending agent.
     pub epoch: Epoch,
     /// The member.
     pub pn: Pn,
-    /// Its node.
+    /// Name of the node.
     pub node: NodeName,
     /// The neighbour towards the root; `None` at the root.
     pub parent: Option<Neighbor>,
     /// The neighbours away from the root, ascending by PN.
     pub children: Vec<Neighbor>,
-    /// How the hardware serves the group, as far as the agent knows.
+    /// Hardware route of the group, as far as the agent knows.
     pub route: Option<Route>,
-    /// Grows with every change of this member's place or route within the epoch.
+    /// Version, which grows with every change of this member's place or route within the epoch.
     pub version: Version,
-    /// The membership itself, as long as its node may not have heard of it.
+    /// The membership itself, sent until the node is known to have it.
     pub enrolment: Option<Box<Enrolment>>,
 }
 
-/// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may have made it.
+/// A membership as the TIC recorded it, for a node that may not know it because another party
+/// created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     /// The name of the group.
     pub group: GroupName,
     /// The group's address on the fabric.
     pub mgid: Mgid,
-    /// The member.
+    /// Record and address of the member.
     pub member: MemberView,
     /// The node of the group's agent.
     pub agent: NodeName,
     /// Where the agent listens.
     pub agent_address: Address,
-    /// The revision at which the TIC had it.
+    /// Revision of the records in which it was seen.
     pub known: Revision,
 }
 
 /// A tree neighbour and where to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
-    /// Its rank.
+    /// Rank in the group.
     pub pn: Pn,
-    /// Its node.
+    /// Name of the node.
     pub node: NodeName,
     /// Where its operating agent listens.
     pub address: Address,
 }
 
-/// A node's report to the group agents on one host: it lives, and this is where it stands.
+/// Periodic report of a node to all group agents on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OaReport {
     /// The reporting node.
     pub node: NodeName,
-    /// Its life.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
     /// All its memberships in groups of that host.
     pub memberships: Vec<MembershipStatus>,
@@ -97,15 +98,15 @@ pub struct OaReport {
 /// One membership as its operating agent knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MembershipStatus {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
     /// The epoch it follows.
     pub epoch: Epoch,
-    /// The rank.
+    /// Rank in the group.
     pub pn: Pn,
-    /// When it joined: the rank may be another process's by now, even on the same node.
+    /// Revision of its join: the rank may belong to another process by now, even on the same node.
     pub joined: Revision,
-    /// The version of the position it holds; 0 if none.
+    /// Version of the position that it holds; 0 if none.
     pub version: Version,
 }
 
@@ -114,66 +115,74 @@ pub struct MembershipStatus {
 pub struct OaReportReply {
     /// Positions that the node was behind on.
     pub positions: Vec<PositionUpdate>,
-    /// Memberships that the agents do not know: the TIC knows better.
+    /// Memberships that the agents do not know; the node fetches their groups from the TIC.
     pub unknown: Vec<(Gn, Pn)>,
 }
 
-/// Why a group agent does not do what it is asked.
+/// Refusal of a group agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AgentRefusal {
-    /// The group's agent is elsewhere, or has not heard of its office yet.
+    /// The group's agent is elsewhere, or has not heard of its appointment yet.
     #[error("group {gn} has no agent here in epoch {epoch}")]
     NotHosted {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The epoch asked for.
         epoch: Epoch,
     },
-    /// The asker follows an agent of the past (G4).
+    /// The caller follows a former agent (G4).
     #[error("group {gn} is in epoch {known}, not {given}")]
     StaleEpoch {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The epoch asked for.
         given: Epoch,
         /// The epoch of this agent.
         known: Epoch,
     },
-    /// The TIC has taken the member out again.
+    /// The member has left or was removed.
     #[error("group {gn} has no such member with rank {pn}")]
     UnknownMember {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The rank.
+        /// Rank in the group.
         pn: Pn,
     },
 }
 
-/// Why an operating agent does not take a position over.
+/// Refusal of a position by an operating agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PositionRefusal {
-    /// The node is not taking part.
+    /// The node is not up, or is another one.
     #[error("node {node:?} is not up")]
     NotUp {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
     },
-    /// The node does not know the membership; it asks the TIC.
+    /// The node does not know the membership and fetches the group from the TIC.
     #[error("rank {pn} of group {gn} is not on this node")]
     UnknownMember {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The rank.
+        /// Rank in the group.
         pn: Pn,
     },
-    /// The agent is one of the past (G4).
+    /// The sender is a former agent (G4).
     #[error("group {gn} is in epoch {known}, not {given}")]
     StaleEpoch {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The epoch of the sender.
         given: Epoch,
-        /// The epoch of the newest agent known.
+        /// Newest epoch known.
         known: Epoch,
+    },
+    /// The TIC has not named the sender, or not yet, as the agent of that epoch.
+    #[error("the sender is not known as the agent of group {gn} in epoch {given}")]
+    UnknownAgent {
+        /// Number of the group.
+        gn: Gn,
+        /// Epoch of the sender.
+        given: Epoch,
     },
 }

@@ -1,8 +1,8 @@
 //! Names that users and operators choose, checked once where they enter.
 //!
-//! A name is 1 to 256 characters without control characters; nothing else is forbidden, because
-//! names come from job schedulers and host tables that we do not own. Cloning one is cheap; one of up to 23
-//! bytes lies where it is used, so that finding it in an ordered map follows no pointer.
+//! A name has 1 to 256 characters and no control characters. Nothing else is forbidden, because
+//! names come from job schedulers and host tables that we do not own. Cloning is cheap: a name of
+//! up to 23 bytes is stored inline, so that a lookup in an ordered map follows no pointer.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use thiserror::Error;
 
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 pub const MAX_NAME_CHARS: usize = 256;
 
-/// Why a text is no name.
+/// Reason why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum NameError {
     /// The text has no characters.
     #[error("{kind} is empty")]
     Empty {
-        /// What was to be named.
+        /// Kind of name, such as "group name".
         kind: String,
     },
     /// The text is too long.
     #[error("{kind} has {chars} characters, at most {MAX_NAME_CHARS} are allowed")]
     TooLong {
-        /// What was to be named.
+        /// Kind of name, such as "group name".
         kind: String,
         /// Characters in the text.
         chars: usize,
@@ -33,11 +33,11 @@ pub enum NameError {
     /// The text has a control character.
     #[error("{kind} has control character {character:?} at character {at}")]
     ControlCharacter {
-        /// What was to be named.
+        /// Kind of name, such as "group name".
         kind: String,
-        /// The offending character.
+        /// The control character.
         character: char,
-        /// Its place, counted from 0.
+        /// Its index in characters, from 0.
         at: usize,
     },
 }
@@ -66,7 +66,7 @@ macro_rules! name {
         pub struct $name(SmolStr);
 
         impl $name {
-            /// Accepts a text as a name.
+            /// Validates a text and makes it a name.
             ///
             /// # Errors
             ///
@@ -76,7 +76,7 @@ macro_rules! name {
                 Ok(Self(SmolStr::new(text)))
             }
 
-            /// Answers the text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -110,42 +110,42 @@ macro_rules! name {
 }
 
 name!(
-    /// The name by which processes find a group.
+    /// Name by which processes find a group.
     GroupName,
     "group name"
 );
 name!(
-    /// A compute node with one operating agent.
+    /// Name of a compute node, which has one operating agent.
     NodeName,
     "node name"
 );
 name!(
-    /// A process, unique on its node.
+    /// Name of a process, unique on its node.
     ProcessName,
     "process name"
 );
 name!(
-    /// An adapter port, named as in the topology.
+    /// Name of an adapter port, as in the topology.
     EndpointName,
     "endpoint name"
 );
 name!(
-    /// Where a node's agents listen, in the form that the shells dial.
+    /// Address where a node's agents listen, in the form that the shells dial.
     Address,
     "address"
 );
 name!(
-    /// A job, as its scheduler calls it.
+    /// Name of a job, given by its scheduler.
     JobName,
     "job name"
 );
 name!(
-    /// Groups none of which has an endpoint in common with another; a hint for the choice of MGIDs.
+    /// Name of a layer: groups of which no two share an endpoint. A hint for the choice of MGIDs.
     LayerName,
     "layer name"
 );
 name!(
-    /// The caller's own name for one mutation; repeating it repeats the answer (S1).
+    /// Name that a caller gives to one mutation; repeating the request repeats the answer (S1).
     RequestId,
     "request id"
 );

@@ -1,41 +1,45 @@
-//! The operating agent of one node: what its processes are members of, and how it got there.
+//! The operating agent of one node: which groups its processes are members of.
 //!
-//! A join goes to the TIC, whose answer is durable, and then to the group's agent, whose answer is
-//! the place in the tree; only then the process is told. Both questions are repeated until they
-//! are answered or the caller's time is up. A membership formed by somebody else comes from the
-//! group's agent with its place. Whatever else an agent knows better or does not know (a new epoch, a
-//! membership that has ended) makes the node fetch the group from the TIC, whose records decide.
+//! A join goes first to the TIC, whose answer is durable, and then to the group's agent, which
+//! answers with the place in the unicast tree. Only then is the process answered. Both requests are
+//! repeated until they are answered or the call times out. A membership that another party created
+//! arrives from the group's agent together with its place. If an agent knows more or less than
+//! expected (a new epoch, a membership that has ended), the node fetches the group from the TIC,
+//! whose records decide.
 //!
-//! Call an input, then drain [`Oa::poll_output`]; call [`Oa::tick`] when [`Oa::next_deadline`]
-//! has come; send [`Oa::reports`] at fixed intervals.
+//! Call an input, then drain [`Oa::poll_output`]; call [`Oa::tick`] at [`Oa::next_deadline`] and
+//! send [`Oa::reports`] at fixed intervals.
 //!
-//! Departure from the paper: a leave is answered once the TIC has recorded it. The group's agent
-//! is told at once but not waited for, as it would hear from the TIC anyway.
+//! Departure from the paper: a leave is answered once the TIC has recorded it. The group's agent is
+//! told at once, but its answer is not awaited, since it learns of the leave from the TIC anyway.
 //!
 //! Invariants
-//! - OA-1: a position of an older epoch or version is never taken over (G4).
+//! - OA-1: a position of an older epoch or version is never adopted (G4), and none of an epoch that
+//!   the TIC has not told of, or of a sender that is not its agent.
 //! - OA-2: after a snapshot the node's memberships in the group are the TIC's at that revision,
 //!   plus later joins.
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
-use crate::Refusal;
-use crate::asked::Asked;
 use crate::command::{Join, Joined, Joiner, Leave};
 use crate::directory::{GroupSnapshot, MemberView};
+use crate::fetches::PendingFetches;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
-use crate::message::{Deregister, MembershipStatus, OaReport, OaReportReply, Register};
+use crate::message::{
+    AgentRefusal, Deregister, MembershipStatus, OaReport, OaReportReply, PositionRefusal,
+    PositionUpdate, Register,
+};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord};
+use crate::refusal::TicRefusal;
 
 mod calls;
 mod interface;
 mod life;
 mod memberships;
-mod positions;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -45,7 +49,7 @@ pub use interface::{
 };
 pub use memberships::Membership;
 use memberships::Memberships;
-use seen::Seen;
+use seen::SeenRevisions;
 
 /// The operating agent of one node.
 #[derive(Clone, Debug)]
@@ -55,37 +59,44 @@ pub struct Oa {
     phase: Phase,
     start_id: u64,
     incarnation: Incarnation,
-    register_at: Moment, // when to announce the node again
+    register_at: Moment, // when to repeat the registration
     memberships: Memberships,
     unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
-    asked: Asked,                         // groups being fetched
-    unheard: BTreeMap<NodeName, Moment>,  // hosts that owe an answer: when to stop waiting
-    seen: Seen,                           // groups in the records; older views would undo it
-    calls: BTreeMap<CallId, Call>,
+    fetches: PendingFetches,              // groups being fetched
+    awaited_replies: BTreeMap<NodeName, Moment>, // hosts that owe an answer, until when
+    seen: SeenRevisions,                  // older answers of the TIC are ignored
+    calls: BTreeMap<CallId, PendingCall>,
     next_call: u64,
     output: VecDeque<OaOutput>,
 }
 
 #[derive(Clone, Debug)]
-struct Call {
-    wish: Wish,
+struct PendingCall {
+    stage: CallStage,
     retry_at: Moment,
     deadline: Moment,
-    doubted: bool, // its answer was, as it might be out of date
+    doubted: bool, // its answer may be out of date
+}
+
+/// A group agent's node and where it listens.
+#[derive(Clone, Copy)]
+struct AgentLocation<'a> {
+    node: &'a NodeName,
+    address: &'a Address,
 }
 
 #[derive(Clone, Debug)]
-enum Wish {
+enum CallStage {
     Join(JoinCall),
-    Seat(Gn, Pn), // the TIC has granted the join; the place is awaited
+    Granted(Gn, Pn), // granted by the TIC; the agent's answer is awaited
     Leave(LeaveCall),
 }
 
 impl Oa {
-    /// Creates the agent of a node and announces the node.
+    /// Creates the agent of a node and registers the node.
     ///
-    /// - `start_id`: higher than those of all earlier starts of the node, or it is made so when the TIC says which it
-    ///   has seen; counted on from there.
+    /// - `start_id`: number of this start, normally higher than those of all earlier starts of the
+    ///   node. If it is not, the agent continues from the number that the TIC reports.
     pub fn new(now: Moment, identity: Identity, start_id: u64, config: OaConfig) -> Self {
         let mut oa = Self {
             identity,
@@ -96,9 +107,9 @@ impl Oa {
             register_at: now,
             memberships: Memberships::default(),
             unplaced: BTreeMap::new(),
-            asked: Asked::new(config.retry),
-            unheard: BTreeMap::new(),
-            seen: Seen::default(),
+            fetches: PendingFetches::new(config.retry),
+            awaited_replies: BTreeMap::new(),
+            seen: SeenRevisions::default(),
             calls: BTreeMap::new(),
             next_call: 0,
             output: VecDeque::new(),
@@ -107,23 +118,23 @@ impl Oa {
         oa
     }
 
-    /// Answers what the node is.
+    /// Returns the node's name, address and endpoints.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Answers whether the node takes part.
+    /// Returns the phase of the node.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Answers the node's life; that of the last admission while it is not up.
+    /// Returns the node's incarnation; the latest one while the node is not up.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Answers the reports that are due, one for each host of group agents: its node, its address
-    /// and what to say. Call it once in every interval.
+    /// Returns one report for each host of group agents, with the host's node and address. Call it
+    /// once per report interval.
     pub fn reports(&mut self, now: Moment) -> Vec<(NodeName, Address, OaReport)> {
         if self.phase != Phase::Up {
             return Vec::new();
@@ -135,9 +146,9 @@ impl Oa {
             statuses.push(membership.status());
         }
         let due = now.after(self.config.host_timeout);
-        self.unheard.retain(|host, _| by_host.contains_key(host));
+        self.awaited_replies.retain(|host, _| by_host.contains_key(host));
         for host in by_host.keys() {
-            self.unheard.entry((*host).clone()).or_insert(due);
+            self.awaited_replies.entry((*host).clone()).or_insert(due);
         }
         let report = |memberships| OaReport {
             node: self.identity.node.clone(),
@@ -150,26 +161,121 @@ impl Oa {
         by_host.into_iter().map(report).collect()
     }
 
-    /// Takes a host's answer to a report.
+    /// Handles a host's answer to a report.
     pub fn report_answered(&mut self, now: Moment, host: &NodeName, reply: &OaReportReply) {
-        self.unheard.remove(host);
+        self.awaited_replies.remove(host);
         for update in &reply.positions {
-            // A refused one asks for what it needs itself.
-            let _ = self.position(now, update);
+            // A refused position triggers its own fetch.
+            let _ = self.position(now, update, |agent| agent == host);
         }
         for (gn, _) in &reply.unknown {
             self.fetch(now, *gn);
         }
     }
 
-    /// Takes the TIC's view of a group over.
+    /// Adopts a position that a group agent has sent. It counts only from the agent that the TIC
+    /// has named for the epoch; before that the group is fetched, and the agent sends it again.
+    ///
+    /// - `may_speak_for`: returns whether the sender may act for a node.
+    ///
+    /// # Errors
+    ///
+    /// [`PositionRefusal`] if the position is not for this life of the node, or does not come from
+    /// the agent of the group.
+    pub fn position(
+        &mut self,
+        now: Moment,
+        update: &PositionUpdate,
+        may_speak_for: impl Fn(&NodeName) -> bool,
+    ) -> Result<(), PositionRefusal> {
+        if self.phase != Phase::Up || update.node != self.identity.node {
+            return Err(PositionRefusal::NotUp { node: update.node.clone() });
+        }
+        let (gn, pn, given) = (update.gn, update.pn, update.epoch);
+        if !self.enrol(update, &may_speak_for) {
+            self.fetch(now, gn); // ended, or not known to be newer
+            return Err(PositionRefusal::UnknownMember { gn, pn });
+        }
+        let membership = self.memberships.get_mut(gn, pn).expect("it is enrolled");
+        let known = membership.epoch;
+        if given < known {
+            return Err(PositionRefusal::StaleEpoch { gn, given, known });
+        }
+        if given > known || !may_speak_for(&membership.agent) {
+            self.fetch(now, gn); // the TIC knows the agent
+            return Err(PositionRefusal::UnknownAgent { gn, given });
+        }
+        let held = membership.position.as_ref().map(|held| (held.epoch, held.version));
+        if held < Some((given, update.version)) {
+            membership.position = Some(PositionUpdate { enrolment: None, ..update.clone() });
+        }
+        self.unplaced.remove(&(gn, pn));
+        self.finish_join(gn, pn);
+        Ok(())
+    }
+
+    /// Handles a group agent's answer to a registration.
+    pub fn member_registered(
+        &mut self,
+        now: Moment,
+        gn: Gn,
+        pn: Pn,
+        answer: Result<PositionUpdate, AgentRefusal>,
+    ) {
+        match answer {
+            // The agent that was asked answers, and only for the member it was asked for.
+            Ok(update) if (update.gn, update.pn) == (gn, pn) => {
+                // A refused position triggers its own fetch.
+                let _ = self.position(now, &update, |_| true);
+            }
+            Ok(_other) => {}
+            // The agent has moved, or has not been appointed yet: the TIC knows.
+            Err(_) if self.memberships.get(gn, pn).is_some() => self.fetch(now, gn),
+            Err(_) => {}
+        }
+    }
+
+    /// Returns whether the membership of a position is known, or may be adopted from the position.
+    fn enrol(
+        &mut self,
+        update: &PositionUpdate,
+        may_speak_for: impl Fn(&NodeName) -> bool,
+    ) -> bool {
+        let held = self.memberships.get(update.gn, update.pn);
+        let Some(enrolment) = &update.enrolment else { return held.is_some() };
+        let view = &enrolment.member;
+        if let Some(held) = held {
+            return held.member == view.member;
+        }
+        let is_new = may_speak_for(&enrolment.agent)
+            && (view.member.gn, view.member.pn) == (update.gn, update.pn)
+            && (&view.member.node, view.incarnation) == (&update.node, self.incarnation)
+            && !self.seen.is_doubtful(update.gn, enrolment.known)
+            // An earlier membership of the process must have ended; the TIC's snapshot tells of
+            // both.
+            && self.memberships.of_process(&enrolment.group, &view.member.process).is_none();
+        if is_new {
+            self.memberships.insert(Membership {
+                group: enrolment.group.clone(),
+                mgid: enrolment.mgid,
+                member: view.member.clone(),
+                epoch: update.epoch,
+                agent: enrolment.agent.clone(),
+                agent_address: enrolment.agent_address.clone(),
+                position: None,
+            });
+        }
+        is_new
+    }
+
+    /// Handles the TIC's snapshot of a group (OA-2).
     pub fn group(&mut self, now: Moment, snapshot: &GroupSnapshot) {
         let gn = snapshot.group.gn;
         if self.phase != Phase::Up || self.seen.is_doubtful(gn, snapshot.revision) {
-            return; // the question is still open and is asked again
+            return; // the fetch stays open and is repeated
         }
         self.seen.note(gn, snapshot.revision);
-        if self.asked.answered(now, gn) {
+        if self.fetches.answered(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
         }
         let here = |view: &&MemberView| {
@@ -188,22 +294,24 @@ impl Oa {
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
         self.end(gn, &ended);
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
-        let Some((agent, address)) = agent else { return };
+        let Some((node, address)) = agent else { return };
+        let agent = AgentLocation { node, address };
         for member in stays.into_values() {
-            self.hold(now, &snapshot.group, (agent, address), member);
+            self.adopt(now, &snapshot.group, agent, member);
         }
-        self.ask_again(now, &snapshot.group.name);
+        self.retry_doubted_joins(now, &snapshot.group.name);
     }
 
-    /// Notes that the TIC has no such group at a revision: all memberships in it have ended.
+    /// Handles the TIC's answer that a group does not exist at a revision: all memberships in it
+    /// have ended.
     pub fn no_group(&mut self, gn: Gn, revision: Revision) {
-        self.asked.forget(gn);
+        self.fetches.forget(gn);
         self.seen.note(gn, revision);
         let ended: Vec<Pn> = self.memberships.of_group(gn).map(|held| held.member.pn).collect();
         self.end(gn, &ended);
     }
 
-    /// Answers the memberships that a packet is for.
+    /// Returns the memberships that a packet to an MGID, received at an endpoint, is for.
     pub fn accepts(
         &self,
         mgid: Mgid,
@@ -212,74 +320,74 @@ impl Oa {
         self.memberships.at_address(mgid, endpoint)
     }
 
-    /// Answers all memberships, by GN and PN.
+    /// Returns all memberships, by GN and PN.
     pub fn memberships(&self) -> impl Iterator<Item = &Membership> {
         self.memberships.iter()
     }
 
-    /// Answers a process's membership in a group.
+    /// Returns the membership of a process in a group.
     pub fn membership(&self, group: &GroupName, process: &ProcessName) -> Option<&Membership> {
         self.memberships.of_process(group, process)
     }
 
-    /// Draws the consequences of time passing.
+    /// Handles everything that is due at `now`.
     pub fn tick(&mut self, now: Moment) {
-        self.time_calls_out(now);
+        self.expire_calls(now);
         match self.phase {
             Phase::Stopped => {}
             Phase::Registering if self.register_at <= now => self.announce(now),
             Phase::Registering => {}
             Phase::Up => {
                 self.send_calls(now);
-                self.doubt_hosts(now);
+                self.refetch_from_silent_hosts(now);
                 let due = |(key, at): (&(Gn, Pn), &Moment)| (*at <= now).then_some(*key);
-                for key in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
-                    self.register_member(now, key);
+                for (gn, pn) in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
+                    self.register_member(now, gn, pn);
                 }
-                let unanswered = self.asked.due(now).into_iter();
+                let unanswered = self.fetches.due(now).into_iter();
                 self.output.extend(unanswered.map(OaOutput::FetchGroup));
             }
         }
     }
 
-    /// Answers the next thing to do.
+    /// Returns the next output; call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<OaOutput> {
         self.output.pop_front()
     }
 
-    /// Answers when to call [`Oa::tick`] at the latest.
+    /// Returns when to call [`Oa::tick`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
         let calls = self.calls.values().map(|call| match self.phase {
             Phase::Up => call.deadline.min(call.retry_at),
             Phase::Registering | Phase::Stopped => call.deadline,
         });
         let registering = (self.phase == Phase::Registering).then_some(self.register_at);
-        let waiting = self.unplaced.values().chain(self.unheard.values()).copied();
-        calls.chain(waiting).chain(self.asked.next_deadline()).chain(registering).min()
+        let waiting = self.unplaced.values().chain(self.awaited_replies.values()).copied();
+        calls.chain(waiting).chain(self.fetches.next_deadline()).chain(registering).min()
     }
 
-    /// Asks the TIC about the groups of hosts that answer no reports: an agent that died with its
-    /// group leaves nobody who would tell the members.
-    fn doubt_hosts(&mut self, now: Moment) {
-        let silent = self.unheard.iter().filter(|(_, due)| **due <= now);
+    /// Fetches the groups of hosts that do not answer reports: if an agent died together with its
+    /// group, no other party would tell the members.
+    fn refetch_from_silent_hosts(&mut self, now: Moment) {
+        let silent = self.awaited_replies.iter().filter(|(_, due)| **due <= now);
         for host in silent.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
             let hosted = self.memberships.iter().filter(|held| held.agent == host);
             for gn in hosted.map(|held| held.member.gn).collect::<Vec<_>>() {
                 self.fetch(now, gn);
             }
-            self.unheard.insert(host, now.after(self.config.host_timeout));
+            self.awaited_replies.insert(host, now.after(self.config.host_timeout));
         }
     }
 
-    /// Holds a membership that the TIC has, and registers it if it is new here.
-    fn hold(
+    /// Adopts a membership that the TIC has recorded, and registers it if it is new here.
+    fn adopt(
         &mut self,
         now: Moment,
         group: &GroupRecord,
-        agent: (&NodeName, &Address),
+        agent: AgentLocation<'_>,
         member: &MemberRecord,
     ) {
-        let (agent, agent_address) = (agent.0.clone(), agent.1.clone());
+        let (agent, agent_address) = (agent.node.clone(), agent.address.clone());
         if let Some(held) = self.memberships.get_mut(group.gn, member.pn) {
             if group.epoch >= held.epoch {
                 (held.epoch, held.agent, held.agent_address) = (group.epoch, agent, agent_address);
@@ -295,10 +403,10 @@ impl Oa {
             agent_address,
             position: None,
         });
-        self.register_member(now, (group.gn, member.pn));
+        self.register_member(now, group.gn, member.pn);
     }
 
-    fn register_member(&mut self, now: Moment, (gn, pn): (Gn, Pn)) {
+    fn register_member(&mut self, now: Moment, gn: Gn, pn: Pn) {
         let Some(held) = self.memberships.get(gn, pn) else {
             self.unplaced.remove(&(gn, pn));
             return;
@@ -317,7 +425,7 @@ impl Oa {
     }
 
     fn fetch(&mut self, now: Moment, gn: Gn) {
-        if self.phase == Phase::Up && self.asked.news(now, gn) {
+        if self.phase == Phase::Up && self.fetches.request(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
         }
     }
@@ -327,7 +435,7 @@ impl Oa {
         for pn in pns {
             self.unplaced.remove(&(gn, *pn));
             ended.extend(self.memberships.remove(gn, *pn));
-            self.lose_seat(gn, *pn);
+            self.fail_join(gn, *pn);
         }
         if !ended.is_empty() {
             self.output.push_back(OaOutput::Ended(ended));

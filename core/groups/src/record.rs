@@ -1,6 +1,6 @@
-//! What the TIC keeps for good, and how each record lies in a store.
+//! Durable records of the TIC, and their encoding in a store.
 //!
-//! A decision of the directory is a list of [`Change`]s; each one puts or deletes exactly one
+//! A decision of the directory is a list of [`Change`]s. Each change puts or deletes exactly one
 //! record under one key, so a shell can write a decision as one store transaction and read the
 //! directory back from the same keys. Values are JSON, so that an operator can read a store.
 
@@ -9,7 +9,7 @@ mod codec;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 use serde::{Deserialize, Serialize};
 
 use crate::command::JobEnd;
@@ -25,24 +25,24 @@ pub use codec::DecodeError;
 /// A compute node as the TIC knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Its name.
+    /// Name of the node.
     pub name: NodeName,
-    /// Where its agents listen.
+    /// Address where its agents listen.
     pub address: Address,
     /// The adapter ports it owns.
     pub endpoints: Vec<EndpointName>,
-    /// Its present life.
+    /// Incarnation of its present life.
     pub incarnation: Incarnation,
-    /// The number its operating agent chose at this start.
+    /// Number that its operating agent chose at its latest start.
     pub start_id: u64,
-    /// Whether it takes part.
+    /// Up or failed.
     pub state: NodeState,
-    /// How often it has come and gone; `None` if it has not, or that is not counted.
+    /// Flap history; `None` if the node has not flapped or flaps are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaps: Option<Flaps>,
 }
 
-/// Whether a node takes part.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeState {
     /// Its operating agent has registered.
@@ -54,35 +54,36 @@ pub enum NodeState {
 /// A group without its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRecord {
-    /// Its number, never used for another group (G1).
+    /// Group number, never used for another group (G1).
     pub gn: Gn,
     /// The name by which processes find it.
     pub name: GroupName,
     /// Its address on the fabric.
     pub mgid: Mgid,
-    /// The node that hosts its agent: always a member's node, so `None` if and only if it is empty.
+    /// Node that hosts the group's agent, always a node with a member; `None` if and only if the
+    /// group is empty.
     pub agent: Option<NodeName>,
-    /// Grows with each change of agent (G4); 0 before the first.
+    /// Epoch, which grows with each change of agent (G4); 0 before the first.
     pub epoch: Epoch,
-    /// When the membership last changed.
+    /// Revision of the latest change of the membership.
     pub members_revision: Revision,
-    /// When anything in this record or the membership last changed.
+    /// Revision of the latest change of this record or the membership.
     pub changed: Revision,
-    /// Whether it outlives its last member.
+    /// True if the group outlives its last member.
     pub persistent: bool,
-    /// Whether it must not share a virtual group.
+    /// True if the group must not share a virtual group.
     pub exclusive: bool,
     /// When it was created, on the TIC's clock.
     pub created: Moment,
-    /// What the route service last reported.
+    /// Latest report of the route service.
     pub route: Option<Route>,
-    /// The layer that its creator named.
+    /// Layer named by its creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerName>,
     /// The job it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
-    /// How many members it waits for before it is routed; `None` if for nobody.
+    /// Members that the group waits for before it is routed; `None` if it does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
 }
@@ -90,35 +91,98 @@ pub struct GroupRecord {
 /// The members that a group waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// How many.
+    /// Number of members.
     pub members: NonZeroU32,
-    /// Whether they have been there at one time; leaves undo it only when the last one has left.
+    /// True once that many were members at the same time. Stays true when members leave; reset when
+    /// the last one has left.
     pub met: bool,
 }
 
 impl GroupRecord {
-    /// Answers whether the hardware may serve the group: it waits for nobody any more.
+    /// Returns whether the hardware may serve the group, because it does not wait for members.
     pub fn is_complete(&self) -> bool {
         self.expected.is_none_or(|expected| expected.met)
     }
 }
 
-/// How the hardware serves a group.
+/// Hardware route of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// The records up to this revision are in the switches.
+    /// The switches hold the records up to this revision.
     pub revision: Revision,
-    /// Whether there is a tree.
+    /// State of the group's tree.
     pub state: RouteState,
-    /// Why there is no tree, or what is special about it; empty otherwise.
+    /// Reason why there is no tree, or a note on the tree; empty otherwise.
     pub reason: String,
+    /// The reason as a code.
+    #[serde(default, skip_serializing_if = "RouteReason::is_unspecified")]
+    pub reason_code: RouteReason,
     /// Member endpoints that the tree leaves out.
     pub cut_off: Vec<EndpointName>,
 }
 
+/// Reason of a route, as a code; the text beside it is for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RouteReason {
+    /// The route is as the MGID says, or was reported before there were codes.
+    #[default]
+    Unspecified,
+    /// The group waits for its members.
+    WaitsForMembers,
+    /// Fewer than two endpoints are to be connected.
+    FewerThanTwoEndpoints,
+    /// Senders of other groups still use entries that the new route needs.
+    WaitsForEntries,
+    /// The group is exclusive, and would have to share its tree.
+    ExclusiveTreeShared,
+    /// The engine refused the group.
+    Refused,
+    /// No spanning tree serves the group.
+    Unrouted,
+    /// The group is on another spanning tree than its MGID says.
+    Moved,
+    /// One of the two trees of the group lacks a link.
+    Unprotected,
+    /// The engine does not have the group yet.
+    NotPlanned,
+}
+
+impl RouteReason {
+    /// All reasons, by their number.
+    const ALL: [Self; 10] = [
+        Self::Unspecified,
+        Self::WaitsForMembers,
+        Self::FewerThanTwoEndpoints,
+        Self::WaitsForEntries,
+        Self::ExclusiveTreeShared,
+        Self::Refused,
+        Self::Unrouted,
+        Self::Moved,
+        Self::Unprotected,
+        Self::NotPlanned,
+    ];
+
+    /// Number of the reason, the same as in the API (`fabricast.v1.RouteReason`).
+    pub fn number(self) -> i32 {
+        let place = Self::ALL.iter().position(|reason| *reason == self);
+        place.and_then(|place| i32::try_from(place).ok()).unwrap_or(0)
+    }
+
+    /// Reason of a number; `Unspecified` if there is none.
+    pub fn from_number(number: i32) -> Self {
+        let place = usize::try_from(number).ok();
+        place.and_then(|place| Self::ALL.get(place).copied()).unwrap_or_default()
+    }
+
+    /// True if there is no code to keep.
+    pub fn is_unspecified(&self) -> bool {
+        *self == Self::Unspecified
+    }
+}
+
 impl Route {
-    /// Answers the colors with which the hardware serves a member; `None` where it does not: the
-    /// switches do not hold this member's join yet, leave its endpoint out, or hold no tree.
+    /// Returns the colors that a member sends with; `None` if the hardware does not serve the
+    /// member: the switches do not hold its join yet, leave its endpoint out, or hold no tree.
     pub fn colors_for(&self, member: &MemberRecord) -> Option<Colors> {
         let covered = self.revision >= member.joined && !self.cut_off.contains(&member.endpoint);
         match self.state {
@@ -128,13 +192,14 @@ impl Route {
     }
 }
 
-/// The table entries with which every packet of a group is sent.
+/// Table entries that every packet of a group names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Colors {
-    /// The entry of its tree, or of both of its trees.
+    /// Entry of its tree, or of both of its trees.
     #[serde(rename = "color")]
     pub first: u16,
-    /// The entry of its second tree, where that has one of its own: the packet is sent again with it.
+    /// Entry of its second tree if it differs: every packet is then sent a second time, with this
+    /// entry.
     #[serde(rename = "second_color", default, skip_serializing_if = "Option::is_none")]
     pub second: Option<u16>,
 }
@@ -145,104 +210,104 @@ impl From<u16> for Colors {
     }
 }
 
-/// Whether packets of a group travel through switch tables.
+/// State of a group's hardware tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RouteState {
     /// The switches hold its tree.
     Routed {
-        /// The table entries that senders name in their packets.
+        /// Table entries that senders name in their packets.
         #[serde(flatten)]
         colors: Colors,
-        /// The set of groups that share the tree.
+        /// Number of the virtual group: the groups that share the tree.
         virtual_group: u64,
     },
-    /// The unicast tree alone serves it.
+    /// The hardware does not serve the group; its messages use the unicast tree.
     UnicastOnly,
 }
 
 /// A process in a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
     /// The rank in it.
     pub pn: Pn,
-    /// The node it runs on; always the node's present incarnation.
+    /// Node that the process runs on, in the node's present incarnation.
     pub node: NodeName,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
     /// The adapter port it uses.
     pub endpoint: EndpointName,
-    /// When it joined; tells two processes apart that had the same PN one after the other.
+    /// Revision of its join; distinguishes processes that had the same PN one after the other.
     pub joined: Revision,
 }
 
 /// An answered request, kept so that a repetition gets the same answer (S1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
-    /// Age order; the oldest is forgotten first.
+    /// Number in order of age; the lowest is removed first.
     pub sequence: u64,
-    /// The caller's name for the request.
+    /// Request id chosen by the caller.
     pub id: RequestId,
-    /// The group, or the job, it was about.
+    /// Group of the request; for requests about jobs, the job's name.
     pub group: GroupName,
-    /// What it came to.
+    /// Outcome of the request.
     pub outcome: Outcome,
 }
 
-/// What a request came to, in as few bytes as the answer can be rebuilt from.
+/// Outcome of a request, reduced to what its answer can be rebuilt from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A process became a member.
     Joined {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The rank it was given.
         pn: Pn,
         /// The revision of its join.
         joined: Revision,
-        /// Who asked.
+        /// Node of the process.
         node: NodeName,
-        /// Who asked.
+        /// Process that sent the request.
         process: ProcessName,
     },
     /// A process left.
     Left {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The rank it had.
         pn: Pn,
         /// The revision of the leave.
         revision: Revision,
-        /// Who asked.
+        /// Node of the process.
         node: NodeName,
-        /// Who asked.
+        /// Process that sent the request.
         process: ProcessName,
     },
     /// Groups were formed.
     Formed {
-        /// Of what was asked, as the batch is too large to be kept.
+        /// Digest of the request, since the batch is too large to keep.
         digest: u64,
         /// The groups, in the order asked.
-        groups: Vec<FormedSeats>,
+        groups: Vec<FormedPns>,
     },
     /// The last groups of a job ended.
     JobGroupsDeleted {
         /// The revision of the end.
         revision: Revision,
-        /// What has ended with them.
+        /// Groups and memberships that ended.
         ended: JobEnd,
     },
     /// A group was created without members.
     Created {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The revision of its creation.
         revision: Revision,
     },
     /// A group was deleted.
     Deleted {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The revision of the end.
         revision: Revision,
@@ -259,14 +324,15 @@ pub enum Outcome {
     },
 }
 
-/// A formed group in the log of requests.
+/// A formed group as the request log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormedSeats {
-    /// Its number.
+pub struct FormedPns {
+    /// Number of the group.
     pub gn: Gn,
-    /// Its MGID.
+    /// MGID of the group.
     pub mgid: Mgid,
-    /// The ranks in the order asked, as runs: a first one, and how many follow one by one from it.
+    /// Ranks in the order of the request, as runs: the first rank, and the number of consecutive
+    /// ranks.
     pub runs: Vec<(Pn, u32)>,
 }
 
@@ -277,15 +343,15 @@ pub enum Change {
     NodePut(NodeRecord),
     /// A group is new or different.
     GroupPut(GroupRecord),
-    /// A group is gone; its members went before it.
+    /// A group has ended; its members were deleted before it.
     GroupDeleted(Gn),
     /// A member is new.
     MemberPut(Arc<MemberRecord>),
-    /// A member is gone; the record tells readers of the change who it was.
+    /// A member has left; the record tells readers of the change which one.
     MemberDeleted(Arc<MemberRecord>),
-    /// An MGID lost its group at this revision and waits until no table holds it.
+    /// An MGID lost its group at this revision and must not be used until no table holds it.
     MgidRetired(Mgid, Revision),
-    /// No table holds the MGID any more; it may be used again.
+    /// No table holds the MGID any more, so it may be used again.
     MgidReleased(Mgid),
     /// A job is new.
     JobPut(JobRecord),
@@ -295,7 +361,7 @@ pub enum Change {
     RequestPut(RequestRecord),
     /// The oldest answered request is forgotten.
     RequestDeleted(u64),
-    /// The GN that the next group gets.
+    /// GN of the next group.
     NextGnPut(Gn),
     /// The number of decisions so far; the last change of every decision.
     RevisionPut(Revision),

@@ -1,11 +1,10 @@
-//! The unicast tree of a group as a function of its live process numbers.
+//! The unicast tree of a group, a function of its live process numbers.
 //!
-//! The paper (Wu et al. 1997, tree maintenance) mends a tree step by step: the children of a
-//! leaver go to its parent, and a newcomer takes a vacant position and the children it had. Both
-//! follow from one rule without any memory: PN `n` has the place `n` of a binary tree that is as
-//! high as it needs to be and whose order from left to right is that of the numbers, and its parent
-//! is the nearest live place above it. Agents that agree on the members thus agree on the tree,
-//! whatever order they heard of the changes in.
+//! The paper (Wu et al. 1997, tree maintenance) repairs a tree step by step: the children of a
+//! leaver move to its parent, and a newcomer takes a vacant position with the children it had. Both
+//! follow from one stateless rule. PN `n` has place `n` in an unbounded binary search tree; its
+//! parent is the nearest live place above it. Agents that agree on the members thus agree on the
+//! tree, in whatever order they learned of the changes.
 //!
 //! ```text
 //!               7
@@ -14,20 +13,21 @@
 //!   0 2   4 6     8 10   12 14
 //! ```
 //!
-//! What is below a place is a range of numbers. Where numbers follow the fabric, as a launcher gives them
-//! out, members of one leaf switch, and of one midplane, are therefore below one another, and few
+//! The places below a place are a range of numbers. Where numbers follow the fabric, as a launcher
+//! assigns them, the members of one leaf switch or midplane are therefore in one subtree, and few
 //! edges leave it.
 //!
 //! Invariants
 //! - TREE-1: the positions of the live members are one tree over exactly them (G2).
-//! - TREE-2: who is at a place or below it has numbers of one range, whoever lives; the root is the highest place.
+//! - TREE-2: the members at a place and below it have the numbers of one range, whichever are live;
+//!   the root is the highest live place.
 //! - TREE-3: a join or leave changes the position of its own PN, its parent and its children only.
 
 use std::collections::BTreeSet;
 
 use crate::ids::Pn;
 
-/// Answers where `pn` sits in the tree over `live`; `None` if it is not live.
+/// Returns the position of `pn` in the tree over `live`; `None` if it is not live.
 ///
 /// Cost: O(children x depth) look-ups in `live`, however sparse it is.
 pub fn position(pn: Pn, live: &BTreeSet<Pn>) -> Option<Position> {
@@ -37,7 +37,7 @@ pub fn position(pn: Pn, live: &BTreeSet<Pn>) -> Option<Position> {
     Some(Position { parent: parent(pn, live), children: children(pn, live) })
 }
 
-/// Answers every PN whose position differs between `live` and `live` without `pn`: itself, its
+/// Returns every PN whose position differs between `live` and `live` without `pn`: itself, its
 /// parent and its children, ascending.
 ///
 /// Call it with `pn` live: after its join, or before its leave. Cost: as [`position`].
@@ -59,17 +59,17 @@ pub struct Position {
     pub children: Vec<Pn>,
 }
 
-/// Answers whether a place is `top` or below it, whoever lives: its number alone says so.
+/// Returns whether a place is `top` or below it, whichever members are live. Only the numbers
+/// matter.
 pub fn is_below(pn: Pn, top: Pn) -> bool {
     Place::of(top).covers(Place::of(pn))
 }
 
-/// A place of the unbounded tree whose order from left to right is that of the numbers: number and one. Its lowest bit
-/// is its height.
+/// A place of the unbounded tree, stored as PN + 1. Its lowest set bit is its height.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place(u64);
 
-/// The place that all others are below.
+/// The place above all others.
 const TOP: Place = Place(1 << 32);
 
 impl Place {
@@ -99,7 +99,7 @@ impl Place {
         self.0.abs_diff(other.0) < self.height()
     }
 
-    /// Whether a live member sits here or below: those are one range.
+    /// Returns whether a live member is here or below; these places are one range.
     fn has_any(self, live: &BTreeSet<Pn>) -> bool {
         let (first, last) = (self.0 - self.height(), self.0 + self.height() - 2);
         let last = u32::try_from(last).unwrap_or(u32::MAX);
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-/// The live member of the highest place; of several as high, the one with the lowest number.
+/// Returns the live member with the highest place; of several at one height, the lowest number.
 ///
 /// Cost: O(1) look-ups while the highest places are taken, at most O(live).
 fn root(live: &BTreeSet<Pn>) -> Option<Pn> {
@@ -133,11 +133,11 @@ fn parent(pn: Pn, live: &BTreeSet<Pn>) -> Option<Pn> {
             return Some(parent);
         }
     }
-    root(live).filter(|root| *root != pn) // who has no live place above it is below the root
+    root(live).filter(|root| *root != pn) // a member without a live place above it is below the root
 }
 
 fn children(pn: Pn, live: &BTreeSet<Pn>) -> Vec<Pn> {
-    // The root also has those below no live place, so it looks from the top, through itself.
+    // Members below no live place are children of the root, so the root searches from the top.
     let mut open = vec![if root(live) == Some(pn) { TOP } else { Place::of(pn) }];
     let mut found = Vec::new();
     while let Some(place) = open.pop() {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_has_no_position() {
+    fn a_number_that_is_not_live_has_no_position() {
         assert_eq!(position(Pn(7), &live(&[0, 1])), None);
         assert!(affected(Pn(7), &live(&[0, 1])).is_empty());
     }
@@ -210,7 +210,8 @@ mod tests {
         edges.filter(|(pn, parent)| pn / block != parent / block).count()
     }
 
-    /// 4096 members on 256 leaf switches of 16 midplanes, against the binary heap over the same numbers.
+    /// 4096 members on 256 leaf switches of 16 midplanes, against the binary heap over the same
+    /// numbers.
     #[test]
     fn few_edges_leave_a_leaf_switch_or_a_midplane() {
         let live: BTreeSet<Pn> = (0..4096).map(Pn).collect();

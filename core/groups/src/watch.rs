@@ -1,15 +1,26 @@
-//! Which nodes the TIC asks whether they live, and which it expels.
+//! Decides which nodes the TIC probes and which it expels.
 //!
-//! The three ways in which the TIC hears of a failure meet here: the fabric says that ports are down,
-//! a host of group agents does not report, and a group agent says that a member's node is silent.
-//! What follows is a [`Policy`] of its own for each. With [`Policy::Probe`] the node itself is asked
-//! before anything is decided (G5): a group agent knows only that *it* cannot reach the node.
+//! The TIC learns of failures in three ways: the fabric reports that ports are down, a host of
+//! group agents does not report, and a group agent reports that a member's node is silent. Each has
+//! its own [`Policy`]. With [`Policy::Probe`] the node itself is probed before anything is decided
+//! (G5), since a group agent knows only that *it* cannot reach the node.
 //!
 //! Hosts of group agents are watched all the time. Other nodes are watched by the agents of their
-//! groups; here they are guests, from a doubt until they have answered.
+//! groups, and here only from a suspicion until they have answered.
 //!
-//! Call an input, then drain [`NodeWatch::poll_output`]; call [`NodeWatch::poll`] when
-//! [`NodeWatch::next_deadline`] has come.
+//! If very many nodes are silent at once, the TIC itself is more likely cut off than all of them
+//! dead. While more than [`WatchConfig::max_silent_percent`] of the nodes are silent, none is
+//! expelled, as Kubernetes' node controller does it. The watch then probes the silent ones again
+//! and again, and others too, to learn whether they answer; what it found out meanwhile is void.
+//!
+//! Invariants
+//! - WATCH-1: no node is expelled while more than the set share of the nodes is silent, nor for
+//!   silence in such a time.
+//!
+//! Call an input, then drain [`NodeWatch::poll_output`]; call [`NodeWatch::poll`] at
+//! [`NodeWatch::next_deadline`].
+
+mod disruption;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -18,54 +29,64 @@ use crate::directory::Directory;
 use crate::ids::{Incarnation, Moment};
 use crate::names::NodeName;
 use crate::record::NodeState;
+use disruption::Disruption;
 
-/// One life of a node.
+/// A node in one of its lives.
 pub type Life = (NodeName, Incarnation);
 
-/// How nodes are watched, and what is done about those that others hold for failed.
+/// Settings of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchConfig {
-    /// How hosts of group agents are watched, and how a node is asked.
+    /// Timeouts for hosts of group agents, and the timing of probes.
     pub detector: DetectorConfig,
-    /// What to do about a node that a group agent reports.
+    /// Policy for a node that a group agent reports.
     pub on_report: Policy,
-    /// What to do about a node none of whose ports is up any more.
+    /// Policy for a node none of whose ports is up.
     pub on_ports_down: Policy,
+    /// No node is expelled while more than this percentage of the nodes is silent; 100 expels
+    /// whatever their number.
+    pub max_silent_percent: u8,
 }
 
 impl WatchConfig {
-    /// Nobody is expelled unasked.
+    /// Creates settings under which every node is probed before it is expelled, however many are
+    /// silent.
     pub const fn new(detector: DetectorConfig) -> Self {
-        Self { detector, on_report: Policy::Probe, on_ports_down: Policy::Probe }
+        Self {
+            detector,
+            on_report: Policy::Probe,
+            on_ports_down: Policy::Probe,
+            max_silent_percent: 100,
+        }
     }
 }
 
-/// Why a node is expelled.
+/// Reason of an expulsion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It did not answer, or it did not report and the policy is not to ask.
+    /// It answered no probe, or its report was overdue and the policy is not to probe.
     Silent,
-    /// A group agent reported it, and the policy is not to ask.
+    /// A group agent reported it, and the policy is not to probe.
     Reported,
-    /// None of its ports is up, and the policy is not to ask.
+    /// None of its ports is up, and the policy is not to probe.
     PortsDown,
 }
 
-/// What the owner of a [`NodeWatch`] has to do.
+/// Output of a [`NodeWatch`], to be carried out by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchOutput {
-    /// Ask the node, and hand its answer in with the probe's number.
+    /// Probe the node, and pass its answer to [`NodeWatch::probe_answered`].
     Probe {
-        /// Whom to ask.
+        /// Node to probe.
         life: Life,
-        /// The number of the probe.
+        /// Number of the probe.
         probe: u64,
     },
-    /// Have it expelled, and say when that is done.
+    /// Expel the node, then call [`NodeWatch::expelled`].
     Expel {
-        /// Whom to expel.
+        /// Node to expel.
         life: Life,
-        /// Why.
+        /// Reason for the expulsion.
         cause: Cause,
     },
 }
@@ -75,32 +96,40 @@ pub enum WatchOutput {
 pub struct NodeWatch {
     config: WatchConfig,
     detector: Detector<Life>,
-    guests: BTreeSet<Life>,
+    suspects: BTreeSet<Life>,
+    disruption: Disruption,
     output: VecDeque<WatchOutput>,
 }
 
 impl NodeWatch {
-    /// Creates a watch over nobody.
+    /// Creates a watch without nodes.
     pub fn new(config: WatchConfig) -> Self {
-        let (detector, guests) = (Detector::new(config.detector), BTreeSet::new());
-        Self { config, detector, guests, output: VecDeque::new() }
+        Self {
+            config,
+            detector: Detector::new(config.detector),
+            suspects: BTreeSet::new(),
+            disruption: Disruption::default(),
+            output: VecDeque::new(),
+        }
     }
 
-    /// Judges by another configuration from now on, and nobody by the time that has passed.
+    /// Replaces the configuration. Every node gets the full new timeouts.
     pub fn reconfigure(&mut self, now: Moment, config: WatchConfig) {
         self.config = config;
         self.detector.reconfigure(now, config.detector);
         self.start_over(now);
     }
 
-    /// Watches exactly the hosts of group agents, and the guests.
+    /// Watches exactly the hosts of group agents and the suspected nodes. Cost: the hosts.
     pub fn follow_hosts(&mut self, now: Moment, directory: &Directory) {
         let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
         let hosts: BTreeSet<Life> = directory.hosts().filter_map(|(node, _)| life(node)).collect();
-        self.guests.retain(|guest| !hosts.contains(guest) && is_up(directory, guest));
-        let gone = |life: &&Life| !hosts.contains(*life) && !self.guests.contains(*life);
+        self.suspects.retain(|suspect| !hosts.contains(suspect) && is_up(directory, suspect));
+        self.disruption.keep(|life| is_up(directory, life));
+        let gone = |life: &&Life| !hosts.contains(*life) && !self.suspects.contains(*life);
         let gone: Vec<Life> = self.detector.peers().filter(gone).cloned().collect();
         for life in gone {
+            self.disruption.held.remove(&life);
             self.detector.unwatch(&life);
         }
         for life in hosts {
@@ -110,41 +139,50 @@ impl NodeWatch {
         }
     }
 
-    /// Notes the report of a host.
+    /// Returns how many nodes are kept only because too many are silent at once.
+    pub fn held(&self) -> usize {
+        self.disruption.held.len()
+    }
+
+    /// Records the report of a host.
     pub fn heard(&mut self, now: Moment, life: &Life) {
+        if self.disruption.held.remove(life) {
+            self.detector.watch(life.clone(), now);
+        }
         self.detector.heard(life, now);
     }
 
-    /// Notes that a group agent cannot reach a node.
+    /// Records that a group agent cannot reach a node.
     pub fn reported(&mut self, now: Moment, life: &Life, directory: &Directory) {
-        self.accused(now, life, directory, (self.config.on_report, Cause::Reported));
+        self.accuse(now, life, directory, Cause::Reported);
     }
 
-    /// Notes that none of a node's ports is up any more.
+    /// Records that none of a node's ports is up any more.
     pub fn ports_down(&mut self, now: Moment, life: &Life, directory: &Directory) {
-        self.accused(now, life, directory, (self.config.on_ports_down, Cause::PortsDown));
+        self.accuse(now, life, directory, Cause::PortsDown);
     }
 
-    /// Asks a node that may have failed, for instance as some of its ports are down.
+    /// Probes a node that may have failed, for instance because some of its ports are down.
     pub fn doubt(&mut self, now: Moment, life: &Life, directory: &Directory) {
         if !is_up(directory, life) {
-            return; // it is out already, or has come back since
+            return; // expelled already, or back in a newer life
         }
         if self.detector.health(life).is_none() {
             self.detector.watch(life.clone(), now);
-            self.guests.insert(life.clone());
+            self.suspects.insert(life.clone());
         }
         self.detector.doubt(life, now);
     }
 
-    fn accused(
-        &mut self,
-        now: Moment,
-        life: &Life,
-        directory: &Directory,
-        (policy, cause): (Policy, Cause),
-    ) {
+    /// Applies the policy of an accusation.
+    fn accuse(&mut self, now: Moment, life: &Life, directory: &Directory, cause: Cause) {
+        let policy = match cause {
+            Cause::Reported => self.config.on_report,
+            Cause::PortsDown => self.config.on_ports_down,
+            Cause::Silent => self.config.detector.policy,
+        };
         match policy {
+            Policy::ExpelAtOnce if self.disruption.lasts => self.doubt(now, life, directory),
             Policy::Probe => self.doubt(now, life, directory),
             Policy::ExpelAtOnce if is_up(directory, life) => {
                 self.output.push_back(WatchOutput::Expel { life: life.clone(), cause });
@@ -153,54 +191,124 @@ impl NodeWatch {
         }
     }
 
-    /// Notes the answer to a probe.
+    /// Records the answer to a probe.
     pub fn probe_answered(&mut self, now: Moment, life: &Life, probe: u64) {
         self.detector.probe_answered(life, probe, now);
-        if self.detector.health(life) == Some(Health::Alive) && self.guests.remove(life) {
+        if self.detector.health(life) != Some(Health::Alive) {
+            return;
+        }
+        self.disruption.held.remove(life);
+        if self.suspects.remove(life) {
             self.detector.unwatch(life);
+            self.disruption.answered.insert(life.clone(), now);
         }
     }
 
-    /// Notes that a node has been expelled, or need not be.
+    /// Records that a node has been expelled, or that the expulsion is void.
     pub fn expelled(&mut self, life: &Life) {
-        self.guests.remove(life);
+        self.suspects.remove(life);
+        self.disruption.forget(life);
         self.detector.unwatch(life);
     }
 
-    /// Judges nobody by the time that has passed: it was the watch that slept, and reports and answers
-    /// wait unread.
+    /// Restarts all timeouts, because this process did not run for a while: reports and answers are
+    /// waiting unread.
     pub fn start_over(&mut self, now: Moment) {
-        let is_open = |life: &&Life| self.detector.health(life) != Some(Health::Dead);
+        let is_open = |life: &&Life| {
+            self.detector.health(life) != Some(Health::Dead) || self.disruption.held.contains(*life)
+        };
         let open: Vec<Life> = self.detector.peers().filter(is_open).cloned().collect();
+        self.disruption.held.clear();
         for life in open {
             self.detector.watch(life.clone(), now);
-            if self.guests.contains(&life) {
+            if self.suspects.contains(&life) {
                 self.detector.doubt(&life, now);
             }
         }
     }
 
-    /// Draws the consequences of time passing.
-    pub fn poll(&mut self, now: Moment) {
+    /// Handles everything that is due at `now`.
+    pub fn poll(&mut self, now: Moment, directory: &Directory) {
         self.detector.poll(now);
-    }
-
-    /// Answers the next thing to do.
-    pub fn poll_output(&mut self) -> Option<WatchOutput> {
-        let next = || {
-            Some(match self.detector.poll_output()? {
-                DetectorOutput::Probe { peer, probe } => WatchOutput::Probe { life: peer, probe },
-                DetectorOutput::Dead { peer } => {
-                    WatchOutput::Expel { life: peer, cause: Cause::Silent }
+        self.take_verdicts();
+        let DetectorConfig { report_timeout, probing, .. } = self.config.detector;
+        let valid = report_timeout + probing.worst_case();
+        self.disruption.answered.retain(|_, at| now.since(*at) < valid);
+        let (alive, silent) = self.detector.counts();
+        let nodes = alive + silent + self.disruption.answered.len();
+        let disrupted = silent * 100 > nodes * usize::from(self.config.max_silent_percent);
+        match (std::mem::replace(&mut self.disruption.lasts, disrupted), disrupted) {
+            (false, false) => {
+                for life in std::mem::take(&mut self.disruption.held) {
+                    self.output.push_back(WatchOutput::Expel { life, cause: Cause::Silent });
                 }
-            })
-        };
-        self.output.pop_front().or_else(next)
+            }
+            // Probes that failed while too many nodes were silent count against none of them.
+            (true, false) => self.probe_silent(now),
+            (_, true) if self.disruption.probe_again.is_none_or(|at| at <= now) => {
+                self.disruption.probe_again = Some(now.after(report_timeout));
+                self.probe_held(now);
+                self.probe_others(now, directory, silent);
+            }
+            (_, true) => {}
+        }
+        if !disrupted {
+            self.disruption.probe_again = None;
+        }
+        self.take_verdicts();
     }
 
-    /// Answers when to call [`NodeWatch::poll`] at the latest.
+    /// Takes the outputs of the detector; who is dead is held until [`NodeWatch::poll`] decides.
+    fn take_verdicts(&mut self) {
+        while let Some(output) = self.detector.poll_output() {
+            match output {
+                DetectorOutput::Probe { peer, probe } => {
+                    self.output.push_back(WatchOutput::Probe { life: peer, probe });
+                }
+                DetectorOutput::Dead { peer } => {
+                    self.disruption.held.insert(peer);
+                }
+            }
+        }
+    }
+
+    /// Begins again to probe every node that has not answered.
+    fn probe_silent(&mut self, now: Moment) {
+        self.probe_held(now);
+        let suspected = |life: &&Life| self.detector.health(life) == Some(Health::Suspect);
+        let suspected: Vec<Life> = self.detector.peers().filter(suspected).cloned().collect();
+        for life in suspected {
+            self.detector.watch(life.clone(), now);
+            self.detector.doubt(&life, now);
+        }
+    }
+
+    fn probe_held(&mut self, now: Moment) {
+        for life in std::mem::take(&mut self.disruption.held) {
+            self.detector.watch(life.clone(), now);
+            self.detector.doubt(&life, now);
+        }
+    }
+
+    /// Probes nodes that are not watched here, to learn whether they answer.
+    fn probe_others(&mut self, now: Moment, directory: &Directory, silent: usize) {
+        let is_other = |life: &Life| {
+            self.detector.health(life).is_none() && !self.disruption.answered.contains_key(life)
+        };
+        for life in disruption::others(directory, is_other, silent) {
+            self.doubt(now, &life, directory);
+        }
+    }
+
+    /// Returns the next output; call it until it returns `None`.
+    pub fn poll_output(&mut self) -> Option<WatchOutput> {
+        self.take_verdicts();
+        self.output.pop_front()
+    }
+
+    /// Returns when to call [`NodeWatch::poll`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.detector.next_deadline()
+        self.detector.next_deadline().into_iter().chain(self.disruption.probe_again).min()
     }
 }
 
@@ -244,8 +352,8 @@ mod tests {
         (directory, (name, Incarnation(1)))
     }
 
-    fn outputs(watch: &mut NodeWatch, now: Moment) -> Vec<WatchOutput> {
-        watch.poll(now);
+    fn outputs(watch: &mut NodeWatch, now: Moment, directory: &Directory) -> Vec<WatchOutput> {
+        watch.poll(now, directory);
         std::iter::from_fn(|| watch.poll_output()).collect()
     }
 
@@ -254,44 +362,48 @@ mod tests {
     }
 
     #[test]
-    fn with_other_timeouts_everybody_has_the_new_time_in_full() {
+    fn after_a_reconfiguration_every_node_gets_the_full_new_timeout() {
         let (directory, life) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
         watch.doubt(at(0), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(0)), [probe(&life, 0)]);
+        assert_eq!(outputs(&mut watch, at(0), &directory), [probe(&life, 0)]);
         let slower = Probing { timeout: Duration::from_secs(7), attempts: 1 };
         watch.reconfigure(
             at(1),
             WatchConfig::new(DetectorConfig::new(Duration::from_secs(3), slower)),
         );
-        assert_eq!(outputs(&mut watch, at(1)), [probe(&life, 1)], "who was asked is asked again");
-        assert_eq!(outputs(&mut watch, at(7)), []);
+        assert_eq!(
+            outputs(&mut watch, at(1), &directory),
+            [probe(&life, 1)],
+            "who was asked is asked again"
+        );
+        assert_eq!(outputs(&mut watch, at(7), &directory), []);
         let silent = WatchOutput::Expel { life, cause: Cause::Silent };
-        assert_eq!(outputs(&mut watch, at(8)), [silent]);
+        assert_eq!(outputs(&mut watch, at(8), &directory), [silent]);
     }
 
-    /// G5.
+    /// G5: a node that answers is kept.
     #[test]
-    fn a_node_that_a_group_agent_cannot_reach_is_asked_and_stays_if_it_answers() {
+    fn a_node_that_a_group_agent_cannot_reach_is_probed_and_stays_if_it_answers() {
         let (directory, life) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
         for round in 0..3 {
             watch.reported(at(10 * round), &life, &directory);
-            assert_eq!(outputs(&mut watch, at(10 * round)), [probe(&life, round)]);
+            assert_eq!(outputs(&mut watch, at(10 * round), &directory), [probe(&life, round)]);
             watch.probe_answered(at(10 * round + 1), &life, round);
             assert_eq!(watch.next_deadline(), None, "it is not watched here any more");
         }
         watch.reported(at(30), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(30)), [probe(&life, 3)]);
-        assert_eq!(outputs(&mut watch, at(31)), [probe(&life, 4)]);
+        assert_eq!(outputs(&mut watch, at(30), &directory), [probe(&life, 3)]);
+        assert_eq!(outputs(&mut watch, at(31), &directory), [probe(&life, 4)]);
         let expel = WatchOutput::Expel { life: life.clone(), cause: Cause::Silent };
-        assert_eq!(outputs(&mut watch, at(32)), [expel]);
+        assert_eq!(outputs(&mut watch, at(32), &directory), [expel]);
         watch.expelled(&life);
-        assert_eq!(outputs(&mut watch, at(99)), []);
+        assert_eq!(outputs(&mut watch, at(99), &directory), []);
     }
 
     #[test]
-    fn who_is_not_asked_by_policy_is_expelled_at_once() {
+    fn without_probes_a_reported_node_is_expelled_at_once() {
         let (directory, life) = one_node();
         let expel = |cause| [WatchOutput::Expel { life: life.clone(), cause }];
         let mut watch = NodeWatch::new(WatchConfig {
@@ -300,31 +412,31 @@ mod tests {
             ..CONFIG
         });
         watch.reported(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1)), expel(Cause::Reported));
+        assert_eq!(outputs(&mut watch, at(1), &directory), expel(Cause::Reported));
         watch.ports_down(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1)), expel(Cause::PortsDown));
+        assert_eq!(outputs(&mut watch, at(1), &directory), expel(Cause::PortsDown));
         // Some of its ports down is a question under any policy.
         watch.doubt(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1)), [probe(&life, 0)]);
+        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&life, 0)]);
     }
 
     #[test]
-    fn a_life_that_is_over_concerns_nobody() {
+    fn reports_about_an_ended_life_are_ignored() {
         let (directory, (name, _)) = one_node();
         for policy in [Policy::Probe, Policy::ExpelAtOnce] {
             let mut watch = NodeWatch::new(WatchConfig { on_report: policy, ..CONFIG });
             watch.reported(at(1), &(name.clone(), Incarnation(0)), &directory);
-            assert_eq!(outputs(&mut watch, at(99)), []);
+            assert_eq!(outputs(&mut watch, at(99), &directory), []);
         }
     }
 
     #[test]
-    fn a_watch_that_slept_asks_again_before_it_judges() {
+    fn after_a_pause_of_the_process_nodes_are_probed_again() {
         let (directory, life) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
         watch.doubt(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1)), [probe(&life, 0)]);
+        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&life, 0)]);
         watch.start_over(at(90));
-        assert_eq!(outputs(&mut watch, at(90)), [probe(&life, 1)]);
+        assert_eq!(outputs(&mut watch, at(90), &directory), [probe(&life, 1)]);
     }
 }

@@ -6,29 +6,29 @@ use thiserror::Error;
 
 use crate::smp::Data;
 
-/// Why an attribute cannot be used.
+/// Reason why an attribute cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AttributeError {
     /// A node of a kind that does not exist.
     #[error("node type {value} is none of channel adapter, switch, router")]
     NodeType {
-        /// What it says.
+        /// Value in the packet.
         value: u8,
     },
     /// A port state that does not exist.
     #[error("port state {value} is not from 0 to 4")]
     PortState {
-        /// What it says.
+        /// Value in the packet.
         value: u8,
     },
 }
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeType {
     /// A host's channel adapter.
     ChannelAdapter,
-    /// A switch.
+    /// A switch of any size.
     Switch,
     /// A router to another subnet.
     Router,
@@ -37,7 +37,7 @@ pub enum NodeType {
 /// NodeInfo (§14.2.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// What the node is.
+    /// Kind of the node.
     pub kind: NodeType,
     /// Physical ports, without port 0 of a switch.
     pub ports: u8,
@@ -47,16 +47,16 @@ pub struct NodeInfo {
     pub guid: u64,
     /// GUID of the port the packet came to (port 0 of a switch).
     pub port_guid: u64,
-    /// Device number.
+    /// Device number given by the vendor.
     pub device: u32,
-    /// Vendor number.
+    /// Vendor number (OUI).
     pub vendor: u32,
-    /// The port by which the packet came in.
+    /// Port through which the packet arrived.
     pub local_port: u8,
 }
 
 impl NodeInfo {
-    /// Reads the attribute.
+    /// Decodes the attribute.
     ///
     /// # Errors
     ///
@@ -99,12 +99,12 @@ impl NodeDescription {
 pub struct SwitchInfo {
     /// Entries of the multicast forwarding table.
     pub multicast_entries: u16,
-    /// A port of the switch has changed its state since somebody cleared this.
+    /// True if a port has changed its state since the flag was cleared.
     pub port_state_change: bool,
 }
 
 impl SwitchInfo {
-    /// Reads the attribute.
+    /// Decodes the attribute.
     #[must_use]
     pub fn read(data: &Data) -> Self {
         Self { multicast_entries: half(data, 4), port_state_change: data[11] & 0x04 != 0 }
@@ -114,13 +114,13 @@ impl SwitchInfo {
 /// State of a port (§14.2.5.6, PortState).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortState {
-    /// The port does not say.
+    /// The state is not reported.
     NoChange,
-    /// No link.
+    /// The port has no link.
     Down,
     /// A link that carries management packets only.
     Initialize,
-    /// A link that waits for its activation.
+    /// A link that waits for activation.
     Armed,
     /// A link that carries everything.
     Active,
@@ -138,7 +138,7 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// Reads the attribute.
+    /// Decodes the attribute.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl PortInfo {
         Ok(Self { lid: half(data, 16), lmc: data[34] & 0x07, state })
     }
 
-    /// Tells whether management packets can cross the port.
+    /// True if management packets can cross the port.
     #[must_use]
     pub fn has_link(&self) -> bool {
         self.state >= PortState::Initialize

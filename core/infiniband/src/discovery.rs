@@ -17,27 +17,27 @@ use crate::attributes::{NodeDescription, NodeInfo, NodeType, PortInfo, SwitchInf
 use crate::smp::{Attribute, Data, Path};
 use crate::subnet::{Node, PortName, Subnet};
 
-/// Tells the queries of one discovery apart.
+/// Number of a query within one discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueryId(pub u32);
 
-/// A packet to be sent, with method Get.
+/// A request to send, with method Get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// To be given back with the answer.
+    /// Id to pass back with the answer.
     pub id: QueryId,
-    /// Where to.
+    /// Path to the node.
     pub path: Path,
-    /// What is asked for.
+    /// Attribute that is requested.
     pub attribute: Attribute,
-    /// Which part of it.
+    /// Attribute modifier, which selects a part of the attribute.
     pub modifier: u32,
 }
 
-/// What a query was for.
+/// Purpose of a query in flight.
 #[derive(Clone, Debug)]
 enum Asked {
-    /// The node behind a port; none for the local node.
+    /// Node behind a port; none for the local node.
     Node {
         path: Path,
         from: Option<PortName>,
@@ -53,7 +53,7 @@ enum Asked {
     },
 }
 
-/// The state of one discovery.
+/// State of one discovery.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     subnet: Subnet,
@@ -82,18 +82,18 @@ impl Discovery {
         discovery
     }
 
-    /// Gives the next packet to send, if one can be sent now.
+    /// Returns the next request, if one can be sent now.
     pub fn next_query(&mut self) -> Option<Query> {
         self.waiting.pop_front()
     }
 
-    /// Tells whether every query has been answered or given up.
+    /// True once every query has been answered or has failed.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.asked.is_empty()
     }
 
-    /// Takes an answer; one that makes no sense counts as none.
+    /// Handles an answer; an invalid one counts as no answer.
     pub fn answered(&mut self, id: QueryId, data: &Data) {
         let Some(asked) = self.asked.remove(&id) else { return };
         let understood = match asked {
@@ -113,14 +113,14 @@ impl Discovery {
         }
     }
 
-    /// Notes that nobody answered a query.
+    /// Records that a query got no answer.
     pub fn unanswered(&mut self, id: QueryId) {
         if self.asked.remove(&id).is_some() {
             self.subnet.unanswered += 1;
         }
     }
 
-    /// Gives what was found.
+    /// Returns the subnet that was found.
     #[must_use]
     pub fn finish(self) -> Subnet {
         self.subnet

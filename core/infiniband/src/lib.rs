@@ -1,9 +1,9 @@
 //! InfiniBand's subnet management as values: packets, attributes, multicast tables, discovery.
 //!
-//! Read [`Discovery`] first: queries out, answers in, a [`Subnet`] at the end. [`Smp`] is the packet
-//! that carries them, [`MulticastTable`] a switch's forwarding table in the blocks that are read and
-//! written; [`CountersQuery`] asks for the counters of ports. Nothing here sends anything: `platform/umad` does, and `agents/switch` puts the two
-//! together.
+//! Read [`Discovery`] first: queries out, answers in, a [`Subnet`] at the end. [`Smp`] is the
+//! packet that carries them, [`MulticastTable`] a switch's forwarding table in the blocks that are
+//! read and written; [`CountersQuery`] asks for the counters of ports. Nothing here sends anything:
+//! `platform/umad` does, and `agents/switch` puts the two together.
 //!
 //! Source: InfiniBand Architecture Specification, volume 1, chapters 13, 14 and 16.
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -1,4 +1,4 @@
-//! What is missing of a fabric that ought to be there.
+//! Finds the parts of an expected fabric that are missing.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use fabricast_topology::{EndpointId, Graph, Peer, PortId, SwitchId};
 /// A part of the expected fabric that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// A switch; its cables are not named one by one.
+    /// A switch; its cables are not listed.
     Switch(SwitchId),
     /// A cable between two switches that were both found, by its lower port, or the cable of an
     /// endpoint that was found elsewhere.
     Link(PortId),
-    /// An endpoint, or the cable to it: from outside they look the same.
+    /// An endpoint or its cable, which cannot be told apart.
     Endpoint(EndpointId),
 }
 
-/// Compares the fabric as it ought to be with what was found, by GUIDs, in rising order.
+/// Compares the expected fabric with the subnet found, by GUIDs, in ascending order.
 ///
-/// What was found beyond that is not said: it is not in use before the topology has it.
+/// Parts beyond the expected ones are left out: they are not used until the topology has them.
 /// Cost: O(ports log ports).
 #[must_use]
 pub fn missing(expected: &Graph, found: &Graph) -> Vec<Missing> {
@@ -60,7 +60,7 @@ pub fn missing(expected: &Graph, found: &Graph) -> Vec<Missing> {
     missing
 }
 
-/// Names an endpoint whatever its description: its adapter's GUID and its port.
+/// Identity of an endpoint, independent of its description: GUID of the adapter and port number.
 fn endpoint(graph: &Graph, endpoint: EndpointId) -> (&str, u8) {
     (graph.adapter_name(graph.adapter_of(endpoint)), graph.endpoint_facts(endpoint).number)
 }

@@ -1,20 +1,20 @@
 //! A switch's multicast forwarding table and the blocks it is read and written in.
 //!
-//! Source: InfiniBand Architecture Specification, volume 1, §14.2.5.11. Entry `c` is the multicast LID
-//! 0xC000 + c. A block holds 32 entries as masks of 16 ports; port 0 is the switch itself.
+//! Source: InfiniBand Architecture Specification, volume 1, §14.2.5.11. Entry `c` is the multicast
+//! LID 0xC000 + c. A block holds 32 entries as masks of 16 ports; port 0 is the switch itself.
 
 use fabricast_topology::PortSet;
 
 use crate::smp::Data;
 
-/// The LID of entry 0.
+/// LID of entry 0.
 pub const FIRST_MULTICAST_LID: u16 = 0xc000;
-/// Entries in a block.
+/// Table entries in a block.
 pub const BLOCK_ENTRIES: u16 = 32;
-/// Ports in a mask.
+/// Ports covered by a mask.
 const MASK_PORTS: u16 = 16;
 
-/// Which block of a table.
+/// Position of a block in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockPlace {
     /// Entries 32 * this to 32 * this + 31.
@@ -24,24 +24,24 @@ pub struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// Gives the attribute modifier that names the block.
+    /// Returns the attribute modifier of the block.
     #[must_use]
     pub const fn modifier(self) -> u32 {
         (self.ports as u32) << 28 | self.entries as u32
     }
 }
 
-/// The content of a block.
+/// Content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it stands.
+    /// Position in the table.
     pub place: BlockPlace,
-    /// A mask of ports for each entry.
+    /// Port mask of each entry.
     pub masks: [u16; BLOCK_ENTRIES as usize],
 }
 
 impl Block {
-    /// Reads the content of a packet.
+    /// Decodes the content of a packet.
     #[must_use]
     pub fn read(place: BlockPlace, data: &Data) -> Self {
         let mut masks = [0; BLOCK_ENTRIES as usize];
@@ -51,7 +51,7 @@ impl Block {
         Self { place, masks }
     }
 
-    /// Writes the content of a packet.
+    /// Encodes the content of a packet.
     #[must_use]
     pub fn data(&self) -> Data {
         let mut data = [0; 64];
@@ -62,7 +62,7 @@ impl Block {
     }
 }
 
-/// The table of one switch.
+/// Multicast forwarding table of one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastTable {
     entries: Vec<PortSet>,
@@ -77,19 +77,19 @@ impl MulticastTable {
         Self { entries: vec![PortSet::EMPTY; usize::from(entries)], mask_blocks }
     }
 
-    /// Counts the entries it can hold.
+    /// Returns the number of entries that the table can hold.
     #[must_use]
     pub fn capacity(&self) -> u16 {
         u16::try_from(self.entries.len()).expect("made from 16 bits")
     }
 
-    /// Gives the output ports of an entry; none beyond the end of the table.
+    /// Returns the output ports of an entry; none beyond the end of the table.
     #[must_use]
     pub fn get(&self, entry: u16) -> PortSet {
         self.entries.get(usize::from(entry)).copied().unwrap_or(PortSet::EMPTY)
     }
 
-    /// Lists the entries that lead anywhere, rising.
+    /// Lists the entries with output ports, ascending.
     pub fn used(&self) -> impl Iterator<Item = (u16, PortSet)> + '_ {
         (0u16..).zip(&self.entries).filter(|(_, out)| !out.is_empty()).map(|(at, out)| (at, *out))
     }
@@ -110,7 +110,7 @@ impl MulticastTable {
             .flat_map(move |entries| (0..masks).map(move |ports| BlockPlace { entries, ports }))
     }
 
-    /// Lists the blocks that hold these entries, each once, rising.
+    /// Lists the blocks that hold these entries, each once, ascending.
     #[must_use]
     pub fn places_of(&self, entries: impl IntoIterator<Item = u16>) -> Vec<BlockPlace> {
         let mut blocks: Vec<u16> = entries.into_iter().map(|entry| entry / BLOCK_ENTRIES).collect();
@@ -123,7 +123,7 @@ impl MulticastTable {
             .collect()
     }
 
-    /// Cuts a block out.
+    /// Extracts a block.
     #[must_use]
     pub fn block(&self, place: BlockPlace) -> Block {
         let mut masks = [0; BLOCK_ENTRIES as usize];
@@ -139,7 +139,7 @@ impl MulticastTable {
         Block { place, masks }
     }
 
-    /// Takes a block over; entries beyond the end of the table are left out.
+    /// Stores a block; entries beyond the end of the table are ignored.
     pub fn put(&mut self, block: &Block) {
         let first = usize::from(block.place.entries * BLOCK_ENTRIES);
         for (out, mask) in self.entries.iter_mut().skip(first).zip(block.masks) {

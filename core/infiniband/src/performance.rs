@@ -1,7 +1,8 @@
 //! Port counters: performance management packets to a node's address.
 //!
-//! Source: InfiniBand Architecture Specification, volume 1, §13.4 and §16.1. Unlike subnet management
-//! these packets are addressed by LID, so they go nowhere before a subnet manager has given any.
+//! Source: InfiniBand Architecture Specification, volume 1, §13.4 and §16.1. Unlike subnet
+//! management these packets are addressed by LID, so they go nowhere before a subnet manager has
+//! given any.
 
 use crate::smp::{Data, SMP_BYTES, SmpError};
 
@@ -13,7 +14,7 @@ const RESPONSE: u8 = 0x80;
 /// Bytes of a word, the unit of the data counters.
 const WORD: u64 = 4;
 
-/// What is asked of a port.
+/// Request for the counters of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counters {
     /// Errors and losses, which stop at their largest value (§16.1.3.5).
@@ -31,21 +32,21 @@ impl Counters {
     }
 }
 
-/// A question for the counters of one port.
+/// A request for the counters of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountersQuery {
     /// LID of the node; of a switch, that of port 0.
     pub lid: u16,
-    /// Which counters.
+    /// Kind of counters to read.
     pub counters: Counters,
-    /// Of which port.
+    /// Number of the port.
     pub port: u8,
-    /// Tells answers apart; only the lower 32 bits survive some drivers.
+    /// Transaction id, to match answers; some drivers keep only the lower 32 bits.
     pub transaction: u64,
 }
 
 impl CountersQuery {
-    /// Writes the request as it goes on the wire.
+    /// Encodes the request for the wire.
     #[must_use]
     pub fn request(&self) -> [u8; SMP_BYTES] {
         let mut bytes = [0; SMP_BYTES];
@@ -56,7 +57,7 @@ impl CountersQuery {
         bytes
     }
 
-    /// Reads the content of an answer.
+    /// Decodes the content of an answer.
     ///
     /// # Errors
     ///
@@ -75,21 +76,21 @@ impl CountersQuery {
     }
 }
 
-/// What a port has carried (PortCountersExtended).
+/// Traffic of a port (PortCountersExtended).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent.
+    /// Bytes that the port sent.
     pub sent_bytes: u64,
-    /// Bytes received.
+    /// Bytes that the port received.
     pub received_bytes: u64,
-    /// Packets sent.
+    /// Packets that the port sent.
     pub sent_packets: u64,
-    /// Packets received.
+    /// Packets that the port received.
     pub received_packets: u64,
 }
 
 impl Traffic {
-    /// Reads the attribute; words become bytes.
+    /// Decodes the attribute; words are converted to bytes.
     #[must_use]
     pub fn read(data: &Data) -> Self {
         let at = |at: usize| {

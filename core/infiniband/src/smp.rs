@@ -1,15 +1,16 @@
 //! Subnet management packets, on directed routes and by LID.
 //!
-//! Source: InfiniBand Architecture Specification, volume 1, §14.2.1.1 (by LID) and §14.2.1.2 (directed). A
-//! directed route names the output port of every hop, so it works before anybody has an address, but every
-//! switch on the way handles the packet itself. A packet by LID is forwarded as data is.
+//! Source: InfiniBand Architecture Specification, volume 1, §14.2.1.1 (by LID) and §14.2.1.2
+//! (directed). A directed route names the output port of every hop, so it works before anybody has
+//! an address, but every switch on the way handles the packet itself. A packet by LID is forwarded
+//! as data is.
 
 use thiserror::Error;
 
 /// Bytes of a management packet.
 pub const SMP_BYTES: usize = 256;
 
-/// The most hops a directed route can have.
+/// Largest number of hops of a directed route.
 const MAX_HOPS: usize = 63;
 
 const BASE_VERSION: u8 = 1;
@@ -23,12 +24,12 @@ const DIRECTION: u16 = 0x8000;
 /// Attribute content of a packet.
 pub type Data = [u8; 64];
 
-/// What a packet asks for.
+/// Method and attribute of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Read an attribute.
+    /// Reads an attribute.
     Get,
-    /// Write an attribute; the answer holds what it became.
+    /// Writes an attribute; the answer holds the new content.
     Set,
 }
 
@@ -64,13 +65,13 @@ impl Attribute {
 pub struct Path(Vec<u8>);
 
 impl Path {
-    /// The route to the local node.
+    /// Makes the route to the local node.
     #[must_use]
     pub const fn local() -> Self {
         Self(Vec::new())
     }
 
-    /// Goes on by one port.
+    /// Extends the route by one output port.
     ///
     /// # Errors
     ///
@@ -85,61 +86,61 @@ impl Path {
         Ok(Self(hops))
     }
 
-    /// Gives the output ports.
+    /// Returns the output ports.
     #[must_use]
     pub fn hops(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// A directed route that cannot be longer.
+/// The directed route already has the largest number of hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a directed route has at most {MAX_HOPS} hops")]
 pub struct PathError;
 
-/// Which way a packet goes to its node.
+/// Addressing of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// From port to port.
+    /// Directed route, port by port.
     Directed(Path),
-    /// To the node that has a LID, by the switches' unicast tables; of a switch, that of port 0.
+    /// LID of the node, routed by the unicast tables; of a switch, that of port 0.
     Lid(u16),
 }
 
 /// One packet, request or answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smp {
-    /// What is asked for.
+    /// Method of the packet.
     pub method: Method,
-    /// Of which attribute.
+    /// Attribute that the packet reads or writes.
     pub attribute: Attribute,
-    /// Which part of it.
+    /// Attribute modifier, which selects a part of the attribute.
     pub modifier: u32,
-    /// Tells answers apart; only the lower 32 bits survive some drivers.
+    /// Transaction id, to match answers; some drivers keep only the lower 32 bits.
     pub transaction: u64,
-    /// The key that the node wants to see; 0 where it has none.
+    /// Management key of the node; 0 if it has none.
     pub key: u64,
-    /// Which way it goes.
+    /// Addressing of the packet.
     pub route: Route,
-    /// The attribute's content.
+    /// Content of the attribute.
     pub data: Data,
 }
 
-/// Why bytes are no answer that we can use.
+/// Reason why bytes are no valid answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SmpError {
-    /// It is of another class or version.
+    /// The packet has another class or version.
     #[error("a packet of class {class:#04x}, base version {base}")]
     Foreign {
-        /// Management class.
+        /// Management class of the packet.
         class: u8,
-        /// Base version.
+        /// Base version of the packet.
         base: u8,
     },
-    /// It is a request.
+    /// The packet is a request.
     #[error("a request with method {method:#04x}, not an answer")]
     Request {
-        /// Method byte.
+        /// Method byte of the packet.
         method: u8,
     },
     /// The node refused.
@@ -151,7 +152,7 @@ pub enum SmpError {
 }
 
 impl Smp {
-    /// Writes the request as it goes on the wire.
+    /// Encodes the request for the wire.
     #[must_use]
     pub fn request(&self) -> [u8; SMP_BYTES] {
         let mut bytes = [0; SMP_BYTES];
@@ -173,13 +174,13 @@ impl Smp {
         bytes
     }
 
-    /// Gives the transaction that any packet belongs to.
+    /// Reads the transaction id of any packet.
     #[must_use]
     pub fn transaction_of(bytes: &[u8; SMP_BYTES]) -> u64 {
         u64::from_be_bytes(bytes[8..16].try_into().expect("eight bytes"))
     }
 
-    /// Reads the content of an answer.
+    /// Decodes the content of an answer.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl Smp {
     }
 }
 
-/// Fills in what only packets on directed routes have.
+/// Encodes the fields that only packets on directed routes have.
 fn put_path(bytes: &mut [u8; SMP_BYTES], hops: &[u8]) {
     bytes[1] = DIRECTED_ROUTE_CLASS;
     bytes[7] = u8::try_from(hops.len()).expect("a path has at most 63 hops");
@@ -245,7 +246,8 @@ mod tests {
         assert_eq!(Smp::transaction_of(&bytes), 0x1122_3344);
     }
 
-    /// §14.2.1.1, figure of the LID-routed packet: no hops, no permissive LIDs, nothing after the attribute.
+    /// §14.2.1.1, figure of the LID-routed packet: no hops, no permissive LIDs, nothing after the
+    /// attribute.
     #[test]
     fn a_request_by_lid_has_its_fields_where_the_specification_wants_them() {
         let bytes = Smp { method: Method::Set, ..by(Route::Lid(0x4321)) }.request();

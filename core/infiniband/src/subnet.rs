@@ -15,7 +15,7 @@ use crate::smp::Path;
 pub struct PortName {
     /// GUID of the node.
     pub node: u64,
-    /// Number of the port on it.
+    /// Number of the port on the node.
     pub port: u8,
 }
 
@@ -26,7 +26,7 @@ pub struct Cable(pub PortName, pub PortName);
 /// A node and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it says of itself.
+    /// NodeInfo of the node.
     pub info: NodeInfo,
     /// Its free text.
     pub description: String,

@@ -1,14 +1,14 @@
 //! Frames and packets as bytes: fixed widths, little endian, lengths before contents.
 //!
-//! Sets of process numbers travel as ranges: a tree's sides are few ranges, however large a group is.
-//! Bytes that are no frame are refused; no length is believed beyond the bytes that are there.
+//! Sets of ranks are encoded as ranges, because a side of a tree has few ranges however large the
+//! group is. Malformed bytes are refused; a length is never trusted beyond the bytes that follow.
 
 use std::sync::Arc;
 
 use fabricast_groups::{Gn, Revision};
 use thiserror::Error;
 
-use crate::frame::{Body, Hello, Notice, Packet, RosterChange};
+use crate::frame::{Ack, Body, Hello, Notice, Packet, RosterChange};
 
 mod reader;
 #[cfg(test)]
@@ -18,36 +18,36 @@ mod writer;
 use reader::Reader;
 use writer::Writer;
 
-/// Begins every packet: what else is sent to a group's address is left alone.
+/// First bytes of every packet; packets without it belong to others.
 const MARK: [u8; 8] = *b"\x89FCmsg1\n";
 
-/// Why bytes are no frame or packet.
+/// Reason why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// They end too early.
-    #[error("the bytes end at {at}, in the middle of something")]
+    /// The bytes end too early.
+    #[error("the bytes end too early, after {at}")]
     Short {
-        /// How many there are.
+        /// Number of bytes.
         at: usize,
     },
-    /// Something has no such value.
+    /// A field has an undefined value.
     #[error("{what} cannot be {value}")]
     Value {
-        /// What.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// The undefined value.
         value: u64,
     },
-    /// Something follows the end.
+    /// Bytes follow the end.
     #[error("{bytes} bytes follow the end")]
     Long {
-        /// How many.
+        /// Number of surplus bytes.
         bytes: usize,
     },
 }
 
 impl Body {
-    /// Writes it as bytes.
+    /// Encodes the body; the frame's addresses are the link's to carry.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         match self {
@@ -63,23 +63,23 @@ impl Body {
             }
             Self::Floor { source, floor } => _ = out.byte(2).source(*source).long(*floor),
             Self::Part(part) => _ = out.byte(3).part(part),
-            Self::Loose(part) => _ = out.byte(4).part(part),
-            Self::Ack { source, have, side } => {
-                out.byte(5).source(*source).long(*have).long(*side);
+            Self::BestEffort(part) => _ = out.byte(4).part(part),
+            Self::Ack { source, ack } => {
+                out.byte(5).source(*source).long(ack.have).long(ack.side);
             }
             Self::Round { round, decided } => _ = out.byte(6).long(*round).long(*decided),
             Self::Report(report) => _ = out.byte(7).report(report),
             Self::Decided { round, outcome } => _ = out.byte(8).long(*round).outcome(outcome),
-            Self::Ask { number } => _ = out.byte(9).long(*number),
+            Self::Query { number } => _ = out.byte(9).long(*number),
         }
         out.0
     }
 
-    /// Reads it from bytes.
+    /// Decodes a body.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the bytes are none that [`Body::encode`] writes; the sender is at fault.
+    /// [`DecodeError`] if [`Body::encode`] writes no such bytes; the sender is at fault.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         let body = match from.byte()? {
@@ -98,12 +98,15 @@ impl Body {
             }
             2 => Self::Floor { source: from.source()?, floor: from.long()? },
             3 => Self::Part(Arc::new(from.part()?)),
-            4 => Self::Loose(Arc::new(from.part()?)),
-            5 => Self::Ack { source: from.source()?, have: from.long()?, side: from.long()? },
+            4 => Self::BestEffort(Arc::new(from.part()?)),
+            5 => Self::Ack {
+                source: from.source()?,
+                ack: Ack { have: from.long()?, side: from.long()? },
+            },
             6 => Self::Round { round: from.long()?, decided: from.long()? },
             7 => Self::Report(from.report()?),
             8 => Self::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
-            9 => Self::Ask { number: from.long()? },
+            9 => Self::Query { number: from.long()? },
             other => return Err(value("kind of frame", other)),
         };
         from.end(body)
@@ -111,30 +114,30 @@ impl Body {
 }
 
 impl Packet {
-    /// Writes it as bytes.
+    /// Encodes the packet with its mark and group.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(MARK.to_vec());
         out.long(self.gn.0);
         match &self.notice {
             Notice::Part(part) => out.byte(0).part(part),
-            Notice::Loose(part) => out.byte(1).part(part),
+            Notice::BestEffort(part) => out.byte(1).part(part),
             Notice::Decided { round, outcome } => out.byte(2).long(*round).outcome(outcome),
         };
         out.0
     }
 
-    /// Reads it from bytes; `Ok(None)` if they are no packet of this layer at all.
+    /// Decodes a packet; `Ok(None)` if the bytes lack the mark of this layer.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if they begin like a packet and are none.
+    /// [`DecodeError`] if the bytes have the mark and are malformed.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
         let Some(bytes) = bytes.strip_prefix(&MARK) else { return Ok(None) };
         let mut from = Reader::new(bytes);
         let gn = Gn(from.long()?);
         let notice = match from.byte()? {
             0 => Notice::Part(Arc::new(from.part()?)),
-            1 => Notice::Loose(Arc::new(from.part()?)),
+            1 => Notice::BestEffort(Arc::new(from.part()?)),
             2 => Notice::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
             other => return Err(value("kind of packet", other)),
         };

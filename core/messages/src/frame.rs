@@ -1,7 +1,7 @@
-//! What travels: frames on unicast links, packets on the multicast connection.
+//! Frames on unicast links and packets on the multicast connection.
 //!
-//! A link carries the frames of all groups that two nodes share, in order and each once, until it is
-//! cut; what is under way then is lost. The multicast connection may lose, repeat and reorder.
+//! A link carries the frames of all groups that two nodes share, in order and each once, until it
+//! is cut; frames under way are lost then. The multicast connection may lose, repeat and reorder.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,168 +10,175 @@ use fabricast_groups::{Gn, Pn, Revision};
 
 use crate::operation::{Call, Gathered, Outcome};
 
-/// When a member joined; tells two apart that had the same PN one after the other.
+/// Revision at which a member joined; distinguishes successive holders of a rank.
 pub type Life = Revision;
 
-/// From one member's station to a neighbour's in the tree.
+/// A frame from one member's endpoint to that of a neighbour in the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The group; tells apart the groups that share a link.
+    /// Group of both; groups share links.
     pub gn: Gn,
-    /// Whose station sends.
+    /// Rank of the sender.
     pub from: Pn,
-    /// Whose station it is for.
+    /// Rank of the receiver.
     pub to: Pn,
-    /// What is said.
+    /// Content, by kind.
     pub body: Body,
 }
 
-/// On the multicast connection, from the root of a group's tree to all others.
+/// A packet on the multicast connection, from the root of a group's tree to all other members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
-    /// The group.
+    /// Group of the sender.
     pub gn: Gn,
-    /// What is said.
+    /// Content, by kind.
     pub notice: Notice,
 }
 
-/// What a [`Packet`] says.
+/// Content of a [`Packet`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// A part of a reliable message.
     Part(Arc<Part>),
-    /// A part of a message that nobody misses.
-    Loose(Arc<Part>),
+    /// A part of a best-effort message.
+    BestEffort(Arc<Part>),
     /// An operation has ended.
     Decided {
-        /// The collection it ended in.
+        /// Round in which the root decided.
         round: u64,
-        /// How.
+        /// Outcome of the operation.
         outcome: Arc<Outcome>,
     },
 }
 
-/// Who sends messages: a member in one life.
+/// A source of messages: a member in one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
-    /// The member.
+    /// Rank of the member.
     pub pn: Pn,
-    /// Its life.
+    /// Life of the member.
     pub life: Life,
 }
 
 /// A message, or a piece of one that is too long for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Who sent it.
+    /// Sender of the message.
     pub source: Source,
-    /// Its place among all parts of that source in the group, from 1.
+    /// Number among all parts of the source in the group, from 1.
     pub number: u64,
-    /// The last part that nobody needed any more when this one was sent.
+    /// Number of the last part that no member needed any more when this one was sent.
     pub floor: u64,
-    /// Whether a message begins with it.
+    /// True for the first part of a message.
     pub first: bool,
-    /// Whether a message ends with it.
+    /// True for the last part of a message.
     pub last: bool,
-    /// The bytes.
+    /// Bytes of the message in this part.
     pub payload: Vec<u8>,
 }
 
-/// What a [`Frame`] says.
+/// Content of a [`Frame`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// The sender has become a neighbour, or its link is new.
     Hello(Hello),
-    /// Who takes part on the sender's side of the edge.
+    /// Members that take part on the sender's side of the edge.
     Roster(RosterChange),
-    /// Nobody needs the parts of this source up to `floor` any more.
+    /// No member needs the parts of this source up to `floor` any more.
     Floor {
-        /// The source, which has found it out.
+        /// Source of the parts, which has found this out.
         source: Source,
-        /// The last part that everybody has, or need not have.
+        /// Number of the last part that all members have or need not have.
         floor: u64,
     },
     /// A part of a reliable message.
     Part(Arc<Part>),
-    /// A part of a message that nobody misses.
-    Loose(Arc<Part>),
-    /// How far the sender's side is; goes towards the source.
+    /// A part of a best-effort message.
+    BestEffort(Arc<Part>),
+    /// Progress of the sender's side; sent towards the source.
     Ack {
-        /// The source.
+        /// Source of the parts.
         source: Source,
-        /// All parts up to this have reached the sender.
-        have: u64,
-        /// All parts up to this have been taken by everybody on the sender's side.
-        side: u64,
+        /// Parts that the sender's side has.
+        ack: Ack,
     },
-    /// A new root collects what operations need anew; older collections count no more.
+    /// A new root collects contributions again; earlier rounds are void.
     Round {
-        /// The collection.
+        /// Number of the round.
         round: u64,
-        /// The last operation whose end the sender knows.
+        /// Last operation whose outcome the sender knows; 0 if none.
         decided: u64,
     },
     /// The contributions of the sender's side.
     Report(Report),
     /// An operation has ended.
     Decided {
-        /// The collection it ended in, or a later one if the sender knows of one.
+        /// Round in which the root decided, or a later one that the sender knows of.
         round: u64,
-        /// How.
+        /// Outcome of the operation.
         outcome: Arc<Outcome>,
     },
-    /// Has this operation ended?
-    Ask {
-        /// The operation.
+    /// Asks for the outcome of an operation.
+    Query {
+        /// Number of the operation.
         number: u64,
     },
 }
 
-/// The first words on an edge.
+/// Progress of one side of an edge with the parts of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// All parts up to this have reached the sender.
+    pub have: u64,
+    /// All parts up to this were taken by all members on the sender's side.
+    pub side: u64,
+}
+
+/// The first frame on an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The sender's life.
+    /// Life of the sender.
     pub life: Life,
-    /// Whether the receiver is to say hello, too.
+    /// True if the receiver shall say hello, too.
     pub reply: bool,
-    /// Whether the multicast connection reaches the sender, as far as it knows.
+    /// True if the multicast connection reaches the sender, as far as it knows.
     pub hears: bool,
-    /// The collection that the sender takes part in.
+    /// Round that the sender takes part in.
     pub round: u64,
-    /// The last operation whose end the sender knows; 0 if none.
+    /// Last operation whose outcome the sender knows; 0 if none.
     pub decided: u64,
 }
 
-/// Who takes part on one side of an edge, or how that has changed.
+/// Members that take part on one side of an edge, or a change of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RosterChange {
-    /// Whether `here` is everybody; else it is what has changed.
+    /// True if `here` names all members; otherwise this is a change.
     pub whole: bool,
-    /// Who takes no part any more.
+    /// Ranks that no longer take part.
     pub gone: Vec<Pn>,
-    /// Who takes part, and in which life.
+    /// Ranks that take part, with their lives.
     pub here: Vec<(Pn, Life)>,
 }
 
-/// The contributions of one side of the tree to an operation.
+/// Contributions of one side of the tree to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Which operation of the group, from 1.
+    /// Number of the operation in its group, from 1.
     pub number: u64,
-    /// The collection it belongs to.
+    /// Round of the report.
     pub round: u64,
-    /// What was called.
+    /// The call of these members.
     pub call: Call,
-    /// What else was called, if members do not agree.
+    /// A different call, if members do not agree.
     pub other: Option<String>,
-    /// Whose contributions these are.
+    /// Members that contributed.
     pub included: BTreeSet<Pn>,
-    /// The newest of their lives.
+    /// Newest of their lives.
     pub newest: Life,
-    /// Who took part when they were made.
+    /// Members that took part when these called.
     pub expected: Arc<BTreeSet<Pn>>,
-    /// Who has gone since.
+    /// Members of `expected` that are gone.
     pub lost: BTreeSet<Pn>,
-    /// The contributions.
+    /// The contributions, merged.
     pub gathered: Gathered,
 }

@@ -1,8 +1,8 @@
-//! Collective operations: what a member asks for, what travels up the tree, and what everybody gets.
+//! Collective operations: calls of members, contributions on their way up the tree, and outcomes.
 //!
-//! What members contribute is merged on the way up; the root decides, once, and everybody gets the
-//! same [`Outcome`], from which each takes its own [`Answer`]. The order of combination is that of
-//! `values.rs`.
+//! Contributions are merged on the way up. The root decides once, and all members get the same
+//! [`Outcome`], from which each takes its own [`Answer`]. `values.rs` defines the order of
+//! combination.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,99 +17,99 @@ use crate::values::{Reduction, ReductionError, Values};
 /// A collective operation with one member's contribution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// Nobody goes on before everybody has come.
+    /// Ends when all members have called it.
     Barrier,
-    /// One member's bytes to all.
+    /// Bytes of one member, for all.
     Broadcast {
-        /// Whose.
+        /// Rank of that member.
         source: Pn,
-        /// The bytes; not looked at anywhere but at the source.
+        /// The bytes; ignored at all other members.
         payload: Vec<u8>,
     },
-    /// All members' values, combined, to one.
+    /// Values of all members, combined, for one.
     Reduce {
-        /// To whom.
+        /// Rank of the member that gets them.
         root: Pn,
-        /// How.
+        /// Rule of combination.
         reduction: Reduction,
-        /// The contribution.
+        /// Contribution of the caller.
         values: Values,
     },
-    /// All members' values, combined, to all.
+    /// Values of all members, combined, for all.
     AllReduce {
-        /// How.
+        /// Rule of combination.
         reduction: Reduction,
-        /// The contribution.
+        /// Contribution of the caller.
         values: Values,
     },
-    /// All members' bytes, each apart, to one.
+    /// Bytes of each member, for one.
     Gather {
-        /// To whom.
+        /// Rank of the member that gets them.
         root: Pn,
-        /// The contribution.
+        /// Contribution of the caller.
         payload: Vec<u8>,
     },
-    /// One member's bytes, a part to each.
+    /// Bytes of one member, a part for each.
     Scatter {
-        /// Whose.
+        /// Rank of that member.
         source: Pn,
-        /// For whom which; not looked at anywhere but at the source.
+        /// A part for each rank; ignored at all other members.
         parts: Vec<(Pn, Vec<u8>)>,
     },
-    /// All members' bytes, each apart, to all.
+    /// Bytes of each member, for all.
     AllGather {
-        /// The contribution.
+        /// Contribution of the caller.
         payload: Vec<u8>,
     },
-    /// To each the values of the members up to itself, combined.
+    /// Values of the members up to each rank, combined, for that rank.
     Scan {
-        /// How.
+        /// Rule of combination.
         reduction: Reduction,
-        /// The contribution.
+        /// Contribution of the caller.
         values: Values,
     },
 }
 
-/// What becomes of an operation when a member is gone before it has contributed.
+/// Effect on an operation of a member that is gone before it has contributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It fails everywhere and names who is gone.
+    /// The operation fails at all members and names the ones that are gone.
     Fail,
-    /// It is completed among the others.
+    /// The operation is completed among the other members.
     Survivors,
 }
 
-/// The kinds of operations.
+/// Kinds of operations, without their contributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// [`Operation::Barrier`].
+    /// The kind of [`Operation::Barrier`].
     Barrier,
-    /// [`Operation::Broadcast`].
+    /// The kind of [`Operation::Broadcast`].
     Broadcast,
-    /// [`Operation::Reduce`].
+    /// The kind of [`Operation::Reduce`].
     Reduce,
-    /// [`Operation::AllReduce`].
+    /// The kind of [`Operation::AllReduce`].
     AllReduce,
-    /// [`Operation::Gather`].
+    /// The kind of [`Operation::Gather`].
     Gather,
-    /// [`Operation::Scatter`].
+    /// The kind of [`Operation::Scatter`].
     Scatter,
-    /// [`Operation::AllGather`].
+    /// The kind of [`Operation::AllGather`].
     AllGather,
-    /// [`Operation::Scan`].
+    /// The kind of [`Operation::Scan`].
     Scan,
 }
 
-/// What all members must say alike when they call an operation.
+/// The part of a call in which all members must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which kind.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// The source or root; [`Pn`] 0 where there is none.
+    /// Source or root; [`Pn`] 0 if there is none.
     pub peer: Pn,
-    /// How values are combined; [`Reduction::Sum`] where there are none.
+    /// Rule of combination; [`Reduction::Sum`] if there are no values.
     pub reduction: Reduction,
-    /// What happens when members fail.
+    /// Effect of failed members.
     pub on_failure: OnFailure,
 }
 
@@ -140,78 +140,77 @@ impl fmt::Display for Call {
     }
 }
 
-/// One member's contribution where contributions are kept apart.
+/// Contribution of one member, or for one member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// Bytes.
+    /// Bytes that nothing looks into.
     Bytes(Arc<[u8]>),
-    /// Numbers.
+    /// Numbers to be combined in order.
     Values(Values),
 }
 
-/// Contributions on their way to the root, and what the root makes of them.
+/// Contributions on their way to the root, and the result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Gathered {
-    /// None are needed.
+    /// No contributions are needed.
     Nothing,
-    /// Combined.
+    /// Contributions combined into one.
     Folded(Values),
-    /// Kept apart, ascending by PN: of whom (or, in a scatter, for whom).
+    /// Separate contributions, ascending by the rank that they are from (in a scatter, for).
     Listed(Vec<(Pn, Item)>),
 }
 
-/// How an operation ended; the same for all who took part.
+/// End of an operation, the same for all members that took part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Which operation of the group, from 1.
+    /// Number of the operation in its group, from 1.
     pub number: u64,
-    /// Who contributed.
+    /// Members that contributed.
     pub participants: BTreeSet<Pn>,
-    /// The newest of their lives: to who has a newer one, it is the outcome of a predecessor.
+    /// Newest of their lives: for a member with a newer one it is a predecessor's outcome.
     pub newest: Life,
-    /// What came of it.
+    /// Result of the operation.
     pub verdict: Result<Gathered, OperationError>,
 }
 
-/// Why an operation failed; all who took part get the same.
+/// Failure of an operation, the same for all members that took part.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OperationError {
-    /// Members were gone before they contributed, and the callers wanted to know.
+    /// Members were gone before they contributed ([`OnFailure::Fail`]).
     #[error("members {} failed", list(.failed))]
     MembersFailed {
-        /// Who.
+        /// Ranks of these members.
         failed: BTreeSet<Pn>,
     },
-    /// Members called different operations, or with values that do not fit together.
+    /// Members called different operations, or gave values of different type or count.
     #[error("members called different operations: {one} and {other}")]
     Differ {
-        /// What some called.
+        /// Call of some members.
         one: String,
-        /// What others called.
+        /// Call of others.
         other: String,
     },
 }
 
-/// What one member gets.
+/// Result of an operation for one member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Nothing but the end.
+    /// No data, only the end.
     Nothing,
-    /// Bytes.
+    /// Bytes of a broadcast or scatter.
     Bytes(Vec<u8>),
-    /// Numbers.
+    /// Numbers of a reduction or scan.
     Values(Values),
-    /// Bytes of each, ascending by PN.
+    /// Bytes of each member, ascending by rank.
     Parts(Vec<(Pn, Vec<u8>)>),
 }
 
-/// Names PNs in a sentence.
 fn list(pns: &BTreeSet<Pn>) -> String {
     pns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Operation {
-    /// Answers what all members must say alike.
+    /// Returns the part in which all members must agree.
     pub fn call(&self, on_failure: OnFailure) -> Call {
         let (kind, peer, reduction) = match self {
             Self::Barrier => (Kind::Barrier, Pn(0), Reduction::Sum),
@@ -226,7 +225,7 @@ impl Operation {
         Call { kind, peer, reduction, on_failure }
     }
 
-    /// Checks that the values can be combined so.
+    /// Checks that the values can be combined by the rule.
     pub(crate) fn check(&self) -> Result<(), ReductionError> {
         match self {
             Self::Reduce { reduction, values, .. }
@@ -240,7 +239,7 @@ impl Operation {
         }
     }
 
-    /// Answers how many bytes a member contributes.
+    /// Returns the bytes of the contribution.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Barrier => 0,
@@ -254,7 +253,7 @@ impl Operation {
         }
     }
 
-    /// Answers what `pn` contributes.
+    /// Returns the contribution of `pn`.
     pub(crate) fn contribution(&self, pn: Pn) -> Gathered {
         let bytes = |payload: &Vec<u8>| Item::Bytes(Arc::from(payload.as_slice()));
         match self {
@@ -285,7 +284,7 @@ impl Operation {
 }
 
 impl Gathered {
-    /// Merges contributions of other members; answers false if they do not fit together.
+    /// Merges contributions of other members; returns false if they do not fit together.
     pub(crate) fn merge(&mut self, reduction: Reduction, other: Self) -> bool {
         match (self, other) {
             (Self::Nothing, Self::Nothing) => true,
@@ -299,11 +298,11 @@ impl Gathered {
         }
     }
 
-    /// Folds what was kept apart for the sake of order, where the operation wants it combined.
+    /// Combines contributions that were kept separate for their order, if the operation needs it.
     ///
     /// # Errors
     ///
-    /// The shapes of two contributions that do not fit together.
+    /// Type and count of two contributions that do not fit together.
     pub(crate) fn settle(self, call: &Call) -> Result<Self, (String, String)> {
         match (call.kind, self) {
             (Kind::Reduce | Kind::AllReduce, Self::Listed(items)) => {
@@ -319,7 +318,7 @@ impl Gathered {
     }
 }
 
-/// Folds the contributions of the members up to `last`, in their order.
+/// Combines the contributions of the members up to `last`, in order of rank.
 fn prefix(
     items: &[(Pn, Item)],
     last: Option<Pn>,
@@ -341,11 +340,11 @@ fn prefix(
 }
 
 impl Outcome {
-    /// Answers what the member `pn`, which called `call`, gets.
+    /// Returns the result for the member `pn`, which called `call`.
     ///
     /// # Errors
     ///
-    /// [`OperationError`], the same for all.
+    /// [`OperationError`], the same for all members.
     pub fn answer(&self, pn: Pn, call: &Call) -> Result<Answer, OperationError> {
         let gathered = self.verdict.as_ref().map_err(Clone::clone)?;
         let to_me = call.peer == pn;

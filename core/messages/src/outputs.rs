@@ -1,4 +1,4 @@
-//! What a courier is told and what it asks its owner to do.
+//! Inputs, outputs, limits and errors of a message layer.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ pub struct Limits {
     pub message: usize,
     /// Parts that a source may be ahead of the slowest member.
     pub window: u64,
-    /// Parts of one member that may wait for room in the window.
+    /// Parts of one member that wait for room in the window, at most.
     pub backlog: usize,
-    /// Messages that may wait for a process to take them.
+    /// Delivered messages that the process has not taken yet, at most.
     pub inbox: usize,
-    /// What multicast has not brought comes over the tree after this.
+    /// Time after which a missing part is sent over the tree.
     pub retry: Duration,
-    /// A neighbour that has needed that gets everything over the tree for so long.
+    /// Time for which a neighbour that has missed a part gets everything over the tree.
     pub mistrust: Duration,
-    /// A link that no group needs is kept for so long.
+    /// Time for which a link that no group needs is kept.
     pub linger: Duration,
 }
 
@@ -50,181 +50,183 @@ impl Default for Limits {
     }
 }
 
-/// How a message is sent.
+/// Guarantee of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Every member that takes part and lives gets it, in the order of its source.
+    /// Every live member that takes part gets it, in the order of its source.
     Reliable,
-    /// Once, over whatever is there; nobody asks who got it.
+    /// Sent once, without acknowledgement.
     BestEffort,
 }
 
-/// Where a member of this node is in its group's tree.
+/// Place of a member of this node in its group's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The group.
+    /// Number of the group.
     pub gn: Gn,
-    /// The member.
+    /// Rank of the member.
     pub pn: Pn,
-    /// Its life.
+    /// Life of the member.
     pub life: Life,
-    /// The neighbour towards the root; `None` at the root.
+    /// Neighbour towards the root; `None` at the root.
     pub parent: Option<PlaceNeighbor>,
-    /// The neighbours away from the root.
+    /// Neighbours away from the root.
     pub children: Vec<PlaceNeighbor>,
-    /// Whether the multicast connection is open for the member.
+    /// True if the multicast connection is open for the member.
     pub multicast: bool,
 }
 
 /// A neighbour in a group's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceNeighbor {
-    /// Its rank.
+    /// Rank of the neighbour.
     pub pn: Pn,
-    /// Its node.
+    /// Node of the neighbour.
     pub node: NodeName,
-    /// Where its node's operating agent listens.
+    /// Address of the operating agent of that node.
     pub address: Address,
 }
 
-/// Names a message until its end, within its member.
+/// Names a message of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SendId(pub u64);
 
-/// What the owner of a courier has to do.
+/// Work for the owner of a message layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Link to a node; answer with `link_up`, and `link_down` whenever it is cut.
+    /// Link to a node; call `link_up` then, and `link_down` whenever the link is cut.
     Connect {
-        /// The node.
+        /// Node to link to.
         node: NodeName,
-        /// Where it listens.
+        /// Address of its operating agent.
         address: Address,
     },
-    /// No group needs the link any more.
+    /// Close the link to a node: no group needs it any more.
     Disconnect {
-        /// The node.
+        /// Node at the other end.
         node: NodeName,
     },
-    /// Send on a link that is up.
+    /// Send a frame on a link that is up.
     Frame {
-        /// The node at its other end.
+        /// Node at the other end.
         node: NodeName,
-        /// What.
+        /// Frame to send.
         frame: Frame,
     },
-    /// Send on a group's multicast connection.
+    /// Send a packet on a group's multicast connection.
     Multicast {
-        /// The member that sends: the root.
+        /// Rank of the sender, which is the root.
         pn: Pn,
-        /// What.
+        /// Packet to send.
         packet: Packet,
     },
-    /// Hand a message to a process; say [`crate::Courier::consumed`] when the process has taken it.
+    /// Deliver a message to a process; call [`crate::MessageLayer::consumed`] once the process has
+    /// taken it.
     Deliver {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
-        /// Who sent it.
+        /// Rank of the sender.
         from: Pn,
-        /// The message.
+        /// Bytes of the message.
         payload: Vec<u8>,
     },
-    /// All that take part and live have a message.
+    /// All live members that take part have a message.
     Acknowledged {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member that sent it.
+        /// Rank of the sender.
         pn: Pn,
-        /// Which message.
+        /// Name of the message.
         id: SendId,
-        /// Who took part when it was sent and has gone since: whether they have it is not known.
+        /// Members that took part when it was sent and have left since; they may have it or not.
         missed: Vec<Pn>,
     },
-    /// There is room for more messages again.
+    /// There is room for more messages again, after [`SendError::NoRoom`].
     Room {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
-    /// Who takes part has changed; ask [`crate::Courier::roster`].
+    /// The roster has changed; read it with [`crate::MessageLayer::roster`].
     Roster {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member that knows.
+        /// Rank of the member that knows it.
         pn: Pn,
     },
-    /// Contribute to a run of the switches for a member; answer with [`crate::Courier::combined`].
+    /// Contribute to a run of the switches for a member; call
+    /// [`crate::MessageLayer::combined`] at its end.
     Combine {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
-        /// What to contribute.
+        /// Contribution of the member.
         run: Run,
     },
-    /// Give the member's run up, for all who have contributed to it.
+    /// Withdraw the member's run, which fails it for all that have contributed.
     Withdraw {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
     /// A member's operation has ended.
     Ended {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
-        /// What it called.
+        /// Call of the member.
         call: Call,
-        /// How it ended.
+        /// Outcome of the operation.
         outcome: std::sync::Arc<Outcome>,
-        /// Whether the switches brought the member the outcome.
+        /// True if the switches gave the member the outcome.
         by_switches: bool,
     },
 }
 
-/// Why a member cannot take part.
+/// Reason why a member cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// The node has no such member, or does not know its place yet.
+    /// The node has no such member, or its place is not known yet.
     #[error("rank {pn} of group {gn} has no place here")]
     NoPlace {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
-    /// It takes part already.
+    /// The member takes part already.
     #[error("rank {pn} of group {gn} takes part already")]
     Open {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
 }
 
-/// Why a message is not taken.
+/// Reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// The member does not take part.
+    /// The member is not open.
     #[error("rank {pn} of group {gn} does not take part")]
     NotOpen {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
-    /// Too long.
+    /// The message is too long.
     #[error("a message has {bytes} bytes, at most {limit} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
-        /// The most.
+        /// Greatest length, in bytes.
         limit: usize,
     },
     /// The slowest member is too far behind; wait for [`Output::Room`].
@@ -232,29 +234,29 @@ pub enum SendError {
     NoRoom,
 }
 
-/// Why an operation is not begun.
+/// Reason why an operation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StartError {
-    /// The member does not take part.
+    /// The member is not open.
     #[error("rank {pn} of group {gn} does not take part")]
     NotOpen {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
-        /// The member.
+        /// Rank of the member.
         pn: Pn,
     },
-    /// Its last operation has not ended.
+    /// The member's last operation has not ended.
     #[error("an operation is under way")]
     Busy,
-    /// Too long.
+    /// The contribution is too long.
     #[error("a contribution has {bytes} bytes, at most {limit} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
-        /// The most.
+        /// Greatest length, in bytes.
         limit: usize,
     },
-    /// The values cannot be combined so.
+    /// The values cannot be combined by the rule.
     #[error(transparent)]
     Reduction(#[from] ReductionError),
 }

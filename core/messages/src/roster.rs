@@ -1,4 +1,4 @@
-//! Who takes part, as one station knows it, and who has ceased to.
+//! The members that take part as one endpoint knows them, and those that have left.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -7,14 +7,14 @@ use fabricast_groups::Pn;
 
 use crate::frame::{Life, RosterChange};
 
-/// Departures that are remembered for messages that are not acknowledged yet.
+/// Most departures kept for messages that are not acknowledged yet.
 const DEPARTURES: usize = 1 << 16;
 
-/// The members that take part.
+/// The members that take part, with a version that grows with every change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roster {
-    members: BTreeMap<Pn, (Life, u64)>, // with the version since which they are known
-    pns: OnceLock<Arc<BTreeSet<Pn>>>,   // of these, once somebody has asked
+    members: BTreeMap<Pn, (Life, u64)>, // with the version that added them
+    pns: OnceLock<Arc<BTreeSet<Pn>>>,   // cache of their ranks
     version: u64,
     departures: VecDeque<Departure>,
 }
@@ -27,7 +27,7 @@ struct Departure {
 }
 
 impl Roster {
-    /// Takes a change over; answers whether there was any.
+    /// Applies a change; returns whether it changed anything.
     pub(crate) fn apply(&mut self, change: &RosterChange) -> bool {
         let before = self.version;
         for pn in &change.gone {
@@ -49,7 +49,7 @@ impl Roster {
         self.version != before
     }
 
-    /// Answers a member's life, if it takes part.
+    /// Returns a member's life if it takes part.
     pub(crate) fn life(&self, pn: Pn) -> Option<Life> {
         self.members.get(&pn).map(|(life, _)| *life)
     }
@@ -58,24 +58,24 @@ impl Roster {
         self.members.iter().map(|(pn, (life, _))| (*pn, *life)).collect()
     }
 
-    /// Answers who takes part; costs nothing while that stays the same.
+    /// Returns the ranks that take part; cheap while they stay the same.
     pub(crate) fn pns(&self) -> Arc<BTreeSet<Pn>> {
         Arc::clone(self.pns.get_or_init(|| Arc::new(self.members.keys().copied().collect())))
     }
 
-    /// Numbers the present state.
+    /// Version of the present state.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Answers who took part in the state numbered `version` and has gone since, ascending.
+    /// Returns the members of the state at `version` that have left since, ascending.
     pub(crate) fn gone_since(&self, version: u64) -> Vec<Pn> {
         let missed =
             self.departures.iter().filter(|one| one.since <= version && version < one.until);
         missed.map(|one| one.pn).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Forgets departures that nobody asks about any more.
+    /// Forgets departures before a version; all of them if it is `None`.
     pub(crate) fn forget(&mut self, before: Option<u64>) {
         let before = before.unwrap_or(self.version);
         while self.departures.front().is_some_and(|one| one.until <= before) {
@@ -99,18 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn who_left_is_named_to_those_who_counted_on_it() {
+    fn departures_are_named_for_the_versions_before_them() {
         let mut roster = Roster::default();
         assert!(roster.apply(&change(&[], &[(1, 1), (2, 1)])));
         let early = roster.version();
-        assert!(roster.apply(&change(&[1], &[(1, 9)]))); // another process in the seat
+        assert!(roster.apply(&change(&[1], &[(1, 9)]))); // a successor
         let late = roster.version();
         assert!(roster.apply(&change(&[2], &[])));
         assert_eq!(roster.gone_since(early), [Pn(1), Pn(2)]);
         assert_eq!(roster.gone_since(late), [Pn(2)]);
         assert_eq!(roster.life(Pn(1)), Some(Revision(9)));
-        assert!(!roster.apply(&change(&[7], &[])), "nobody was there");
+        assert!(!roster.apply(&change(&[7], &[])), "it was not a member");
         roster.forget(Some(late));
-        assert_eq!(roster.gone_since(early), [Pn(2)], "nobody asks about the first any more");
+        assert_eq!(roster.gone_since(early), [Pn(2)], "the first is forgotten");
     }
 }

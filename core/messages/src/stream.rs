@@ -1,16 +1,16 @@
-//! The parts of one source at one station: what came, what was taken, what others still need.
+//! The parts of one source at one endpoint: received, delivered, and still needed by others.
 //!
-//! Parts are numbered from 1. Up to `base` nobody in the group needs anything any more, as its source
-//! has found out; up to `have` all parts came; up to `taken` the member here has taken them. Every
-//! station keeps what may be needed by somebody: when a neighbour is gone, those who were supplied by it
-//! turn to others.
+//! Parts are numbered from 1. No member needs the parts up to `base` any more, as the source has
+//! found out. All parts up to `have` have come; those up to `taken` were delivered to the member
+//! here. Every endpoint keeps parts that another member may need: when a neighbour is gone, the
+//! members beyond it get them from others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_groups::{Moment, Pn};
 
-use crate::frame::{Life, Part};
+use crate::frame::{Ack, Life, Part};
 
 /// The parts of one source.
 #[derive(Clone, Debug)]
@@ -21,19 +21,19 @@ pub(crate) struct Stream {
     pub(crate) taken: u64,
     pub(crate) parts: BTreeMap<u64, Arc<Part>>,
     pub(crate) reach: BTreeMap<Pn, Reach>,
-    /// What the neighbour towards the source was told last: have, side.
-    pub(crate) told: Option<(u64, u64)>,
+    /// The last acknowledgement sent upstream.
+    pub(crate) told: Option<Ack>,
     pub(crate) assembly: Assembly,
 }
 
-/// How far a neighbour away from the source is.
+/// Progress of a neighbour downstream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach {
-    /// Everybody on its side has taken the parts up to this; stays true when the edge is gone.
+    /// All members on its side have taken the parts up to this; remains true without the edge.
     pub(crate) acked: u64,
-    /// It has the parts up to this, or they are on the link.
+    /// The parts up to this have arrived or are on the link.
     pub(crate) covered: u64,
-    /// Since when it has been so.
+    /// Time since which `covered` has this value.
     pub(crate) since: Moment,
 }
 
@@ -51,17 +51,17 @@ impl Stream {
         }
     }
 
-    /// Whether anything has come of the source, or will not come any more: of all others there is nothing to say.
+    /// Returns whether parts have come or were skipped. No frames are due for other sources.
     pub(crate) fn is_used(&self) -> bool {
         self.have > 0 || !self.parts.is_empty()
     }
 
-    /// Whether a part of this number is a copy of one that came.
+    /// Returns whether a part with this number has come before.
     pub(crate) fn is_copy(&self, number: u64) -> bool {
         number <= self.have || self.parts.contains_key(&number)
     }
 
-    /// Keeps a new part; later ones that came before it may complete the row.
+    /// Keeps a new part and advances `have` over consecutive parts.
     pub(crate) fn keep(&mut self, part: Arc<Part>) {
         self.parts.insert(part.number, part);
         while self.parts.contains_key(&(self.have + 1)) {
@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// Skips what will not come any more; answers whether that was anything.
+    /// Skips the parts up to `floor`; returns whether any were skipped.
     pub(crate) fn skip_to(&mut self, floor: u64) -> bool {
         if floor <= self.base {
             return false;
@@ -87,30 +87,30 @@ impl Stream {
         true
     }
 
-    /// Whether the neighbour towards the source does not know of everything that came.
+    /// Returns whether the last acknowledgement is out of date.
     pub(crate) fn is_unfinished(&self) -> bool {
-        self.told.is_some_and(|(have, _)| have < self.have)
+        self.told.is_some_and(|told| told.have < self.have)
     }
 
-    /// Answers up to where everybody here and on the sides of `outs` has taken the parts.
-    pub(crate) fn side(&self, outs: &[Pn]) -> u64 {
+    /// Returns the last part that all members here and on the sides of `downstream` have taken.
+    pub(crate) fn side(&self, downstream: &[Pn]) -> u64 {
         let reached = |pn: &Pn| self.reach.get(pn).map_or(0, |reach| reach.acked);
-        outs.iter().map(reached).fold(self.taken, u64::min).max(self.base)
+        downstream.iter().map(reached).fold(self.taken, u64::min).max(self.base)
     }
 }
 
 /// A message being put together from its parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Assembly {
-    /// The next part must begin a message; others are of one whose beginning is missing.
+    /// Waits for the first part of a message; skips parts of a message whose first part is missing.
     #[default]
     Between,
-    /// The beginning is here.
+    /// Has the first parts of a message.
     Within(Vec<u8>),
 }
 
 impl Assembly {
-    /// Adds the next part; answers the message if it is whole now.
+    /// Adds the next part; returns the message if it is complete.
     pub(crate) fn add(&mut self, part: &Part) -> Option<Vec<u8>> {
         let mut message = match std::mem::take(self) {
             _ if part.first => Vec::new(),
@@ -125,22 +125,22 @@ impl Assembly {
         None
     }
 
-    /// Whether a part would complete a message.
+    /// Returns whether a part would complete a message.
     pub(crate) fn completes(&self, part: &Part) -> bool {
         part.last && (part.first || matches!(self, Self::Within(_)))
     }
 }
 
-/// Parts that nobody misses, of one source at one station.
+/// Best-effort parts of one source at one endpoint.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loose {
+pub(crate) struct BestEffort {
     highest: u64,
     assembly: Assembly,
 }
 
-impl Loose {
-    /// Takes a part that is newer than all before; `None` for a copy or one that comes too late, else the
-    /// message that it completes.
+impl BestEffort {
+    /// Adds a part that is newer than all before; returns `None` for an older one, else the message
+    /// that it completes.
     pub(crate) fn take(&mut self, part: &Part) -> Option<Option<Vec<u8>>> {
         if part.number <= self.highest {
             return None;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_complete_when_its_gap_is_filled() {
+    fn consecutive_parts_count_when_a_gap_is_filled() {
         let mut stream = Stream::new(Revision(1));
         for number in [2, 3] {
             stream.keep(part(number, true, true));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_message_is_never_handed_over() {
+    fn an_incomplete_message_is_never_delivered() {
         let mut assembly = Assembly::default();
         assert!(!assembly.completes(&part(2, false, true)));
         assert_eq!(assembly.add(&part(2, false, true)), None, "its beginning is missing");
@@ -203,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_misses_comes_once_and_whole() {
-        let mut loose = Loose::default();
-        assert_eq!(loose.take(&part(1, true, true)), Some(Some(vec![1])));
-        assert_eq!(loose.take(&part(1, true, true)), None);
-        assert_eq!(loose.take(&part(3, true, false)), Some(None));
-        assert_eq!(loose.take(&part(5, false, true)), Some(None), "4 is missing");
-        assert_eq!(loose.take(&part(4, false, false)), None, "too late");
+    fn best_effort_messages_come_once_and_whole() {
+        let mut seen = BestEffort::default();
+        assert_eq!(seen.take(&part(1, true, true)), Some(Some(vec![1])));
+        assert_eq!(seen.take(&part(1, true, true)), None);
+        assert_eq!(seen.take(&part(3, true, false)), Some(None));
+        assert_eq!(seen.take(&part(5, false, true)), Some(None), "4 is missing");
+        assert_eq!(seen.take(&part(4, false, false)), None, "too late");
     }
 }

@@ -1,7 +1,8 @@
-//! What the switches of the fabric can do of an operation: bring integers together on their way.
+//! Operations that the switches of the fabric can do: combine integers on their way.
 //!
-//! Switches have a tree over a fixed set of processes, numbered from 0. A run on it takes one contribution
-//! of each and gives all of them the same, or an error; never a wrong value.
+//! Switches have a tree over a fixed set of processes, numbered from 0. A run on it takes one
+//! contribution of each process and gives all of them the same result or an error, never a wrong
+//! value.
 
 use std::collections::BTreeMap;
 
@@ -11,67 +12,77 @@ use crate::frame::Life;
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, Operation};
 use crate::values::{Reduction, Values};
 
-/// What switches offer to one member of a group.
+/// An offer of the switches to one member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Number of the tree; never that of another tree.
+    /// Number of the tree, never used for another one.
     pub tree: u32,
-    /// The member's number among the processes of the tree.
+    /// Number of the member among the processes of the tree.
     pub process: usize,
-    /// How many processes the tree has.
+    /// Number of processes in the tree.
     pub processes: usize,
-    /// Whether barriers may run on it.
+    /// True if barriers may run on it.
     pub barrier: bool,
-    /// Whether broadcasts may.
+    /// True if broadcasts may run on it.
     pub broadcast: bool,
-    /// Whether all-reduces may.
+    /// True if all-reduces may run on it.
     pub all_reduce: bool,
-    /// Bytes of the longest message, at eight for each number.
+    /// Most bytes of a message, at eight for each number.
     pub bytes: usize,
 }
 
-/// What a run does; the same at all members.
+/// Kind of a run, the same at all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Nobody goes on before everybody has come.
+    /// Ends when all processes have contributed.
     Barrier,
-    /// One process's numbers to all.
+    /// Numbers of one process, for all.
     Broadcast {
-        /// The process.
+        /// Number of the process.
         source: usize,
     },
-    /// All processes' numbers, combined, to all.
+    /// Numbers of all processes, combined, for all.
     AllReduce {
-        /// How.
+        /// Rule of combination.
         reduction: Reduction,
     },
 }
 
-/// Numbers as switches have them.
+/// Numbers in the width of the switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wide {
-    /// Signed.
+    /// Signed integers of 64 bits.
     Signed(Vec<i64>),
-    /// Unsigned.
+    /// Unsigned integers of 64 bits.
     Unsigned(Vec<u64>),
 }
 
-/// One member's part in a run.
+/// One member's contribution to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The tree.
+    /// Number of the tree.
     pub tree: u32,
-    /// Number of the run, which no other run on the tree has: it tells apart who takes part, in which
-    /// life, and what they want.
+    /// Number of the run, a digest of the operation and of the members and lives that take part:
+    /// different runs on the tree have different numbers.
     pub sequence: u64,
-    /// What is done.
+    /// Kind of the run.
     pub work: Work,
-    /// What the member contributes.
+    /// Numbers of the member; `None` if it has none to contribute.
     pub numbers: Option<Wide>,
 }
 
+/// An operation that may become a run.
+#[derive(Debug)]
+pub(crate) struct RunContext<'a> {
+    /// Number of the operation.
+    pub(crate) number: u64,
+    /// The members that take part.
+    pub(crate) lives: &'a BTreeMap<Pn, Life>,
+    pub(crate) on_failure: OnFailure,
+}
+
 impl Offer {
-    /// Whether operations of a kind may run on the tree.
+    /// Returns whether operations of a kind may run on the tree.
     pub(crate) fn does(&self, kind: Kind) -> bool {
         match kind {
             Kind::Barrier => self.barrier,
@@ -81,15 +92,15 @@ impl Offer {
         }
     }
 
-    /// A member's part in the operation with this number; `None` if the switches cannot do it, among others
-    /// because those who take part are not the processes of the tree.
+    /// Returns a member's contribution to an operation; `None` if the switches cannot do it, for
+    /// example because the members that take part are not the processes of the tree.
     pub(crate) fn run(
         &self,
         pn: Pn,
-        (number, lives): (u64, &BTreeMap<Pn, Life>),
         operation: &Operation,
-        on_failure: OnFailure,
+        context: &RunContext<'_>,
     ) -> Option<Run> {
+        let lives = context.lives;
         let rank = |pn: Pn| lives.keys().position(|one| *one == pn);
         if lives.len() != self.processes || lives.len() < 2 || rank(pn) != Some(self.process) {
             return None;
@@ -113,9 +124,9 @@ impl Offer {
         if numbers.as_ref().is_some_and(|numbers| numbers.bytes() > self.bytes) {
             return None;
         }
-        let wish = kind * 2 + u64::from(on_failure == OnFailure::Survivors);
+        let kind = kind * 2 + u64::from(context.on_failure == OnFailure::Survivors);
         let lives = lives.iter().flat_map(|(pn, life)| [u64::from(pn.0), life.0]);
-        let sequence = digest([number, wish].into_iter().chain(lives));
+        let sequence = digest([context.number, kind].into_iter().chain(lives));
         Some(Run { tree: self.tree, sequence, work, numbers })
     }
 }
@@ -129,7 +140,7 @@ impl Wide {
     }
 }
 
-/// What a run has brought a member, as its operation has it: `None` if it does not fit.
+/// Converts the result of a run to that of the operation; `None` if it does not fit.
 ///
 /// - `own`: the member's contribution.
 pub(crate) fn brought(call: &Call, own: &Gathered, numbers: Option<Wide>) -> Option<Gathered> {
@@ -146,7 +157,7 @@ pub(crate) fn brought(call: &Call, own: &Gathered, numbers: Option<Wide>) -> Opt
     }
 }
 
-/// Integers as wide as switches have them, and a number for their type.
+/// Integers in the width of the switches, and a number for their type.
 fn widened(values: &Values) -> Option<(Wide, u64)> {
     Some(match values {
         Values::I32(numbers) => (Wide::Signed(numbers.iter().copied().map(i64::from).collect()), 2),
@@ -155,13 +166,13 @@ fn widened(values: &Values) -> Option<(Wide, u64)> {
             (Wide::Unsigned(numbers.iter().copied().map(u64::from).collect()), 4)
         }
         Values::U64(numbers) => (Wide::Unsigned(numbers.clone()), 5),
-        // Their sums depend on the order.
+        // Sums of floats depend on the order.
         Values::F32(_) | Values::F64(_) => return None,
     })
 }
 
-/// Integers of the type and count that a member contributed. What wraps in fewer bits wraps in more, so
-/// the lower half of a sum is the sum.
+/// Integers of the type and count that a member contributed. The lower half of a wide sum is the
+/// sum of the lower halves.
 #[expect(clippy::cast_possible_truncation, reason = "sums wrap around")]
 fn narrowed(numbers: Wide, own: &Values) -> Option<Values> {
     let values = match (own, numbers) {
@@ -178,7 +189,7 @@ fn narrowed(numbers: Wide, own: &Values) -> Option<Values> {
     (values.len() == own.len()).then_some(values)
 }
 
-/// Bytes in words: their count, then eight to a word.
+/// Packs bytes into words: their count, then eight to a word.
 fn packed(bytes: &[u8]) -> Wide {
     let word = |some: &[u8]| {
         let mut word = [0; 8];
@@ -197,7 +208,7 @@ fn unpacked(words: &[u64]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// FNV-1a: the same everywhere, and different for different words but by rare chance.
+/// FNV-1a: the same on every machine; collisions are rare.
 fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
     let bytes = words.into_iter().flat_map(u64::to_le_bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -225,7 +236,8 @@ mod tests {
 
     fn run(operation: &Operation, lives: &[(u32, u64)]) -> Option<Run> {
         let lives = lives.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect();
-        offer().run(Pn(5), (9, &lives), operation, OnFailure::Fail)
+        let context = RunContext { number: 9, lives: &lives, on_failure: OnFailure::Fail };
+        offer().run(Pn(5), operation, &context)
     }
 
     const BOTH: [(u32, u64); 2] = [(2, 1), (5, 7)];
@@ -235,19 +247,19 @@ mod tests {
     }
 
     #[test]
-    fn only_who_the_tree_is_for_and_what_fits_runs_on_it() {
+    fn a_run_needs_the_processes_of_the_tree_and_values_that_fit() {
         let fits = run(&sum(Values::I32(vec![-1, 2, 3])), &BOTH).unwrap();
         assert_eq!((fits.tree, fits.numbers), (3, Some(Wide::Signed(vec![-1, 2, 3]))));
         for lives in [&BOTH[1..], &[(5, 7), (6, 1)], &[(1, 1), (2, 1), (5, 7)]] {
             assert_eq!(run(&Operation::Barrier, lives), None, "{lives:?}");
         }
         assert_eq!(run(&sum(Values::I32(vec![0; 4])), &BOTH), None, "too long");
-        assert_eq!(run(&sum(Values::F64(vec![0.5])), &BOTH), None, "their order counts");
+        assert_eq!(run(&sum(Values::F64(vec![0.5])), &BOTH), None, "their order matters");
         assert_eq!(run(&Operation::AllGather { payload: Vec::new() }, &BOTH), None);
     }
 
     #[test]
-    fn a_run_of_others_or_of_another_wish_has_another_number() {
+    fn runs_of_other_members_or_other_operations_have_other_numbers() {
         let sequence = |operation: &Operation, lives: &[_]| run(operation, lives).unwrap().sequence;
         let first = sequence(&Operation::Barrier, &BOTH);
         assert_ne!(first, sequence(&Operation::Barrier, &[(2, 8), (5, 7)]), "another life");
@@ -256,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_has_the_type_and_length_that_was_sent() {
+    fn results_have_the_type_and_length_of_the_contribution() {
         let call = sum(Values::I32(vec![0])).call(OnFailure::Fail);
         let own = Gathered::Folded(Values::I32(vec![i32::MAX]));
         let wraps = brought(&call, &own, Some(Wide::Signed(vec![i64::from(i32::MAX) + 1])));

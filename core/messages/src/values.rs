@@ -1,25 +1,25 @@
-//! Numbers that operations combine, and how.
+//! Numbers that operations combine, and the rules of combination.
 //!
-//! Integers are combined wherever two contributions meet: the order does not matter, sums wrap around.
-//! Sums of floats depend on the order, so contributions of floats are collected and folded in the
-//! order of process numbers, from the lowest: the result depends neither on timing nor on the tree.
+//! Integers are combined wherever two contributions meet: the order does not matter, sums wrap
+//! around. Sums of floats depend on the order, so contributions of floats are collected and
+//! combined in ascending order of ranks: the result depends neither on timing nor on the tree.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// How contributions are combined, number by number.
+/// Rule by which contributions are combined, number by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Sum; integers wrap around.
     Sum,
-    /// The least; a float that is not a number is left out unless all are.
+    /// The least; NaN is ignored unless all are NaN.
     Min,
-    /// The greatest; a float that is not a number is left out unless all are.
+    /// The greatest; NaN is ignored unless all are NaN.
     Max,
-    /// Bit by bit; integers only.
+    /// Bitwise and, for integers only.
     And,
-    /// Bit by bit; integers only.
+    /// Bitwise or, for integers only.
     Or,
 }
 
@@ -46,16 +46,16 @@ pub enum Values {
     U32(Vec<u32>),
     /// 64-bit unsigned integers.
     U64(Vec<u64>),
-    /// Single precision.
+    /// Floats of single precision.
     F32(Vec<f32>),
-    /// Double precision.
+    /// Floats of double precision.
     F64(Vec<f64>),
 }
 
-/// Why numbers cannot be combined.
+/// Reason why numbers cannot be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReductionError {
-    /// Bit by bit makes no sense for floats.
+    /// The rule is bitwise and the numbers are floats.
     #[error("{0} is not defined for floats")]
     Floats(Reduction),
     /// The other contribution has another type or another count.
@@ -64,7 +64,7 @@ pub enum ReductionError {
 }
 
 impl Values {
-    /// Answers how many numbers these are.
+    /// Returns the count of numbers.
     pub fn len(&self) -> usize {
         match self {
             Self::I32(numbers) => numbers.len(),
@@ -76,12 +76,12 @@ impl Values {
         }
     }
 
-    /// Answers whether there are none.
+    /// Returns whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Names the type as in errors.
+    /// Returns the name of the type, as in errors.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::I32(_) => "i32",
@@ -93,7 +93,7 @@ impl Values {
         }
     }
 
-    /// Answers how many bytes the numbers take.
+    /// Returns the bytes of the numbers.
     pub fn bytes(&self) -> usize {
         let each = match self {
             Self::I32(_) | Self::U32(_) | Self::F32(_) => 4,
@@ -102,7 +102,7 @@ impl Values {
         each * self.len()
     }
 
-    /// Answers whether these are floats, whose order of combination is fixed.
+    /// Returns whether these are floats, whose order of combination is fixed.
     pub fn is_float(&self) -> bool {
         matches!(self, Self::F32(_) | Self::F64(_))
     }
@@ -123,11 +123,11 @@ impl Values {
         }
     }
 
-    /// Combines other numbers into these, one by one; nothing changes if that cannot be.
+    /// Combines other numbers into these, one by one; on error nothing changes.
     ///
     /// # Errors
     ///
-    /// [`ReductionError`] says why it cannot be.
+    /// [`ReductionError`] if type or count differ, or the rule is not defined for the type.
     pub fn combine(&mut self, reduction: Reduction, other: &Self) -> Result<(), ReductionError> {
         self.allow(reduction)?;
         if self.len() != other.len() {
@@ -179,7 +179,7 @@ fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T,
         Reduction::Sum => rules[0],
         Reduction::Min => rules[1],
         Reduction::Max => rules[2],
-        Reduction::And | Reduction::Or => return, // refused before
+        Reduction::And | Reduction::Or => return, // refused by `allow`
     };
     for (to, from) in to.iter_mut().zip(from) {
         *to = rule(*to, *from);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_does_what_its_name_says() {
+    fn rules_combine_as_their_names_say() {
         let (a, b) = (Values::I32(vec![12, -7, i32::MAX]), Values::I32(vec![10, 3, 1]));
         let want = [
             (Reduction::Sum, [22, -4, i32::MIN]),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_left_out_of_extremes_but_not_of_sums() {
+    fn nan_is_ignored_by_extremes_but_not_by_sums() {
         let (a, b) = (Values::F64(vec![f64::NAN, 1.0]), Values::F64(vec![2.0, f64::NAN]));
         for reduction in [Reduction::Min, Reduction::Max] {
             assert_eq!(combined(reduction, a.clone(), &b), Values::F64(vec![2.0, 1.0]));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing() {
+    fn an_error_changes_nothing() {
         let mut a = Values::U64(vec![1, 2]);
         assert_eq!(a.combine(Reduction::Sum, &Values::U64(vec![1])), Err(ReductionError::Shape));
         assert_eq!(a.combine(Reduction::Sum, &Values::I64(vec![1, 1])), Err(ReductionError::Shape));

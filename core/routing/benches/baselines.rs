@@ -1,22 +1,25 @@
-//! The engines of today on the paper's fabric: 100x50x26 with 4 processes per endpoint, and one dead link.
+//! The engines of today on the paper's fabric: 100x50x26 with 4 processes per endpoint, and one
+//! dead link.
 
 use std::sync::Arc;
 
 use divan::Bencher;
 use fabricast_routing::{
-    Baseline, Change, EngineOptions, Grid, LayerPlan, MgidSpace, RoutingEngine, Rule, grid_groups,
+    Baseline, BaselineRule, Change, EngineOptions, Grid, LayerPlan, MgidSpace, RoutingEngine,
+    grid_groups,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Faults, Graph, SwitchId, TableKind};
 
-const RULES: [Rule; 3] = [Rule::MinHop, Rule::LightestPath, Rule::GlobalTree];
+const RULES: [BaselineRule; 3] =
+    [BaselineRule::MinHop, BaselineRule::LightestPath, BaselineRule::GlobalTree];
 const COLORS: u16 = 16_384;
 
 fn main() {
     divan::main();
 }
 
-fn paper(rule: Rule) -> (Arc<Graph>, Baseline, Vec<Change>) {
+fn paper(rule: BaselineRule) -> (Arc<Graph>, Baseline, Vec<Change>) {
     let graph = Arc::new(TopologySpec::paper().generate().expect("a valid description"));
     let options = EngineOptions::new(COLORS, TableKind::PerSwitch);
     let engine = Baseline::new(graph.clone(), rule, options).expect("colors in range");
@@ -29,7 +32,7 @@ fn paper(rule: Rule) -> (Arc<Graph>, Baseline, Vec<Change>) {
 }
 
 #[divan::bench(args = RULES, sample_count = 3)]
-fn batch_of_8_900_groups(bencher: Bencher<'_, '_>, rule: Rule) {
+fn batch_of_8_900_groups(bencher: Bencher<'_, '_>, rule: BaselineRule) {
     let (_, engine, puts) = paper(rule);
     bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
         engine.apply(&puts).expect("valid groups");
@@ -39,7 +42,7 @@ fn batch_of_8_900_groups(bencher: Bencher<'_, '_>, rule: Rule) {
 
 /// A leaf loses one of its up-links.
 #[divan::bench(args = RULES, sample_count = 3)]
-fn one_dead_link(bencher: Bencher<'_, '_>, rule: Rule) {
+fn one_dead_link(bencher: Bencher<'_, '_>, rule: BaselineRule) {
     let (graph, mut engine, puts) = paper(rule);
     engine.apply(&puts).expect("valid groups");
     let mut faults = Faults::new();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use divan::Bencher;
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, DynamicEngine, Engine, EngineOptions, Grid, LayerPlan, RootScope, RoutingEngine,
-    TableImage, grid_groups, metrics, table_entries,
+    Change, DynamicRootEngine, EngineOptions, FixedRootEngine, Grid, LayerPlan, RootScope,
+    RoutingEngine, TableImage, grid_groups, metrics, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, TableKind};
@@ -16,11 +16,12 @@ fn main() {
 }
 
 /// An engine without groups, and the 8 900 groups of 100x50x26 with 4 processes per endpoint.
-fn paper() -> (Arc<Graph>, Engine, Vec<Change>) {
+fn paper() -> (Arc<Graph>, FixedRootEngine, Vec<Change>) {
     let graph = Arc::new(TopologySpec::paper().generate().expect("a valid description"));
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
     let options = EngineOptions::new(32, TableKind::PerPort);
-    let engine = Engine::new(graph.clone(), fat_tree, options).expect("32 colors are fine");
+    let engine =
+        FixedRootEngine::new(graph.clone(), fat_tree, options).expect("32 colors are fine");
     let grid = Grid::cube(100, 50, 26, 4).expect("a valid grid");
     let space = engine.layout().space();
     let groups = grid_groups(&grid, false, LayerPlan::Compact, space, 32_768).expect("it fits");
@@ -29,7 +30,7 @@ fn paper() -> (Arc<Graph>, Engine, Vec<Change>) {
     (graph, engine, puts.collect())
 }
 
-fn loaded() -> (Arc<Graph>, Engine, Vec<Change>) {
+fn loaded() -> (Arc<Graph>, FixedRootEngine, Vec<Change>) {
     let (graph, mut engine, puts) = paper();
     engine.apply(&puts).expect("valid groups");
     (graph, engine, puts)
@@ -52,7 +53,7 @@ fn dynamic_batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
     let root_scope = RootScope::TnGroup;
     let options = EngineOptions { root_scope, ..EngineOptions::new(32, TableKind::PerPort) };
-    let engine = DynamicEngine::new(graph, fat_tree, options).expect("32 colors are fine");
+    let engine = DynamicRootEngine::new(graph, fat_tree, options).expect("32 colors are fine");
     bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
         engine.apply(&puts).expect("valid groups");
         engine

@@ -1,15 +1,16 @@
-//! What one join or leave costs on top of many groups: median and 99th percentile, in lines of the form
-//! `figure latency/<groups>/<change>/<statistic> <number> <unit>`.
+//! Cost of one join or leave on top of many groups: median and 99th percentile, in lines of the
+//! form `figure latency/<groups>/<change>/<statistic> <number> <unit>`.
 //!
-//! Groups and endpoints are random; an endpoint joins only groups whose color it does not use yet, as those
-//! who choose MGIDs see to. Every spanning tree has been changed before, so that the engine has its indices.
-//! Of several rounds the best is given, for the machine may have other work.
+//! Groups and endpoints are random; an endpoint joins only groups whose color it does not use yet,
+//! as those who choose MGIDs see to. Every spanning tree has been changed before, so that the
+//! engine has its indices. Of several rounds the best is given, for the machine may have other
+//! work.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, PatternGroup, grid_groups,
+    Change, EngineOptions, FixedRootEngine, Grid, LayerPlan, PatternGroup, grid_groups,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, SplitMix, TableKind};
@@ -27,15 +28,15 @@ const ROUNDS: usize = 5;
 const CHANGES: usize = 10_000;
 
 fn main() {
-    measure("8_900_groups", &TopologySpec::paper(), (100, 50, 26));
+    measure("8_900_groups", &TopologySpec::paper(), [100, 50, 26]);
     let parse = |text| TopologySpec::parse(text).expect("a valid description");
-    measure("32_768_groups", &parse(ALL_512_CNS), (128, 128, 64));
-    measure("111_200_groups", &parse(MILLION), (400, 200, 52));
+    measure("32_768_groups", &parse(ALL_512_CNS), [128, 128, 64]);
+    measure("111_200_groups", &parse(MILLION), [400, 200, 52]);
 }
 
 /// Measures on a grid with 4 processes per endpoint.
 #[expect(clippy::print_stdout, reason = "the figures are what it is for")]
-fn measure(name: &str, fabric: &TopologySpec, (x, y, z): (u32, u32, u32)) {
+fn measure(name: &str, fabric: &TopologySpec, [x, y, z]: [u32; 3]) {
     let mut bench = Bench::new(fabric, &Grid::cube(x, y, z, 4).expect("a valid grid"));
     bench.warm();
     let rounds: Vec<[Vec<u64>; 3]> = (0..ROUNDS).map(|_| bench.round()).collect();
@@ -50,7 +51,7 @@ fn measure(name: &str, fabric: &TopologySpec, (x, y, z): (u32, u32, u32)) {
 }
 
 struct Bench {
-    engine: Engine,
+    engine: FixedRootEngine,
     groups: Vec<PatternGroup>,
     colors: Vec<u64>, // by endpoint: a bit for each color in use
     dice: SplitMix,
@@ -61,8 +62,8 @@ impl Bench {
         let graph = Arc::new(fabric.generate().expect("a valid description"));
         let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
         let options = EngineOptions::new(32, TableKind::PerPort);
-        let mut engine =
-            Engine::new(Arc::clone(&graph), fat_tree, options).expect("32 colors are fine");
+        let mut engine = FixedRootEngine::new(Arc::clone(&graph), fat_tree, options)
+            .expect("32 colors are fine");
         let endpoints = u32::try_from(graph.endpoint_count()).expect("32-bit numbers");
         let space = *engine.layout().space();
         let groups =
@@ -91,8 +92,8 @@ impl Bench {
         }
     }
 
-    /// Times joins and leaves in turn, in nanoseconds, rising: one, the other, and both together. Each undoes
-    /// another, so that rounds are alike.
+    /// Times joins and leaves in turn, in nanoseconds, rising: one, the other, and both together.
+    /// Each undoes another, so that rounds are alike.
     fn round(&mut self) -> [Vec<u64>; 3] {
         let (mut joins, mut leaves) = (Vec::new(), Vec::new());
         while joins.len() < CHANGES {

@@ -1,9 +1,10 @@
-//! The engine's budgets on larger fabrics: all 512 midplanes of the paper's, and a million endpoints.
+//! The engine's budgets on larger fabrics: all 512 midplanes of the paper's, and a million
+//! endpoints.
 
 use std::sync::Arc;
 
 use divan::Bencher;
-use fabricast_routing::{Change, Engine, EngineOptions, Grid, LayerPlan, grid_groups};
+use fabricast_routing::{Change, EngineOptions, FixedRootEngine, Grid, LayerPlan, grid_groups};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{FatTree, TableKind};
 
@@ -20,13 +21,14 @@ fn main() {
 }
 
 /// An engine without groups, and the groups of a grid with 4 processes per endpoint.
-fn prepare(fabric: &str, grid: (u32, u32, u32)) -> (Engine, Vec<Change>) {
+fn prepare(fabric: &str, [x, y, z]: [u32; 3]) -> (FixedRootEngine, Vec<Change>) {
     let spec = TopologySpec::parse(fabric).expect("a valid description");
     let graph = Arc::new(spec.generate().expect("a valid description"));
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
     let options = EngineOptions::new(32, TableKind::PerPort);
-    let engine = Engine::new(Arc::clone(&graph), fat_tree, options).expect("32 colors are fine");
-    let grid = Grid::cube(grid.0, grid.1, grid.2, 4).expect("a valid grid");
+    let engine =
+        FixedRootEngine::new(Arc::clone(&graph), fat_tree, options).expect("32 colors are fine");
+    let grid = Grid::cube(x, y, z, 4).expect("a valid grid");
     let endpoints = u32::try_from(graph.endpoint_count()).expect("endpoints have 32-bit numbers");
     let space = engine.layout().space();
     let groups = grid_groups(&grid, false, LayerPlan::Compact, space, endpoints).expect("it fits");
@@ -34,7 +36,7 @@ fn prepare(fabric: &str, grid: (u32, u32, u32)) -> (Engine, Vec<Change>) {
     (engine, groups.into_iter().map(|group| put(group.mgid, group.members)).collect())
 }
 
-fn plan_all(bencher: Bencher<'_, '_>, fabric: &str, grid: (u32, u32, u32)) {
+fn plan_all(bencher: Bencher<'_, '_>, fabric: &str, grid: [u32; 3]) {
     let (engine, puts) = prepare(fabric, grid);
     bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {
         engine.apply(&puts).expect("valid groups");
@@ -45,11 +47,11 @@ fn plan_all(bencher: Bencher<'_, '_>, fabric: &str, grid: (u32, u32, u32)) {
 /// Budget: 250 ms. All endpoints take part, 2.36 million memberships.
 #[divan::bench(sample_count = 5)]
 fn batch_of_32_768_groups(bencher: Bencher<'_, '_>) {
-    plan_all(bencher, ALL_512_CNS, (128, 128, 64));
+    plan_all(bencher, ALL_512_CNS, [128, 128, 64]);
 }
 
 /// Budget: 3 s. The paper's largest grid, 4 x 4 x 2 times as large: 1 040 000 endpoints take part.
 #[divan::bench(sample_count = 3)]
 fn batch_of_111_200_groups(bencher: Bencher<'_, '_>) {
-    plan_all(bencher, MILLION, (400, 200, 52));
+    plan_all(bencher, MILLION, [400, 200, 52]);
 }

@@ -1,24 +1,24 @@
-//! What to make of a plan: what its tables still allow, and whether another engine does better.
+//! Advice on a plan: what its tables still promise, and whether another engine does better.
 //!
-//! With per-switch tables C-MR4LMS loses what it lives from: all trees of one color meet in every leaf, so C
-//! entries are C spanning trees of the whole fabric, where per-port tables have C times those of a color. MR4LMS
-//! uses a color again wherever trees do not meet, and mostly does better then. Which of the two does is
-//! measured on the groups at hand; only where that would take long, a rule of thumb is told, as such.
+//! With per-switch tables all trees of one color meet in every leaf. So C entries give C spanning
+//! trees of the whole fabric, while per-port tables give several for each color. MR4LMS reuses a
+//! color wherever trees do not meet, and is mostly better then. The advice compares both engines on
+//! the given groups; if that takes too long, it gives an estimate and says so.
 
 use std::fmt;
 
 use fabricast_topology::TableKind;
 
 use crate::capacity::{RoutingCost, least_entries};
-use crate::engines::{EngineKind, RoutingEngine};
 use crate::plan::Plan;
+use crate::routing_engine::{ColorUse, EngineKind, RoutingEngine};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::spt::Layout;
 
 /// One piece of advice. `Display` is a sentence without its full stop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
-    /// What C-MR4LMS promises with per-switch tables.
+    /// The promise of C-MR4LMS with per-switch tables.
     PerSwitch(PerSwitchPromise),
     /// Another engine was tried on the same groups.
     Measured(Comparison),
@@ -26,15 +26,15 @@ pub enum Advice {
     Estimated(Estimate),
     /// Another engine cannot route the groups.
     Impossible {
-        /// The engine.
+        /// Engine that was asked for.
         engine: EngineKind,
-        /// Why.
+        /// Reason why it was not tried.
         why: ScenarioError,
     },
 }
 
-/// What C-MR4LMS can still promise with per-switch tables: C entries are C spanning trees, two groups of
-/// one spanning tree are merged as soon as they share a switch.
+/// The promise of C-MR4LMS with per-switch tables: C entries are C spanning trees, two
+/// groups of one spanning tree are merged as soon as they share a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerSwitchPromise {
     /// Entries of a table.
@@ -56,17 +56,17 @@ pub struct PerSwitchPromise {
 pub struct Comparison {
     /// The engine that was asked for.
     pub engine: EngineKind,
-    /// What it costs.
+    /// Cost of its plan.
     pub cost: RoutingCost,
-    /// The other.
+    /// Engine that it is compared with.
     pub other: EngineKind,
-    /// What that costs.
+    /// Cost of the other engine's plan.
     pub other_cost: RoutingCost,
-    /// How the other stands to the engine that was asked for.
+    /// Judgement of the other engine.
     pub verdict: Preference,
 }
 
-/// How one set of figures stands to another.
+/// Comparison of one set of figures with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
     /// Nothing is worse and something better.
@@ -88,19 +88,20 @@ pub struct Estimate {
     pub entries: u16,
     /// Entries without which no engine can avoid merging ([`least_entries`]).
     pub bound: u32,
-    /// How the other engine probably stands to the one that was asked for; [`Preference::Mixed`] if nobody knows.
+    /// Estimate for the other engine; [`Preference::Mixed`] if the rule says nothing.
     pub guess: Preference,
 }
 
 /// Gives advice on a plan; with per-port tables there is none to give.
 ///
 /// - `routed`: the scenario, routed with tables of `colors` entries.
-/// - `budget`: groups times ports of the fabric up to which MR4LMS is tried; 20 million take about a second.
+/// - `budget`: groups times ports of the fabric up to which MR4LMS is tried; 20 million take about
+///   a second.
 /// - Cost: routing all groups with one more engine.
 ///
 /// # Errors
 ///
-/// [`ScenarioError`] if the groups cannot even be made.
+/// [`ScenarioError`] if the groups cannot be made.
 pub fn advise(
     scenario: &Scenario<'_>,
     colors: u16,
@@ -138,8 +139,8 @@ fn promise(scenario: &Scenario<'_>, colors: u16, plan: &Plan) -> Option<PerSwitc
     };
     let trees = |one: Layout| one.space().total();
     let (mut groups, mut merged) = (0, 0);
-    for one in plan.virtual_groups().filter(|one| one.tree == 0 && !one.ports.is_empty()) {
-        let count = u32::try_from(one.groups.len()).expect("a group has a 32-bit MGID");
+    for trees in plan.trees_by_virtual_group() {
+        let count = u32::try_from(trees[0].groups.len()).expect("a group has a 32-bit MGID");
         groups += count;
         merged += if count > 1 { count } else { 0 };
     }
@@ -149,21 +150,22 @@ fn promise(scenario: &Scenario<'_>, colors: u16, plan: &Plan) -> Option<PerSwitc
         trees_per_port: trees(layout(TableKind::PerPort)?),
         groups,
         merged,
-        stable: scenario.kind == EngineKind::CMr4lmsFixed,
+        stable: !scenario.kind.plan_depends_on_history(),
     })
 }
 
-/// The engine to compare with; those that are there to compare with have none.
+/// The engine to compare with; none for engines that only serve as a comparison.
 fn alternative(scenario: &Scenario<'_>) -> Option<EngineKind> {
-    match scenario.kind {
-        EngineKind::CMr4lmsFixed | EngineKind::CMr4lmsDynamic => Some(EngineKind::Mr4lms),
-        EngineKind::Mr4lms => scenario.fat_tree.map(|_| EngineKind::CMr4lmsFixed),
-        EngineKind::MinHopMc | EngineKind::SsspMc | EngineKind::GlobalTree => None,
+    match scenario.kind.color_use() {
+        ColorUse::ManyTrees if scenario.kind.needs_fat_tree() => Some(EngineKind::Mr4lms),
+        ColorUse::ManyTrees => scenario.fat_tree.map(|_| EngineKind::CMr4lmsFixed),
+        ColorUse::OneTree | ColorUse::OneTreeInAll => None,
     }
 }
 
-/// Guesses by a rule that held in every case measured (docs/planning.md): MR4LMS is no worse with twice the entries
-/// that the groups need at least; with fewer than that least number its maxima are mostly higher.
+/// Guesses by a rule that held in every case measured (docs/planning.md): MR4LMS is no worse with
+/// twice the entries that the groups need at least; with fewer than that least number its maxima
+/// are mostly higher.
 fn estimate(
     scenario: &Scenario<'_>,
     entries: u16,
@@ -179,7 +181,8 @@ fn estimate(
     Ok(Estimate { other, entries, bound, guess })
 }
 
-/// Compares figures: groups without a tree, maximum EFI and maximum TFI; where all are the same, the means.
+/// Compares figures: groups without a tree, maximum EFI and maximum TFI; where all are the same,
+/// the means.
 fn prefer(a: &RoutingCost, b: &RoutingCost) -> Preference {
     let worst = |cost: &RoutingCost| {
         [cost.unrouted, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi].map(f64::from)
@@ -267,14 +270,12 @@ impl fmt::Display for Comparison {
             }
             _ => {}
         }
-        match (engine, other) {
-            (EngineKind::CMr4lmsFixed, EngineKind::Mr4lms) => {
-                f.write_str("; its routes depend on the order in which groups come")
-            }
-            (_, EngineKind::CMr4lmsFixed) => {
+        match (engine.plan_depends_on_history(), other.plan_depends_on_history()) {
+            (false, true) => f.write_str("; its routes depend on the order in which groups come"),
+            (_, false) => {
                 f.write_str("; its routes follow from fabric, faults and groups alone (R3)")
             }
-            _ => Ok(()),
+            (true, true) => Ok(()),
         }
     }
 }
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
     use crate::metrics::{LinkLoads, Metrics};
 
-    fn cost((max_efi, mean_efi): (u32, f64), (max_tfi, mean_tfi): (u32, f64)) -> RoutingCost {
+    fn cost(max_efi: u32, mean_efi: f64, max_tfi: u32, mean_tfi: f64) -> RoutingCost {
         let switch_links = LinkLoads { used: 1, max_efi, mean_efi };
         let metrics = Metrics { max_tfi, mean_tfi, switch_links, ..Metrics::default() };
         RoutingCost { metrics, unrouted: 0, cut_off: 0 }
@@ -315,9 +316,9 @@ mod tests {
 
     #[test]
     fn means_that_say_the_opposite_of_the_maxima_are_pointed_out() {
-        let low_maxima = cost((90, 74.0), (18, 18.0));
-        let low_means = cost((103, 25.0), (91, 1.5));
-        let low_both = cost((20, 10.0), (1, 1.0));
+        let low_maxima = cost(90, 74.0, 18, 18.0);
+        let low_means = cost(103, 25.0, 91, 1.5);
+        let low_both = cost(20, 10.0, 1, 1.0);
         let text = |other_cost: RoutingCost| {
             let verdict = prefer(&other_cost, &low_maxima);
             let (engine, other) = (EngineKind::CMr4lmsFixed, EngineKind::Mr4lms);

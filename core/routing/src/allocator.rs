@@ -3,47 +3,64 @@
 //! This keeps rule R3's condition for groups whose MGID nobody fixed. It knows endpoints only
 //! by number and the fabric only by the numbers of [`MgidSpace`].
 //!
-//! Of most groups only the first member is known when the choice has to be made. So colors are put into
-//! *layers* as they are needed (`allocator/layers.rs`): a group goes into the layer used last in which
-//! none of its known members has a group, and takes a color of it. Communicators that are split off together
-//! then find themselves in layers of their own, whichever of their members come first. Inside the
-//! layer the choice is the spanning tree with, in this order: the fewest known members that use its color on
-//! another tree already, the fewest that use the tree itself already (they would have to be merged), the fewest
-//! groups, the smallest number; and on it the smallest free MGID. Where that is a breach, the same is looked for
-//! among all trees.
+//! Of most groups only the first member is known when the choice has to be made. So colors are put
+//! into *layers* as they are needed (`allocator/layers.rs`): a group goes into the layer used last
+//! in which none of its known members has a group, and takes a color of it. So communicators that
+//! are split off together get layers of their own, in whatever order their members join. Inside the
+//! layer the choice is the spanning tree with, in this order: the fewest known members that use its
+//! color on another tree already, the fewest that use the tree itself already (they would have to
+//! be merged), the fewest groups, the smallest number; and on it the smallest free MGID. If every
+//! tree there is a breach, all trees are searched in the same order.
 
 mod layers;
+mod turns;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
-use fabricast_topology::TableKind;
+use fabricast_topology::{Mgid, TableKind};
 use fixedbitset::FixedBitSet;
 use thiserror::Error;
 
 use crate::layers::{LayerSize, divide_colors};
-use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 pub use layers::LayerHint;
 use layers::{ColorLayers, LayerId};
+use turns::TakenTurns;
+
+/// Most uses of spanning trees by members that one choice looks at; the members after that do not
+/// count. It bounds the time of a choice for a group of very many members.
+const MOST_USES: usize = 1 << 20;
 
 /// Keeps the groups there are and chooses MGIDs for new ones.
 #[derive(Clone, Debug)]
 pub struct MgidAllocator {
-    space: MgidSpace,
     groups: BTreeMap<Mgid, Vec<u32>>, // members, rising
+    planner: MgidPlanner,
+}
+
+/// Everything that a choice depends on. A clone is cheap, so that many choices can be planned
+/// aside from the allocator.
+#[derive(Clone, Debug)]
+pub struct MgidPlanner {
+    space: MgidSpace,
+    /// First MGID that may not be chosen; `None` if all may.
+    limit: Option<u32>,
     load: Vec<u32>,                   // by spanning tree: its groups
-    uses: Vec<Vec<Use>>,              // by endpoint
+    taken: BTreeMap<u32, TakenTurns>, // by spanning tree that has groups
+    uses: Vec<Arc<Vec<Use>>>,         // by endpoint: rising by spanning tree
     layers: ColorLayers,
 }
 
-/// How many groups of an endpoint are on one spanning tree.
+/// Number of an endpoint's groups on one spanning tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Use {
     spt: u32,
     groups: u32,
 }
 
-/// What is known of a new group.
+/// Facts about a new group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Its members as far as they are known, each once.
@@ -53,7 +70,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Makes the wish of a group of which only members are known.
+    /// Makes the request for a group of which only members are known.
     #[must_use]
     pub const fn of(members: &'a [u32]) -> Self {
         Self { members, layer: None }
@@ -65,7 +82,8 @@ impl<'a> Wanted<'a> {
 pub struct Choice {
     /// The MGID.
     pub mgid: Mgid,
-    /// Members that use its color on another spanning tree; if not 0, rule R3's condition is breached.
+    /// Members that use its color on another spanning tree; if not 0, rule R3's condition is
+    /// breached.
     pub breaches: u32,
     /// Members that use its spanning tree already; if not 0, groups are merged.
     pub merges: u32,
@@ -75,51 +93,47 @@ impl MgidAllocator {
     /// Makes an allocator without groups.
     #[must_use]
     pub fn new(space: MgidSpace) -> Self {
-        Self {
+        let planner = MgidPlanner {
             space,
-            groups: BTreeMap::new(),
+            limit: None,
             load: vec![0; space.total() as usize],
+            taken: BTreeMap::new(),
             uses: Vec::new(),
             layers: ColorLayers::new(&space),
-        }
+        };
+        Self { groups: BTreeMap::new(), planner }
     }
 
-    /// Takes note of a group. With the wish that its MGID was chosen for, it enters the layer that was meant.
+    /// Makes it choose no MGID from `limit` on.
+    #[must_use]
+    pub fn below(mut self, limit: u32) -> Self {
+        self.planner.limit = Some(limit);
+        self
+    }
+
+    /// Copies what choices depend on. Cost: the endpoints and spanning trees there are.
+    #[must_use]
+    pub fn planner(&self) -> MgidPlanner {
+        self.planner.clone()
+    }
+
+    /// Records a group. With the request that its MGID was chosen for, it enters the layer that was
+    /// meant.
     ///
     /// # Errors
     ///
     /// [`AllocatorError`] if the MGID is taken or a member is named twice; then nothing changes.
     pub fn insert(&mut self, mgid: Mgid, wanted: &Wanted<'_>) -> Result<(), AllocatorError> {
-        let layer = self.pick_layer(wanted);
+        let layer = self.planner.pick_layer(wanted);
         let name = wanted.layer.map(|hint| hint.name);
-        self.note(mgid, wanted.members, |layers, color| layers.enter(color, layer, name)).map(drop)
-    }
-
-    /// Takes note of a group that enters the layer `enter` gives its color.
-    fn note(
-        &mut self,
-        mgid: Mgid,
-        members: &[u32],
-        enter: impl FnOnce(&mut ColorLayers, u16) -> LayerId,
-    ) -> Result<LayerId, AllocatorError> {
-        if self.groups.contains_key(&mgid) {
-            return Err(AllocatorError::Taken { mgid });
-        }
-        let mut members = members.to_vec();
+        let mut members = wanted.members.to_vec();
         members.sort_unstable();
-        if let Some(pair) = members.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(AllocatorError::AlreadyMember { mgid, endpoint: pair[0] });
-        }
-        let spt = self.space.spt(mgid);
-        for endpoint in &members {
-            self.add_use(*endpoint, spt);
-        }
-        self.load[spt as usize] += 1;
+        self.planner.note(mgid, &members, |layers, color| layers.enter(color, layer, name))?;
         self.groups.insert(mgid, members);
-        Ok(enter(&mut self.layers, self.space.color(spt)))
+        Ok(())
     }
 
-    /// Takes note of a new member.
+    /// Records a new member.
     ///
     /// # Errors
     ///
@@ -130,11 +144,11 @@ impl MgidAllocator {
             Ok(_) => return Err(AllocatorError::AlreadyMember { mgid, endpoint }),
             Err(at) => members.insert(at, endpoint),
         }
-        self.add_use(endpoint, self.space.spt(mgid));
+        self.planner.add_use(endpoint, self.planner.space.spt(mgid));
         Ok(())
     }
 
-    /// Takes note that a member has left.
+    /// Records that a member has left.
     ///
     /// # Errors
     ///
@@ -145,7 +159,7 @@ impl MgidAllocator {
             .binary_search(&endpoint)
             .map_err(|_| AllocatorError::NotMember { mgid, endpoint })?;
         members.remove(at);
-        self.drop_use(endpoint, self.space.spt(mgid));
+        self.planner.drop_use(endpoint, self.planner.space.spt(mgid));
         Ok(())
     }
 
@@ -156,20 +170,58 @@ impl MgidAllocator {
     /// [`AllocatorError`] if there is no such group.
     pub fn remove(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
         let members = self.groups.remove(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
-        let spt = self.space.spt(mgid);
-        for endpoint in members {
-            self.drop_use(endpoint, spt);
-        }
-        self.load[spt as usize] -= 1;
-        self.layers.leave(self.space.color(spt));
+        self.planner.forget(mgid, &members);
         Ok(())
     }
 
-    /// Chooses an MGID for a group; changes nothing. None if all 2^32 are taken.
+    /// Chooses an MGID for a group; changes nothing. None if all are taken.
     ///
-    /// Cost: the spanning trees there are, and the groups of the members.
+    /// Cost: the spanning trees there are, and the groups of the members up to a bound.
     #[must_use]
     pub fn choose(&self, wanted: &Wanted<'_>) -> Option<Choice> {
+        self.planner.choose(wanted)
+    }
+}
+
+impl MgidPlanner {
+    /// Takes note of a group, with rising members, that enters the layer `enter` gives its color.
+    fn note(
+        &mut self,
+        mgid: Mgid,
+        members: &[u32],
+        enter: impl FnOnce(&mut ColorLayers, u16) -> LayerId,
+    ) -> Result<LayerId, AllocatorError> {
+        let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
+        if self.taken.get(&spt).is_some_and(|turns| turns.contains(turn)) {
+            return Err(AllocatorError::Taken { mgid });
+        }
+        if let Some(pair) = members.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(AllocatorError::AlreadyMember { mgid, endpoint: pair[0] });
+        }
+        for endpoint in members {
+            self.add_use(*endpoint, spt);
+        }
+        self.load[spt as usize] += 1;
+        self.taken.entry(spt).or_default().insert(turn);
+        Ok(enter(&mut self.layers, self.space.color(spt)))
+    }
+
+    fn forget(&mut self, mgid: Mgid, members: &[u32]) {
+        let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
+        for endpoint in members {
+            self.drop_use(*endpoint, spt);
+        }
+        self.load[spt as usize] -= 1;
+        self.taken.entry(spt).or_default().remove(turn);
+        self.layers.leave(self.space.color(spt));
+    }
+
+    /// MGIDs of one spanning tree follow each other in turns.
+    fn turn(&self, mgid: Mgid) -> u32 {
+        mgid.0 / self.space.total()
+    }
+
+    fn choose(&self, wanted: &Wanted<'_>) -> Option<Choice> {
         let everywhere = || self.choose_among(wanted.members, 0..self.space.total());
         if self.space.tables() == TableKind::PerSwitch {
             return everywhere(); // every spanning tree has an entry of its own
@@ -182,11 +234,20 @@ impl MgidAllocator {
         }
     }
 
+    /// The uses of each member, up to a bound.
+    fn uses_of<'a>(&'a self, members: &'a [u32]) -> impl Iterator<Item = &'a [Use]> {
+        let mut seen = 0;
+        let uses = members.iter().filter_map(|member| self.uses.get(*member as usize));
+        uses.map(|uses| uses.as_slice()).take_while(move |uses| {
+            seen += uses.len();
+            seen <= MOST_USES
+        })
+    }
+
     /// Finds the layer for a group; none if a new one is to be opened.
     fn pick_layer(&self, wanted: &Wanted<'_>) -> Option<LayerId> {
         let mut met: BTreeMap<LayerId, u32> = BTreeMap::new(); // members with a group in the layer
-        for member in wanted.members {
-            let uses = self.uses.get(*member as usize).map_or(&[][..], Vec::as_slice);
+        for uses in self.uses_of(wanted.members) {
             let mut layers: Vec<LayerId> =
                 uses.iter().filter_map(|one| self.layers.of(self.space.color(one.spt))).collect();
             layers.sort_unstable();
@@ -198,67 +259,74 @@ impl MgidAllocator {
         self.layers.pick(&met, wanted.layer.map(|hint| hint.name))
     }
 
-    /// Gives the spanning trees of some colors that follow each other.
-    fn trees_of(&self, colors: std::ops::Range<u32>) -> std::ops::Range<u32> {
+    /// Returns the spanning trees of some colors that follow each other.
+    fn trees_of(&self, colors: Range<u32>) -> Range<u32> {
         let trees = self.space.trees_per_color();
         colors.start * trees..colors.end * trees
     }
 
-    /// Chooses MGIDs for many groups at once and takes note of them.
+    /// Chooses MGIDs for many groups at once and records them.
     ///
-    /// One at a time, each group takes the least used color, and endpoints end up with so different colors that
-    /// a group of many finds none free. Known together, groups are first put into layers, each into the first
-    /// one that none of its members has a group in; layers get colors in proportion to their groups
-    /// ([`divide_colors`]) and the choice is made among these.
+    /// One at a time, each group takes the least used color. Then endpoints use so many different
+    /// colors that no color is free for a large group. Known together, groups are first put into
+    /// layers, each into the first one that none of its members has a group in; layers get colors
+    /// in proportion to their groups ([`divide_colors`]) and the choice is made among these.
     ///
     /// # Errors
     ///
-    /// [`AllocatorError`] if a group names a member twice or no MGID is left; groups before it are noted.
+    /// [`AllocatorError`] if a group names a member twice or no MGID is left; groups before it are
+    /// noted.
     pub fn choose_all(&mut self, groups: &[Vec<u32>]) -> Result<Vec<Choice>, AllocatorError> {
-        let batch_layers = first_fit_layers(groups);
-        let ranges = self.divide(&batch_layers);
-        let mut opened = vec![None; ranges.len()]; // the layer of colors that were unused
+        let layers = self.batch_layers(groups);
+        let mut opened = vec![None; layers.colors.len()]; // the layer of colors that were unused
         let mut choices = Vec::with_capacity(groups.len());
-        for (members, at) in groups.iter().zip(batch_layers) {
-            let near = ranges
-                .get(at)
-                .and_then(|range| self.choose_among(members, self.trees_of(range.clone())));
+        let mut of_groups = layers.of_groups.into_iter();
+        for members in groups {
+            let at = of_groups.next();
+            let near = at.and_then(|at| {
+                self.choose_among(members, self.trees_of(layers.colors[at].clone()))
+            });
             let choice = match near {
                 Some(choice) if choice.breaches == 0 => Some(choice),
                 Some(_) | None => self.choose_among(members, 0..self.space.total()),
             };
             let choice = choice.ok_or(AllocatorError::Full)?;
-            let layer = opened.get(at).copied().flatten();
+            let layer = at.and_then(|at| opened[at]);
+            let mut members = members.clone();
+            members.sort_unstable();
             let entered =
-                self.note(choice.mgid, members, |layers, color| layers.enter(color, layer, None))?;
-            if let Some(opened) = opened.get_mut(at) {
-                *opened = Some(entered);
+                self.note(choice.mgid, &members, |layers, color| layers.enter(color, layer, None))?;
+            if let Some(at) = at {
+                opened[at] = Some(entered);
             }
             choices.push(choice);
         }
         Ok(choices)
     }
 
-    /// Divides the colors among the layers of a batch; none at all if there are fewer colors than layers.
-    fn divide(&self, layers: &[usize]) -> Vec<std::ops::Range<u32>> {
-        let mut sizes: Vec<LayerSize> = Vec::new();
-        for layer in layers {
-            if *layer >= sizes.len() {
-                sizes.resize(*layer + 1, LayerSize { dimension: 0, groups: 0 });
-            }
-            sizes[*layer].groups += 1;
-        }
+    /// Puts the groups of a batch into layers, and divides the colors among these; no layers at
+    /// all if there are fewer colors than layers.
+    fn batch_layers(&self, groups: &[Vec<u32>]) -> BatchLayers {
         if self.space.tables() == TableKind::PerSwitch {
-            return Vec::new();
+            return BatchLayers::default();
         }
-        let colors = divide_colors(u32::from(self.space.colors()), &sizes).unwrap_or_default();
+        let colors = self.space.colors();
+        let Some(of_groups) = first_fit_layers(groups, usize::from(colors)) else {
+            return BatchLayers::default();
+        };
+        let count = of_groups.iter().max().map_or(0, |last| last + 1);
+        let mut sizes = vec![LayerSize { dimension: 0, groups: 0 }; count];
+        of_groups.iter().for_each(|layer| sizes[*layer].groups += 1);
+        let Ok(colors) = divide_colors(u32::from(colors), &sizes) else {
+            return BatchLayers::default();
+        };
         let mut end = 0;
         let range = |colors: u32| {
             let first = end;
             end += colors;
             first..end
         };
-        colors.into_iter().map(range).collect()
+        BatchLayers { of_groups, colors: colors.into_iter().map(range).collect() }
     }
 
     fn choose_among(
@@ -269,15 +337,14 @@ impl MgidAllocator {
         let mut on_tree = vec![0u32; self.load.len()];
         let mut only_on = vec![0u32; self.load.len()]; // members that use the color on this tree only
         let mut of_color = vec![0u32; usize::from(self.space.colors())];
-        for member in members {
-            let uses = self.uses.get(*member as usize).map_or(&[][..], Vec::as_slice);
-            for (at, one) in uses.iter().enumerate() {
-                let color = self.space.color(one.spt);
-                let same_color = |other: &&Use| self.space.color(other.spt) == color;
-                on_tree[one.spt as usize] += 1;
-                only_on[one.spt as usize] += u32::from(uses.iter().filter(same_color).count() == 1);
-                of_color[usize::from(color)] +=
-                    u32::from(!uses[..at].iter().any(|one| same_color(&one)));
+        let color = |one: &Use| self.space.color(one.spt);
+        for uses in self.uses_of(members) {
+            for of_one_color in uses.chunk_by(|a, b| color(a) == color(b)) {
+                of_color[usize::from(color(&of_one_color[0]))] += 1;
+                if let [only] = of_one_color {
+                    only_on[only.spt as usize] += 1;
+                }
+                of_one_color.iter().for_each(|one| on_tree[one.spt as usize] += 1);
             }
         }
         let mut best: Option<([u32; 4], Choice)> = None;
@@ -297,52 +364,61 @@ impl MgidAllocator {
 
     /// Finds the smallest free MGID of a spanning tree.
     fn free_mgid(&self, spt: u32) -> Option<Mgid> {
-        let turns =
-            (0..=(u32::MAX - spt) / self.space.total()).map(|turn| turn * self.space.total());
-        turns.map(|turn| Mgid(spt + turn)).find(|mgid| !self.groups.contains_key(mgid))
+        let turn = self.taken.get(&spt).map_or(0, TakenTurns::first_free);
+        let mgid = turn.checked_mul(self.space.total())?.checked_add(spt)?;
+        self.limit.is_none_or(|limit| mgid < limit).then_some(Mgid(mgid))
     }
 
     fn add_use(&mut self, endpoint: u32, spt: u32) {
         let at = endpoint as usize;
         if at >= self.uses.len() {
-            self.uses.resize(at + 1, Vec::new());
+            self.uses.resize_with(at + 1, Arc::default);
         }
-        match self.uses[at].iter_mut().find(|one| one.spt == spt) {
-            Some(one) => one.groups += 1,
-            None => self.uses[at].push(Use { spt, groups: 1 }),
+        let uses = Arc::make_mut(&mut self.uses[at]);
+        match uses.binary_search_by_key(&spt, |one| one.spt) {
+            Ok(at) => uses[at].groups += 1,
+            Err(at) => uses.insert(at, Use { spt, groups: 1 }),
         }
     }
 
     fn drop_use(&mut self, endpoint: u32, spt: u32) {
-        let uses = &mut self.uses[endpoint as usize];
-        let at = uses.iter().position(|one| one.spt == spt).expect("noted when it joined");
+        let uses = Arc::make_mut(&mut self.uses[endpoint as usize]);
+        let at = uses.binary_search_by_key(&spt, |one| one.spt).expect("noted when it joined");
         uses[at].groups -= 1;
         if uses[at].groups == 0 {
-            uses.swap_remove(at);
+            uses.remove(at);
         }
     }
 }
 
-/// Puts every group into the first layer that none of its members has a group in.
-fn first_fit_layers(groups: &[Vec<u32>]) -> Vec<usize> {
+/// Layers of groups that are known together.
+#[derive(Default)]
+struct BatchLayers {
+    of_groups: Vec<usize>,   // by group: its layer
+    colors: Vec<Range<u32>>, // by layer
+}
+
+/// Puts every group into the first layer that none of its members has a group in; `None` if that
+/// takes more than `most` layers.
+fn first_fit_layers(groups: &[Vec<u32>], most: usize) -> Option<Vec<usize>> {
     let endpoints = groups.iter().flatten().max().map_or(0, |last| *last as usize + 1);
     let mut layers_of: Vec<FixedBitSet> = vec![FixedBitSet::new(); endpoints];
-    let mut taken = FixedBitSet::new();
+    let mut taken = FixedBitSet::with_capacity(most);
     let fit = |members: &Vec<u32>| {
         taken.clear();
         for member in members {
             taken.union_with(&layers_of[*member as usize]);
         }
-        let layer = taken.zeroes().next().unwrap_or(taken.len());
+        let layer = taken.zeroes().next()?;
         for member in members {
             layers_of[*member as usize].grow_and_insert(layer);
         }
-        layer
+        Some(layer)
     };
     groups.iter().map(fit).collect()
 }
 
-/// Why a group cannot be noted as it is said to be.
+/// Reasons to refuse a group or a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AllocatorError {
     /// Another group has the MGID.

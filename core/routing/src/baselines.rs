@@ -1,17 +1,18 @@
-//! What InfiniBand's subnet manager does today, as engines to compare with, on any topology.
+//! Baselines for any topology: the multicast routing of InfiniBand's subnet manager.
 //!
-//! Source: MR4LMS §1 and §3.1.2; OpenSM's `osm_mcast_mgr.c` for what the paper leaves out. Its nine unicast engines
-//! use two ways to make a multicast tree, `minhop-mc` and `sssp-mc`; `global-tree` is the cheapest thing
-//! that works. [`Rule`] tells them apart.
+//! Source: MR4LMS §1 and §3.1.2; OpenSM's `osm_mcast_mgr.c` for what the paper leaves out. Its nine
+//! unicast engines use two ways to make a multicast tree, `minhop-mc` and `sssp-mc`; `global-tree`
+//! is the cheapest. [`BaselineRule`] tells them apart.
 //!
-//! The table entry is an MLID, and one entry has one tree in the whole fabric: colors are never used again
-//! where trees do not meet, which is what MR4LMS adds. A group takes the color that has the fewest groups, of
-//! equal ones the lowest: as long as there are unused ones this is what OpenSM does. When all are used OpenSM
-//! refuses groups, or lets those share an MLID that it was told may; here any may, by the same rule, since it
-//! spreads groups evenly and looks at nothing but the order in which they come. Groups that share a
-//! color share one tree over all their members, as in OpenSM.
+//! The table entry is an MLID, and one entry has one tree in the whole fabric: colors are never
+//! used again where trees do not meet, which is what MR4LMS adds. A group takes the color that has
+//! the fewest groups, of equal ones the lowest: as long as there are unused ones this is what
+//! OpenSM does. When all are used OpenSM refuses groups, or lets those share an MLID that it was
+//! told may; here any may, by the same rule, since it spreads groups evenly and looks at nothing
+//! but the order in which they come. Groups that share a color share one tree over all their
+//! members, as in OpenSM.
 //!
-//! A change makes the trees of the colors it touches anew, root and all, and leaves others alone; so does a fault.
+//! A change or a fault rebuilds the trees of the colors it touches, roots included, and no others.
 //! Trees depend on the loads they found, so the order of changes matters, and
 //! [`RoutingEngine::choices`] records them; those of `global-tree` follow from faults and members.
 //!
@@ -22,37 +23,62 @@
 mod colors;
 mod loads;
 mod restore;
-mod rule;
+mod tree_rules;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{EndpointId, Faults, Graph, PortId, SwitchId};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId};
 
-use crate::engine::{Change, ChangeError};
-use crate::engines::{EngineKind, EngineOptions, RecordedChoice, RestoreError, RoutingEngine};
-use crate::mgid::Mgid;
+use crate::change::{Change, ChangeError};
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::staging::{Staged, stage};
 use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
 use crate::root_choice::PortLoads;
+use crate::routing_engine::{
+    BuildError, ColorUse, EngineEntry, EngineInput, EngineKind, EngineOptions, RecordedChoice,
+    RestoreError, RoutingEngine,
+};
 use crate::spt::{LayoutError, MgidSpace};
 use colors::Colors;
-use loads::Loads;
-use rule::Planter;
-pub use rule::Rule;
+use loads::{LoadedFabric, Loads};
+pub use tree_rules::BaselineRule;
+use tree_rules::RuleTreeBuilder;
 
-/// An engine of today: one tree to a color.
+/// `minhop-mc` in the list of engines.
+pub(crate) const MIN_HOP_MC: EngineEntry = EngineEntry {
+    color_use: ColorUse::OneTree,
+    ..EngineEntry::new("minhop-mc", |input| build(input, BaselineRule::MinHop))
+};
+
+/// `sssp-mc` in the list of engines.
+pub(crate) const SSSP_MC: EngineEntry = EngineEntry {
+    color_use: ColorUse::OneTree,
+    ..EngineEntry::new("sssp-mc", |input| build(input, BaselineRule::LightestPath))
+};
+
+/// `global-tree` in the list of engines.
+pub(crate) const GLOBAL_TREE: EngineEntry = EngineEntry {
+    chooses_roots: false,
+    color_use: ColorUse::OneTreeInAll,
+    ..EngineEntry::new("global-tree", |input| build(input, BaselineRule::GlobalTree))
+};
+
+fn build(input: EngineInput, rule: BaselineRule) -> Result<Box<dyn RoutingEngine>, BuildError> {
+    Ok(Box::new(Baseline::new(input.graph, rule, input.options)?))
+}
+
+/// An engine as in InfiniBand's subnet managers: one tree for each color.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    rule: Rule,
+    rule: BaselineRule,
     space: MgidSpace,
     fabric: Fabric,
     groups: BTreeMap<Mgid, Group>,
     colors: Colors,
     trees: Vec<Vec<Tree>>, // by color: one, or one for each part of the fabric that has members
     loads: Loads,
-    planter: Planter,
+    builder: RuleTreeBuilder,
     plan: Plan,
 }
 
@@ -73,22 +99,22 @@ impl Group {
 /// Which members of a group can be served, and which cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Service {
-    seats: Vec<PortId>,   // rising
-    cut_off: Vec<CutOff>, // rising
+    member_ports: Vec<PortId>, // rising
+    cut_off: Vec<CutOff>,      // rising
 }
 
 impl Service {
     fn of(fabric: &Fabric, mgid: Mgid, members: &[EndpointId]) -> Self {
         let mut cut_off = Vec::new();
-        let seats = fabric.part_members(members, |endpoint, why| {
+        let member_ports = fabric.part_members(members, |endpoint, why| {
             cut_off.push(CutOff { mgid, endpoint, why });
         });
         cut_off.sort_unstable();
-        Self { seats, cut_off }
+        Self { member_ports, cut_off }
     }
 }
 
-/// One tree and the groups that use it, which all have two or more seats.
+/// One tree and the groups that use it, which all have two or more live members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tree {
     root: SwitchId,
@@ -104,9 +130,13 @@ impl Baseline {
     /// # Errors
     ///
     /// [`LayoutError`] if the colors are out of range.
-    pub fn new(graph: Arc<Graph>, rule: Rule, options: EngineOptions) -> Result<Self, LayoutError> {
+    pub fn new(
+        graph: Arc<Graph>,
+        rule: BaselineRule,
+        options: EngineOptions,
+    ) -> Result<Self, LayoutError> {
         let space = MgidSpace::any(options.colors)?;
-        let used = if rule == Rule::GlobalTree { 1 } else { options.colors };
+        let used = if rule == BaselineRule::GlobalTree { 1 } else { options.colors };
         let fabric = Fabric::new(graph, options.tables);
         Ok(Self {
             rule,
@@ -115,19 +145,20 @@ impl Baseline {
             colors: Colors::new(used),
             trees: vec![Vec::new(); usize::from(used)],
             loads: Loads::new(&fabric.graph),
-            planter: Planter::new(rule, &fabric, options.root_policy),
+            builder: RuleTreeBuilder::new(rule, &fabric, options.root_policy),
             plan: Plan::listed(options.colors, options.tables),
             fabric,
         })
     }
 
-    /// Gives the rule trees are made by.
+    /// Returns the rule by which trees are made.
     #[must_use]
-    pub const fn rule(&self) -> Rule {
+    pub const fn rule(&self) -> BaselineRule {
         self.rule
     }
 
-    /// Takes over checked changes; names the colors they touch, each once, in the order of the changes.
+    /// Applies checked changes; returns the colors they touch, each once, in the order of the
+    /// changes.
     fn commit(&mut self, staged: Staged) -> Vec<u16> {
         let Self { groups, colors, .. } = self;
         let mut is_touched = vec![false; usize::from(colors.len())];
@@ -152,35 +183,36 @@ impl Baseline {
         touched
     }
 
-    /// Makes the trees of a color anew.
+    /// Rebuilds the trees of a color.
     fn replant(&mut self, color: u16) {
         let old = std::mem::take(&mut self.trees[usize::from(color)]);
         for tree in &old {
             self.loads.count_out(&self.fabric, &tree.ports, tree.groups.len());
         }
-        for (groups, seats) in self.seat(color) {
+        for (groups, member_ports) in self.connect_by_island(color) {
             let is_left = |tree: &&Tree| tree.groups.iter().any(|mgid| groups.contains(mgid));
-            let wish = (groups[0], old.iter().find(is_left).map(|tree| tree.root));
-            let (root, ports) = self.planter.plant((&self.fabric, &self.loads), seats, wish);
+            let before = old.iter().find(is_left).map(|tree| tree.root);
+            let loaded = LoadedFabric { fabric: &self.fabric, loads: &self.loads };
+            let (root, ports) = self.builder.add_tree(loaded, member_ports, groups[0], before);
             self.loads.count_in(&self.fabric, &ports, groups.len());
             self.trees[usize::from(color)].push(Tree { root, ports, groups });
         }
         self.write_part(color);
     }
 
-    /// Finds out which members of a color's groups can be served, and gives what is to be connected:
-    /// for each part of the fabric the groups there and the ports of all their members.
-    fn seat(&mut self, color: u16) -> Vec<(Vec<Mgid>, Vec<PortId>)> {
+    /// Finds out which members of a color's groups can be served, and gives what is to be
+    /// connected: for each part of the fabric the groups there and the ports of all their members.
+    fn connect_by_island(&mut self, color: u16) -> Vec<(Vec<Mgid>, Vec<PortId>)> {
         let Self { fabric, groups, colors, .. } = self;
         let mut parts: BTreeMap<u32, (Vec<Mgid>, Vec<PortId>)> = BTreeMap::new();
         for mgid in colors.groups(color) {
             let group = groups.get_mut(mgid).expect("colors belong to groups that exist");
             group.service = Service::of(fabric, *mgid, &group.members);
-            if let [first, _, ..] = group.service.seats[..] {
+            if let [first, _, ..] = group.service.member_ports[..] {
                 let island = fabric.island(fabric.graph.switch_of(first));
                 let (mates, ports) = parts.entry(island).or_default();
                 mates.push(*mgid);
-                ports.extend(&group.service.seats);
+                ports.extend(&group.service.member_ports);
             }
         }
         let sorted = |(groups, mut ports): (Vec<Mgid>, Vec<PortId>)| {
@@ -195,8 +227,8 @@ impl Baseline {
         let number = u32::from(color);
         let mut part = PartBuilder::new(number, color);
         let served = |mgid: &Mgid| {
-            let seats = self.groups[mgid].service.seats.len();
-            (*mgid, u32::try_from(seats).expect("a graph has fewer than 2^32 endpoints"))
+            let member_ports = self.groups[mgid].service.member_ports.len();
+            (*mgid, u32::try_from(member_ports).expect("a graph has fewer than 2^32 endpoints"))
         };
         let trees = &self.trees[usize::from(color)];
         for tree in trees {
@@ -207,9 +239,9 @@ impl Baseline {
             });
         }
         for mgid in self.colors.groups(color) {
-            let Service { seats, cut_off } = &self.groups[mgid].service;
+            let Service { member_ports, cut_off } = &self.groups[mgid].service;
             cut_off.iter().for_each(|cut| part.cut_off(*cut));
-            if seats.len() < 2 {
+            if member_ports.len() < 2 {
                 let groups = vec![served(mgid)];
                 part.add(PlannedTree { root: None, ports: Vec::new(), groups });
             }
@@ -242,7 +274,7 @@ impl RoutingEngine for Baseline {
         &self.space
     }
 
-    /// Cost: a tree for every color that is touched, see [`Rule`].
+    /// Cost: a tree for every color that is touched, see [`BaselineRule`].
     fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
         let members = |mgid: Mgid| self.groups.get(&mgid).map(|group| &group.members[..]);
         let staged = stage(changes, members, self.fabric.graph.endpoint_count())?;
@@ -254,7 +286,7 @@ impl RoutingEngine for Baseline {
 
     fn set_faults(&mut self, faults: Faults) {
         self.fabric.set_faults(faults);
-        let is_new = self.planter.look_around(&self.fabric);
+        let is_new = self.builder.look_around(&self.fabric);
         let hit: Vec<u16> =
             self.colors.in_use().filter(|color| is_new || self.is_hit(*color)).collect();
         for color in hit {
@@ -263,7 +295,7 @@ impl RoutingEngine for Baseline {
     }
 
     fn set_loads(&mut self, loads: Arc<PortLoads>) {
-        self.planter.chooser.set_loads(loads);
+        self.builder.chooser.set_loads(loads);
     }
 
     fn faults(&self) -> &Faults {

@@ -1,41 +1,41 @@
-//! How many table entries avoid all merging, and what smaller tables cost.
+//! Finds the table size that avoids all merging, and the cost of smaller tables.
 //!
 //! More entries are not always better: an MGID stands for spanning tree `mgid mod (C*m)`, so two
-//! groups that are apart with C entries can meet again with C+1 (MGIDs 0 and 6 with m = 2 and C = 2 or 3). So the
-//! search does not cut intervals in halves; it tries every size from below.
+//! groups that are apart with C entries can meet again with C+1 (MGIDs 0 and 6 with m = 2 and C = 2
+//! or 3). So the search does not cut intervals in halves; it tries every size from below.
 //!
 //! Invariants
-//! - CAP-1: with [`Capacity::least`] entries every group has a tree of its own, and with fewer never. Nothing is
-//!   promised of larger tables.
+//! - CAP-1: with [`Capacity::least`] entries every group has a tree of its own, and with fewer
+//!   never. Nothing is promised of larger tables.
 //! - CAP-2: no size below [`least_entries`] avoids merging, whatever the engine.
 
 mod bound;
 
 use fabricast_topology::Graph;
 
-use crate::engines::EngineKind;
 use crate::metrics::{Metrics, metrics};
 use crate::plan::Plan;
+use crate::routing_engine::ColorUse;
 use crate::scenario::{Routed, Scenario, ScenarioError};
 use crate::spt::MAX_COLORS;
 pub use bound::least_entries;
 
-/// What is asked.
+/// A question about table sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityQuestion {
     /// The largest table that is tried, 1 to [`MAX_COLORS`].
     pub limit: u16,
-    /// Table sizes whose cost is wanted, 1 to [`MAX_COLORS`]; empty for powers of two below the answer, the
-    /// one before it and the answer itself.
+    /// Table sizes whose cost is wanted, 1 to [`MAX_COLORS`]; empty for powers of two below the
+    /// answer, the one before it and the answer itself.
     pub sizes: Vec<u16>,
 }
 
-/// How far the search has come.
+/// Progress of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityStep {
     /// The next size is tried, of at most so many.
     Try {
-        /// The size.
+        /// Entries of each table.
         colors: u16,
         /// Sizes tried already.
         done: u32,
@@ -44,12 +44,12 @@ pub enum CapacityStep {
     },
     /// The cost of a size is computed.
     Cost {
-        /// The size.
+        /// Entries of each table.
         colors: u16,
     },
 }
 
-/// The answer.
+/// The least size without merging, if one was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
     /// Entries that any way to route needs ([`least_entries`]).
@@ -58,18 +58,19 @@ pub struct Capacity {
     pub least: Option<u16>,
     /// The largest size that was allowed.
     pub limit: u16,
-    /// Sizes tried.
+    /// Number of sizes that were tried.
     pub tried: u32,
     /// The cost of the sizes asked for, rising.
     pub sizes: Vec<SizeCost>,
 }
 
-/// What tables of one size cost.
+/// Cost of tables of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizeCost {
     /// Entries of a table.
     pub colors: u16,
-    /// The figures; none if there are fewer entries than layers of groups, so that nothing can be routed.
+    /// The figures; none if there are fewer entries than layers of groups, so that nothing can be
+    /// routed.
     pub cost: Option<RoutingCost>,
 }
 
@@ -106,8 +107,8 @@ impl RoutingCost {
 /// Finds the smallest table that avoids all merging, and the cost of others.
 ///
 /// - `progress` is told before every step.
-/// - Cost: routing all groups once for every size from [`least_entries`] to the answer, and for every size
-///   whose cost is wanted.
+/// - Cost: routing all groups once for every size from [`least_entries`] to the answer, and for
+///   every size whose cost is wanted.
 ///
 /// # Errors
 ///
@@ -180,16 +181,17 @@ fn usual_sizes(least: Option<u16>, limit: u16) -> Vec<u16> {
     powers.chain([(end - 1).max(1), end]).collect()
 }
 
-/// Entries below which nothing has to be tried: what any engine needs, and more where a color has one tree only.
+/// Entries below which nothing has to be tried: what any engine needs, and more where a color has
+/// one tree only.
 fn lower_bound(scenario: &Scenario<'_>) -> Result<u32, ScenarioError> {
     let groups = scenario.members()?;
     let fat_tree = scenario.fat_tree.filter(|_| scenario.kind.needs_fat_tree()).map(|one| &**one);
     let bound = least_entries(scenario.graph, fat_tree, scenario.options.tables, &groups);
     let trees = || bound::trees(scenario.graph, fat_tree, &groups);
-    Ok(match scenario.kind {
-        EngineKind::CMr4lmsFixed | EngineKind::CMr4lmsDynamic | EngineKind::Mr4lms => bound,
-        EngineKind::MinHopMc | EngineKind::SsspMc => bound.max(trees()),
-        EngineKind::GlobalTree if trees() > 1 => u32::MAX,
-        EngineKind::GlobalTree => bound,
+    Ok(match scenario.kind.color_use() {
+        ColorUse::ManyTrees => bound,
+        ColorUse::OneTree => bound.max(trees()),
+        ColorUse::OneTreeInAll if trees() > 1 => u32::MAX,
+        ColorUse::OneTreeInAll => bound,
     })
 }

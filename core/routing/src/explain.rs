@@ -1,32 +1,31 @@
-//! Why a group is routed as it is: its tree, and with whom and why it shares that.
+//! Explains the route of a group: its tree, the groups that share it, and the reasons.
 //!
-//! Two groups of one virtual group are *neighbours* if their own trees have a link in common (with per-switch
-//! tables: a switch). All others are in it because of neighbours' neighbours, so each comes
-//! with the shortest such chain. Engines that merge groups which do not meet, because no entry
-//! is left, leave groups that no chain reaches. With fault tolerance what either of its two trees has
-//! counts.
+//! Two groups of one virtual group are *neighbours* if their own trees have a link in common (with
+//! per-switch tables: a switch). All others are in it because of neighbours' neighbours, so each
+//! comes with the shortest such chain. Engines that merge groups which do not meet, because no
+//! entry is left, leave groups that no chain reaches. With fault tolerance the links of both trees
+//! count.
 //!
 //! Invariants
-//! - WHY-1: each group that shares the tree is there once, with the first thing that its own tree has in common
-//!   with that of the group before it on a shortest chain.
+//! - WHY-1: each group that shares the tree is there once, with the first thing that its own tree
+//!   has in common with that of the group before it on a shortest chain.
 
 mod chains;
 mod other_size;
 
-use fabricast_topology::{EndpointId, FatTree, Place, PortId, SwitchId};
+use fabricast_topology::{EndpointId, FatTree, Mgid, Place, PortId, SwitchId};
 
-use crate::engines::RoutingEngine;
 use crate::group_tree::{GroupTree, Trunk};
-use crate::mgid::Mgid;
 use crate::plan::{CutOff, GroupPlan, Moved, Unprotected, Unrouted, VirtualGroup, VirtualGroupId};
+use crate::routing_engine::RoutingEngine;
 use crate::spt::Layout;
 use chains::{Own, chains};
 pub use other_size::{OtherSize, at_other_size};
 
-/// What an engine did with one group.
+/// Explanation of the route of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The group.
+    /// Group that is explained.
     pub mgid: Mgid,
     /// The spanning tree its MGID stands for; none for engines where it stands for nothing.
     pub home: Option<u32>,
@@ -44,10 +43,11 @@ pub struct Explanation {
     pub route: Option<ExplainedRoute>,
 }
 
-/// How the packets of a group travel.
+/// The trees that the packets of a group travel on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedRoute {
-    /// Its part of the plan: the spanning tree (or pair of them), or the color of engines that do not number them.
+    /// Its part of the plan: the spanning tree (or pair of them), or the color of engines that do
+    /// not number them.
     pub part: u32,
     /// The virtual group.
     pub virtual_group: VirtualGroupId,
@@ -64,12 +64,12 @@ pub struct ExplainedTree {
     pub color: u16,
     /// Level of the root, 0 for a leaf; none where there is no fat tree.
     pub level: Option<u8>,
-    /// The top midplane that it uses, or would use if its members were farther apart; none where the engine
-    /// does not know of any, or there are only two levels.
+    /// The top midplane that it uses, or would use if its members were farther apart; none where
+    /// the engine does not know of any, or there are only two levels.
     pub top_midplane: Option<u32>,
     /// The number of the level-1 switches that it uses or would use, which is the TN group.
     pub tn_group: Option<u32>,
-    /// What the group alone needs: root, links, ports of members.
+    /// The part that the group alone needs: root, links, ports of members.
     pub own: GroupTree,
     /// The switch ports of the whole tree, which its packets cross.
     pub ports: Vec<PortId>,
@@ -78,7 +78,7 @@ pub struct ExplainedTree {
 /// A group on the same tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharer {
-    /// The group.
+    /// Group that is explained.
     pub mgid: Mgid,
     /// Why; none if no chain of common links leads to it: no entry was left for it.
     pub why: Option<Step>,
@@ -91,11 +91,11 @@ pub struct Step {
     pub steps: u32,
     /// The group before it; the explained group if it is a neighbour.
     pub through: Mgid,
-    /// What the two have in common.
+    /// The meeting place of the two.
     pub at: Meeting,
 }
 
-/// What two trees have in common; the order is the one in which the first is taken.
+/// Something that two trees have in common; the first in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meeting {
     /// A link, by the switch port at its lower end; or that of a common member.
@@ -161,7 +161,7 @@ fn explain_route(
     })
 }
 
-/// What the trees of single groups are cut out with.
+/// Context for cutting out the trees of single groups.
 enum Cutter<'a> {
     /// The one tree of the virtual group, hung once.
     One(&'a dyn RoutingEngine, Trunk<'a>),
@@ -189,7 +189,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Where a tree stands in the fat tree.
+/// Position of a tree in the fat tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Where {
     level: Option<u8>,
@@ -198,7 +198,8 @@ struct Where {
 }
 
 impl Where {
-    /// What the root does not tell follows from the spanning tree, if the engine numbers them.
+    /// The parts that the root leaves open follow from the spanning tree, if the engine numbers
+    /// them.
     fn of(
         fat_tree: Option<&FatTree>,
         engine: &dyn RoutingEngine,

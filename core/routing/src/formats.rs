@@ -1,7 +1,8 @@
 //! The files people exchange: groups, routes and tables as JSON lines.
 //!
 //! Pure text to values and back. Readers say which line and which field is wrong, and resolve names
-//! against a graph, so that what they return fits it. Lines are numbered from 1; empty lines are skipped.
+//! against a graph, so that what they return fits it. Lines are numbered from 1; empty lines are
+//! skipped.
 
 mod groups;
 mod routes;
@@ -14,17 +15,17 @@ pub use groups::{GroupRecord, allot_mgids, read_groups, write_groups};
 pub use routes::{RouteRecord, RoutesFile, RoutesHeader, TreeRecord, read_routes, write_routes};
 pub use tables::{read_tables, write_tables};
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
 pub struct FormatError {
     /// Line of the file, from 1; the one after the last if something is missing.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in that line.
     pub problem: FormatProblem,
 }
 
-/// What is wrong with a line.
+/// Errors in one line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatProblem {
     /// The line ends in the middle of its JSON value.
@@ -35,7 +36,7 @@ pub enum FormatProblem {
     NotJson {
         /// Column, from 1.
         column: usize,
-        /// What the JSON reader says.
+        /// Message of the JSON reader.
         what: String,
     },
     /// The line is JSON but not an object.
@@ -44,39 +45,39 @@ pub enum FormatProblem {
     /// A field is missing.
     #[error("{field}: missing")]
     Missing {
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A field has no meaning here.
     #[error("{field}: unknown field")]
     UnknownField {
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A field has a value of another kind.
     #[error("{field}: must be {must_be}, is {is}")]
     BadValue {
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What it may be.
+        /// Values that are allowed.
         must_be: String,
-        /// What it is.
+        /// Value that was found.
         is: String,
     },
     /// No endpoint or switch has the name.
     #[error("{field}: the topology has no {what} {name:?}")]
     UnknownName {
-        /// The field.
+        /// Name of the field.
         field: String,
         /// "endpoint" or "switch".
         what: &'static str,
-        /// The name.
+        /// Name that was found.
         name: String,
     },
     /// A switch has no such port, or it leads elsewhere.
     #[error("{field}: the topology has no link {link}")]
     UnknownLink {
-        /// The field.
+        /// Name of the field.
         field: String,
         /// The link, as it is written.
         link: String,
@@ -84,13 +85,13 @@ pub enum FormatProblem {
     /// An endpoint is a member twice.
     #[error("members: endpoint {name:?} is listed twice")]
     DuplicateMember {
-        /// The endpoint.
+        /// Name of the endpoint.
         name: String,
     },
     /// More members than the topology has endpoints.
     #[error("members: {members} are listed, the topology has {endpoints} endpoints")]
     TooManyMembers {
-        /// Members listed.
+        /// Number of members listed.
         members: usize,
         /// Endpoints there are.
         endpoints: usize,
@@ -98,7 +99,7 @@ pub enum FormatProblem {
     /// Two groups have one MGID.
     #[error("mgid: {mgid} is that of the group on line {first} too")]
     DuplicateMgid {
-        /// The MGID.
+        /// MGID that was found twice.
         mgid: u32,
         /// Line of the other group.
         first: usize,
@@ -106,13 +107,13 @@ pub enum FormatProblem {
     /// A group has a tree twice.
     #[error("trees: tree {tree} is listed twice")]
     DuplicateTree {
-        /// Which one.
+        /// Number of the tree, from 0.
         tree: u8,
     },
     /// Two groups have one name.
     #[error("name: {name:?} is that of the group on line {first} too")]
     DuplicateName {
-        /// The name.
+        /// Name that was found.
         name: String,
         /// Line of the other group.
         first: usize,
@@ -131,13 +132,13 @@ pub enum FormatProblem {
     /// The file is of another version.
     #[error("fabricast_routes: version {version} is not known, only 1")]
     Version {
-        /// The version.
+        /// Version that was found.
         version: u64,
     },
     /// Two rows have one key.
     #[error("switch {switch}, in_port {in_port}, color {color}: the row is there already")]
     DuplicateRow {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
         /// The input port.
         in_port: u8,

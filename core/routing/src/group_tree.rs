@@ -20,7 +20,8 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Cuts the tree of a group out; needs nothing but the plan and the switch ports of the live members.
+    /// Cuts the tree of a group out; needs nothing but the plan and the switch ports of the live
+    /// members.
     ///
     /// None if the virtual group has no tree, or its tree misses one of the members.
     /// Cost: the tree of the virtual group.

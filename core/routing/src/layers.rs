@@ -1,8 +1,9 @@
 //! Cuts the colors into layers so that no endpoint of a grid uses a color in two groups.
 //!
-//! Source: C-MR4LMS §3.5, theorem 3 and equation (5) (lost; rebuilt as `wide`). An endpoint runs `P`
-//! consecutive processes of a grid, x fastest, and takes part in the lines of all of them. If all these
-//! lines are in different layers, and layers have different colors, every color is used once.
+//! Source: C-MR4LMS §3.5, theorem 3 and equation (5) (lost; rebuilt as `wide`). An endpoint runs
+//! `P` consecutive processes of a grid, x fastest, and takes part in the lines of all of them. If
+//! all these lines are in different layers, and layers have different colors, every color is used
+//! once.
 //!
 //! All members of a line compute the same layer: it depends on coordinates that the line keeps.
 
@@ -64,7 +65,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// Gives its dimension: 0, 1, 2 for x, y, z.
+    /// Returns its dimension: 0, 1, 2 for x, y, z.
     #[must_use]
     pub const fn dimension(self) -> usize {
         match self {
@@ -148,7 +149,7 @@ impl Grid {
         endpoints
     }
 
-    /// Gives the layer of a line among those of its dimension.
+    /// Returns the layer of a line among those of its dimension.
     #[must_use]
     pub fn layer(&self, plan: LayerPlan, line: Line) -> u32 {
         let wide = |value: u32| cyclic(value, self.per_endpoint);
@@ -161,7 +162,8 @@ impl Grid {
         }
     }
 
-    /// Cuts the cycle of x into blocks of P and P+1; the place in the block tells any P neighbours apart.
+    /// Cuts the cycle of x into blocks of P and P+1; the place in the block tells any P neighbours
+    /// apart.
     fn in_block(&self, a: u32) -> u32 {
         let p = self.per_endpoint;
         let long = self.x % p; // so many blocks of P+1, the last ones

@@ -1,47 +1,47 @@
-//! Multicast routing on fat trees: which tree every group uses, so that the table entries suffice.
+//! Multicast routing: assigns every group a tree so that the table entries of the switches suffice.
 //!
-//! Read [`RoutingEngine`] first: groups and faults in, a [`Plan`] out; [`Engine`] is C-MR4LMS. [`Layout`] numbers the conflict-free
-//! spanning trees everything rests on; [`Plan`] is what the engine decided and
-//! [`table_entries`] what switches have to hold for it; [`verify`](verify::verify) checks tables by sending
-//! packets through them and knows nothing of engines.
+//! Read [`RoutingEngine`] first: groups and faults in, a [`Plan`] out. [`build_engine()`] makes
+//! one; [`FixedRootEngine`] is the C-MR4LMS of the paper. [`Layout`] numbers the conflict-free
+//! spanning trees that C-MR4LMS rests on, [`table_entries`] lists the table rows that a plan needs,
+//! and [`verify`](verify::verify) checks tables by sending packets through them, without knowing
+//! any engine.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod advice;
 mod allocator;
 mod baselines;
+mod build_engine;
+mod c_mr4lms;
 mod capacity;
-mod engine;
-mod engines;
+mod change;
 mod explain;
 pub mod formats;
 mod group_tree;
-pub mod jobs;
 mod layers;
 mod links;
 mod metrics;
-mod mgid;
 mod min_hop;
 mod mr4lms;
 mod patterns;
 mod plan;
 mod root_choice;
 mod root_policy;
+mod route_reason;
+mod routing_engine;
 mod scenario;
 mod spt;
 mod tables;
 pub mod verify;
 
 pub use advice::{Advice, Comparison, Estimate, PerSwitchPromise, Preference, advise};
-pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, Wanted};
-pub use baselines::{Baseline, Rule};
+pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted};
+pub use baselines::{Baseline, BaselineRule};
+pub use build_engine::{build_engine, mgid_space};
+pub use c_mr4lms::{DynamicRootEngine, FixedRootEngine};
 pub use capacity::{
     Capacity, CapacityQuestion, CapacityStep, RoutingCost, SizeCost, capacity, least_entries,
 };
-pub use engine::{Change, ChangeError, ChangeProblem, DynamicEngine, Engine, RootScope};
-pub use engines::{
-    BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem,
-    RoutingEngine, UnknownEngine, build_engine, mgid_space,
-};
+pub use change::{Change, ChangeError, ChangeProblem};
 pub use explain::{
     ExplainedRoute, ExplainedTree, Explanation, Meeting, OtherSize, Sharer, Step, at_other_size,
     explain,
@@ -52,7 +52,6 @@ pub use layers::{
 };
 pub use links::{Link, REACH, SwitchLinks};
 pub use metrics::{LinkLoads, Metrics, efi_by_port, metrics};
-pub use mgid::Mgid;
 pub use min_hop::{HopSearch, MOST_HOPS, MinHops, NO_PATH};
 pub use mr4lms::{MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, Turn};
 pub use patterns::{
@@ -65,6 +64,11 @@ pub use plan::{
 };
 pub use root_choice::PortLoads;
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
+pub use route_reason::RouteReason;
+pub use routing_engine::{
+    BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem, RootScope,
+    RoutingEngine, UnknownEngine,
+};
 pub use scenario::{GroupSource, PatternMaker, Routed, Scenario, ScenarioError};
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
 pub use tables::{TableImage, table_entries, virtual_group_entries};

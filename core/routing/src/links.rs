@@ -1,11 +1,11 @@
-//! The live links between switches, switch by switch: what every search walks along.
+//! The live links between switches, by switch; all searches use them.
 //!
-//! A [`Graph`] knows ports; a search asks for neighbours, over and over. This keeps them side by side
-//! and leaves out what no tree can use: dead links and cables with both ends in one switch.
+//! A [`Graph`] lists ports, but a search needs neighbours. This table has them side by side,
+//! without links that no tree can use: dead ones, and cables with both ends in one switch.
 //!
-//! Hops are counted in bytes. So that they always suffice, a fabric in which some switch is more than
-//! [`REACH`] hops from the first one it is connected with is cut into parts that are not; links between parts
-//! are left out, too. InfiniBand cannot even discover what is more than 63 hops away.
+//! Hops are counted in bytes. Where a switch is more than [`REACH`] hops from the first one it is
+//! connected with, the fabric is cut into parts without such a distance; links between parts are
+//! left out, too. InfiniBand cannot discover switches that are more than 63 hops away.
 
 use fabricast_topology::{Faults, Graph, Peer, PortId, SwitchId};
 

@@ -1,15 +1,15 @@
-//! How evenly a plan spreads groups: EFI, TFI and table entries.
+//! Measures how evenly a plan spreads groups: EFI, TFI and table entries.
 //!
-//! Source: C-MR4LMS §2, definitions 5 and 6. The *EFI* of a link is the number of groups whose packets
-//! cross it; every packet of a group crosses the whole tree of its virtual group. The
-//! *TFI* of a tree is the number of groups that use it, 1 if nothing was merged.
+//! Source: C-MR4LMS §2, definitions 5 and 6. The *EFI* of a link is the number of groups whose
+//! packets cross it; every packet of a group crosses the whole tree of its virtual group. The *TFI*
+//! of a tree is the number of groups that use it, 1 if nothing was merged.
 //!
-//! Means of EFI are over links that carry at least one group. The papers' figures are those of links
-//! between switches.
+//! Means of EFI are over links that carry at least one group. The papers' figures are those of
+//! links between switches.
 
 use fabricast_topology::{Graph, Peer, PortId, TableKind};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, VirtualGroup};
 
 /// Figures of one plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,7 +26,8 @@ pub struct Metrics {
     pub switch_links: LinkLoads,
     /// All links, those of endpoints included.
     pub all_links: LinkLoads,
-    /// Most table entries that one table holds (a port's, or a switch's with per-switch tables), of C.
+    /// Most table entries that one table holds (a port's, or a switch's with per-switch tables), of
+    /// C.
     pub max_entries: u32,
 }
 
@@ -35,7 +36,7 @@ pub struct Metrics {
 pub struct LinkLoads {
     /// Links that carry a group.
     pub used: u32,
-    /// Largest EFI.
+    /// The largest EFI of these links.
     pub max_efi: u32,
     /// Mean EFI over the used links.
     pub mean_efi: f64,
@@ -59,11 +60,13 @@ pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
     let efi = efi_by_port(graph, plan);
     let (mut groups, mut trees, mut max_tfi) = (0, 0, 0);
     let mut uses = 0.0;
-    for group in plan.virtual_groups().filter(|group| !group.ports.is_empty()) {
-        let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
-        groups += if group.tree == 0 { tfi } else { 0 };
-        uses += f64::from(tfi);
-        trees += 1;
+    for own in plan.trees_by_virtual_group() {
+        let tfi = u32::try_from(own[0].groups.len()).expect("a group has a 32-bit MGID");
+        groups += tfi;
+        for _ in own {
+            uses += f64::from(tfi);
+            trees += 1;
+        }
         max_tfi = max_tfi.max(tfi);
     }
     // A link between switches has two ports; its lower-numbered one stands for it.
@@ -89,32 +92,46 @@ pub fn metrics(graph: &Graph, plan: &Plan) -> Metrics {
 #[must_use]
 pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
     let mut efi = vec![0; graph.port_count()];
-    for group in plan.virtual_groups() {
-        let tfi = u32::try_from(group.groups.len()).expect("a group has a 32-bit MGID");
-        // Both trees of a pair have the links of the endpoints.
-        let once =
-            |port: &&PortId| group.tree == 0 || !matches!(graph.peer(**port), Peer::Endpoint(_));
-        for port in group.ports.iter().filter(once) {
+    for trees in plan.trees_by_virtual_group() {
+        let tfi = u32::try_from(trees[0].groups.len()).expect("a group has a 32-bit MGID");
+        for port in ports_once(graph, &trees) {
             efi[port.index()] += tfi;
         }
     }
     efi
 }
 
+/// Walks the ports of the trees of one virtual group, those of endpoints once: both trees have
+/// them.
+fn ports_once<'a>(
+    graph: &'a Graph,
+    trees: &'a [VirtualGroup<'_>],
+) -> impl Iterator<Item = PortId> + 'a {
+    let first = trees[0].ports;
+    let is_shared = |port: &PortId| {
+        matches!(graph.peer(*port), Peer::Endpoint(_)) && first.binary_search(port).is_ok()
+    };
+    let others = trees[1..].iter().flat_map(|one| one.ports);
+    first.iter().chain(others.filter(move |port| !is_shared(port))).copied()
+}
+
 fn max_entries(graph: &Graph, plan: &Plan) -> u32 {
     let per_switch = plan.tables() == TableKind::PerSwitch;
     let tables = if per_switch { graph.switch_count() } else { graph.port_count() };
     let mut entries = vec![0u32; tables];
-    for group in plan.virtual_groups() {
-        let mut last = None;
-        for port in group.ports {
-            let switch = graph.switch_of(*port).index();
-            if !per_switch {
-                // The two trees of a pair share the entry of an endpoint's port.
-                let is_shared = group.tree > 0 && matches!(graph.peer(*port), Peer::Endpoint(_));
-                entries[port.index()] += u32::from(!is_shared);
-            } else if last.replace(switch) != Some(switch) {
-                entries[switch] += 1;
+    for trees in plan.trees_by_virtual_group() {
+        if !per_switch {
+            // The two trees of a pair share the entry of an endpoint's port.
+            ports_once(graph, &trees).for_each(|port| entries[port.index()] += 1);
+            continue;
+        }
+        for one in trees {
+            let mut last = None;
+            for port in one.ports {
+                let switch = graph.switch_of(*port).index();
+                if last.replace(switch) != Some(switch) {
+                    entries[switch] += 1;
+                }
             }
         }
     }

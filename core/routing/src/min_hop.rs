@@ -1,16 +1,17 @@
 //! Least hops from every switch to every leaf switch: the min-hop tables of a whole fabric.
 //!
-//! Source: MR4LMS, definition 8. There a row is kept for every destination and a column for every port;
-//! but a port's hops are those of the switch behind it plus one, all endpoints of a leaf share a
-//! destination, and links work both ways. So one byte for each pair of switch and leaf says it all:
-//! 16 MB on the fabric of C-MR4LMS (7 680 switches, 2 048 leaves), 144 MB on a torus of 12 000 switches that
-//! all have endpoints.
+//! Source: MR4LMS, definition 8. There a row is kept for every destination and a column for every
+//! port; but a port's hops are those of the switch behind it plus one, all endpoints of a leaf
+//! share a destination, and links work both ways. So one byte for each pair of switch and leaf says
+//! it all: 16 MB on the fabric of C-MR4LMS (7 680 switches, 2 048 leaves), 144 MB on a torus of 12
+//! 000 switches that all have endpoints.
 //!
-//! A leaf is a switch with an endpoint plugged in, dead or alive, so that faults never renumber leaves.
-//! A byte is enough for what [`SwitchLinks`] connects.
+//! A leaf is a switch with an endpoint plugged in, dead or alive, so that faults never renumber
+//! leaves. A byte is enough for what [`SwitchLinks`] connects.
 //!
 //! Invariants
-//! - HOP-1: after any [`MinHops::set_faults`] the table is that of [`MinHops::new`] with these faults.
+//! - HOP-1: after any [`MinHops::set_faults`] the table is that of [`MinHops::new`] with these
+//!   faults.
 
 mod search;
 
@@ -39,10 +40,10 @@ pub struct MinHops {
 const NOT_A_LEAF: u32 = u32::MAX;
 
 impl MinHops {
-    /// Counts the hops over what is alive.
+    /// Counts the hops over live switches and links.
     ///
-    /// Cost: one byte for each leaf and switch; time about one visit of every link for every 128 leaves and
-    /// every hop of the diameter.
+    /// Cost: one byte for each leaf and switch; time about one visit of every link for every 128
+    /// leaves and every hop of the diameter.
     #[must_use]
     pub fn new(graph: &Graph, faults: &Faults) -> Self {
         let mut leaf_at = vec![NOT_A_LEAF; graph.switch_count()];
@@ -65,11 +66,12 @@ impl MinHops {
         table
     }
 
-    /// Takes over the faults as they are now and says how many rows had to be counted again.
+    /// Sets the faults and returns the number of rows that were computed again.
     ///
-    /// A row stays right as long as every switch keeps a neighbour that is one hop nearer and has none that
-    /// is two hops nearer; only rows where a link that came or went breaks this are counted again.
-    /// Cost: that of [`SwitchLinks::new`], a look at every switch with such links for each row, and those rows.
+    /// A row stays right as long as every switch keeps a neighbour that is one hop nearer and has
+    /// none that is two hops nearer; only rows where a link that came or went breaks this are
+    /// counted again. Cost: that of [`SwitchLinks::new`], a look at every switch with such links
+    /// for each row, and those rows.
     pub fn set_faults(&mut self, graph: &Graph, faults: &Faults) -> usize {
         let links = SwitchLinks::new(graph, faults);
         let live = live_switches(graph, faults);
@@ -101,7 +103,7 @@ impl MinHops {
         self.fill(stale)
     }
 
-    /// Gives the live links the hops were counted on.
+    /// Returns the live links the hops were counted on.
     #[must_use]
     pub const fn links(&self) -> &SwitchLinks {
         &self.links
@@ -119,14 +121,15 @@ impl MinHops {
         &self.leaves
     }
 
-    /// Gives the number of a leaf; none if the switch has no endpoints.
+    /// Returns the number of a leaf; none if the switch has no endpoints.
     #[must_use]
     pub fn leaf_number(&self, switch: SwitchId) -> Option<usize> {
         let row = self.leaf_at[switch.index()];
         (row != NOT_A_LEAF).then_some(row as usize)
     }
 
-    /// Gives the hops of all switches to the leaf of a number, [`NO_PATH`] where there is no path.
+    /// Returns the hops of all switches to the leaf of a number, [`NO_PATH`] where there is no
+    /// path.
     ///
     /// # Panics
     ///
@@ -136,15 +139,15 @@ impl MinHops {
         &self.hops[leaf * self.switch_count()..][..self.switch_count()]
     }
 
-    /// Gives the hops from a switch to a leaf; none if there is no path, or if that is no leaf.
+    /// Returns the hops from a switch to a leaf; none if there is no path, or if that is no leaf.
     #[must_use]
     pub fn hops(&self, from: SwitchId, leaf: SwitchId) -> Option<u8> {
         let hops = self.row(self.leaf_number(leaf)?)[from.index()];
         (hops != NO_PATH).then_some(hops)
     }
 
-    /// Gives the hops from a switch to an endpoint, the link to the endpoint included, as the fabric is
-    /// wired: whether the endpoint and its own link are alive is not asked.
+    /// Returns the hops from a switch to an endpoint, the link to the endpoint included, as the
+    /// fabric is wired; faults of the endpoint and its own link are ignored.
     #[must_use]
     pub fn hops_to_endpoint(
         &self,
@@ -156,8 +159,8 @@ impl MinHops {
         Some(self.hops(from, leaf)? + 1)
     }
 
-    /// Walks the links by which a switch is nearest to a leaf, rising by port. None from the leaf itself, and
-    /// none where there is no path.
+    /// Walks the links by which a switch is nearest to a leaf, rising by port. None from the leaf
+    /// itself, and none where there is no path.
     pub fn nearest_links(&self, from: SwitchId, leaf: SwitchId) -> impl Iterator<Item = Link> + '_ {
         let row = self.leaf_number(leaf).map_or(&[][..], |leaf| self.row(leaf));
         let here = row.get(from.index()).filter(|hops| **hops != NO_PATH);
@@ -166,7 +169,8 @@ impl MinHops {
         self.links.of(from).filter(leads)
     }
 
-    /// Counts the hops of some rows, which say [`NO_PATH`] everywhere, and says how many have a live leaf.
+    /// Counts the hops of some rows, which have [`NO_PATH`] everywhere, and returns how many have a
+    /// live leaf.
     fn fill(&mut self, rows: impl IntoIterator<Item = usize>) -> usize {
         let start = |row: usize| (row, self.leaves[row]);
         let rows: Vec<(usize, SwitchId)> =

@@ -1,52 +1,65 @@
 //! MR4LMS: multicast routing for a limited table size on any topology.
 //!
-//! Source: MR4LMS (Journal of Computer Research and Development 59(4), 2022). Every group gets the lowest
-//! tree there is, over links that carry little. Trees that do not meet may have one color; where
+//! Source: MR4LMS (Journal of Computer Research and Development 59(4), 2022). Every group gets a
+//! tree of least height over lightly loaded links. Trees that do not meet may have one color; where
 //! no color is left, groups are merged to a virtual group with one tree.
 //!
-//! What a tree looks like depends on those that were there before, so the plan depends on the order in
-//! which groups come. The engine is deterministic for a given order; what it chose can be written down, and
-//! an engine that makes the same choices again is from then on the same engine.
+//! The shape of a tree depends on the trees before it, so the plan depends on the order in which
+//! groups come. The engine is deterministic for a given order; its choices can be recorded, and an
+//! engine that restores them gives the same plans from then on.
 //!
 //! Invariants
 //! - R1, R2, R4 hold after every call, and a refused batch changes nothing.
-//! - A group whose members did not change keeps its tree, but for links that only others needed and unless the
-//!   tree is broken or, if so configured, rebuilt for a merge.
+//! - A group whose members did not change keeps its tree, but for links that only others needed and
+//!   unless the tree is broken or, if so configured, rebuilt for a merge.
 //!
-//! Departures from the paper: members that come and go, and faults, see [`change`]; path lengths, see [`weave`].
+//! Departures from the paper
+//! - Members come and go one by one, while §3.3.3, algorithm 6, and §4.1 wait for all members of a
+//!   group and drop a tree only when all have left. A new member is connected to the tree over what
+//!   is free of its color; if that fails, the group alone gets a new tree. When a member leaves,
+//!   links that only it needed are removed, which can split a virtual group.
+//! - After a fault a group is placed again only if its members are no longer connected in its tree.
+//! - Path lengths are hops first and load second, see [`color_tree`].
 
 mod center;
-mod change;
-mod clearing;
-mod climb;
+mod color_search;
+mod color_tree;
 mod distance;
 pub(crate) mod fabric;
-mod flood;
-mod forest;
-mod ledger;
-mod merge;
+mod free_region;
+pub(crate) mod member_hops;
+mod min_hop_tree;
+mod occupancy;
 mod place;
 mod restore;
 pub(crate) mod staging;
-pub(crate) mod survey;
-mod walk;
-mod weave;
+mod tree_store;
+mod tree_walk;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_topology::{EndpointId, Faults, Graph, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableKind};
 use fixedbitset::FixedBitSet;
 
-use crate::engine::{Change, ChangeError};
-use crate::engines::{EngineKind, RecordedChoice, RestoreError, RoutingEngine};
-use crate::mgid::Mgid;
-use crate::plan::{PartBuilder, Plan, PlannedTree};
+use crate::change::{Change, ChangeError};
+use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
 use crate::root_choice::{PortLoads, RootChooser};
 use crate::root_policy::RootPolicy;
+use crate::routing_engine::{EngineEntry, EngineKind, RecordedChoice, RestoreError, RoutingEngine};
 use crate::spt::{LayoutError, MgidSpace};
 use fabric::Fabric;
-use forest::{Forest, Tree};
+use occupancy::Context;
 pub use place::Turn;
+use tree_store::{Tree, TreeStore};
+use tree_walk::Subtree;
+
+/// The engine in the list of engines.
+pub(crate) const ENTRY: EngineEntry = EngineEntry::new("mr4lms", |input| {
+    let own = Mr4lmsOptions::new(input.options.colors, input.options.tables);
+    let options = Mr4lmsOptions { root_policy: input.options.root_policy, ..own };
+    Ok(Box::new(Mr4lms::new(input.graph, options)?))
+});
 
 /// Routes groups one after the other, each as well as those before it allow.
 #[derive(Clone, Debug)]
@@ -54,32 +67,32 @@ pub struct Mr4lms {
     options: Mr4lmsOptions,
     space: MgidSpace,
     fabric: Fabric,
-    forest: Forest,
+    store: TreeStore,
     turn: Turn,
     tools: Tools,
     plan: Plan,
 }
 
-/// What the engine is for, and the choices the paper leaves open.
+/// Options of [`Mr4lms`], among them the choices that the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mr4lmsOptions {
     /// Entries of a multicast table, 1 to [`crate::MAX_COLORS`].
     pub colors: u16,
-    /// How switches key their tables.
+    /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// What becomes of the trees of groups that are merged.
+    /// Treatment of the trees of groups that are merged.
     pub merge_policy: MergePolicy,
-    /// With whom a group is merged.
+    /// Choice of the tree that a group is merged with.
     pub merge_partner: MergePartner,
     /// After so many groups in a row that a color was found for first, trees are built first again.
     pub successes_in_a_row: u32,
-    /// How one of several equally high trees is chosen, where a tree is built first; none: the root with
-    /// the least load by the engine's own count.
+    /// Chooses among equally high trees, where a tree is built first; none: the root
+    /// with the least load by the engine's own count.
     pub root_policy: Option<RootPolicy>,
 }
 
 impl Mr4lmsOptions {
-    /// Gives the options for tables of this size and kind, everything else as usual.
+    /// Returns the options for tables of this size and kind, everything else as usual.
     #[must_use]
     pub const fn new(colors: u16, tables: TableKind) -> Self {
         Self {
@@ -93,7 +106,7 @@ impl Mr4lmsOptions {
     }
 }
 
-/// What becomes of the trees of groups that are merged (MR4LMS §3.3.2).
+/// Treatment of the trees of groups that are merged (MR4LMS §3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergePolicy {
     /// They stay and branches are added.
@@ -102,7 +115,7 @@ pub enum MergePolicy {
     Rebuild,
 }
 
-/// With whom a group is merged (MR4LMS §3.3.1).
+/// Choice of the tree that a group is merged with (MR4LMS §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergePartner {
     /// With the nearest tree, and with what is in the way if that is not enough.
@@ -115,12 +128,12 @@ pub enum MergePartner {
 #[derive(Clone, Debug, Default)]
 struct Tools {
     chooser: RootChooser,
-    survey: survey::Survey,
-    climber: climb::Climber,
-    flood: flood::Flood,
-    weaver: weave::Weaver,
+    member_hops: member_hops::MemberHops,
+    min_hop_trees: min_hop_tree::MinHopTreeBuilder,
+    color_search: color_search::ColorSearch,
+    color_trees: color_tree::ColorTreeBuilder,
     center: center::Center,
-    walk: walk::Walk,
+    walk: tree_walk::TreeWalk,
     distances: distance::Distances,
     targets: FixedBitSet,
 }
@@ -139,7 +152,7 @@ impl Mr4lms {
         Ok(Self {
             options,
             space,
-            forest: Forest::new(&fabric, options.colors),
+            store: TreeStore::new(&fabric, options.colors),
             fabric,
             turn: Turn::BuildFirst,
             tools: Tools { chooser: RootChooser::new(options.root_policy), ..Tools::default() },
@@ -147,43 +160,43 @@ impl Mr4lms {
         })
     }
 
-    /// Gives the options it was made with.
+    /// Returns the options it was made with.
     #[must_use]
     pub const fn options(&self) -> &Mr4lmsOptions {
         &self.options
     }
 
-    fn plant(&mut self, tree: Tree) {
-        let number = self.forest.plant(&self.fabric, tree);
+    fn add_tree(&mut self, tree: Tree) {
+        let number = self.store.add_tree(&self.fabric, tree);
         self.tools.distances.forget(number);
     }
 
-    fn fell(&mut self, number: u32) -> Tree {
-        self.forest.fell(&self.fabric, number)
+    fn remove_tree(&mut self, number: u32) -> Tree {
+        self.store.remove_tree(&self.fabric, number)
     }
 
     fn share(&mut self, number: u32, mgid: Mgid) {
-        self.forest.share(&self.fabric, number, mgid);
+        self.store.share(&self.fabric, number, mgid);
         self.tools.distances.forget(number);
     }
 
-    /// Brings the plan up to date where trees or members have changed.
+    /// Updates the plan where trees or members have changed.
     fn write_plan(&mut self) {
-        let touched = std::mem::take(&mut self.forest.touched);
-        self.forest.touched = vec![false; touched.len()];
+        let touched = std::mem::take(&mut self.store.touched);
+        self.store.touched = vec![false; touched.len()];
         for color in (0u16..).zip(touched).filter(|(_, touched)| *touched).map(|(color, _)| color) {
             let mut part = PartBuilder::new(u32::from(color), color);
             let served = |mgid: &Mgid| {
-                let seats = self.forest.group(*mgid).seats.len();
-                (*mgid, u32::try_from(seats).expect("a graph has fewer than 2^32 endpoints"))
+                let member_ports = self.store.group(*mgid).member_ports.len();
+                (*mgid, u32::try_from(member_ports).expect("a graph has fewer than 2^32 endpoints"))
             };
             let mut note = |tree: PlannedTree| {
                 for (mgid, _) in &tree.groups {
-                    self.forest.group(*mgid).cut_off.iter().for_each(|cut| part.cut_off(*cut));
+                    self.store.group(*mgid).cut_off.iter().for_each(|cut| part.cut_off(*cut));
                 }
                 part.add(tree);
             };
-            for tree in self.forest.trees_of(color) {
+            for tree in self.store.trees_of(color) {
                 note(PlannedTree {
                     root: Some(tree.root),
                     ports: tree.ports.clone(),
@@ -192,7 +205,7 @@ impl Mr4lms {
             }
             if color == 0 {
                 // Here are the groups with nobody to send to, too.
-                let alone = self.forest.groups.iter().filter(|(_, group)| group.tree.is_none());
+                let alone = self.store.groups.iter().filter(|(_, group)| group.tree.is_none());
                 for (mgid, _) in alone {
                     let groups = vec![served(mgid)];
                     note(PlannedTree { root: None, ports: Vec::new(), groups });
@@ -200,6 +213,199 @@ impl Mr4lms {
             }
             self.plan.set_part(u32::from(color), part);
         }
+    }
+}
+
+/// Changes of groups and faults.
+impl Mr4lms {
+    /// Gives groups their new members, none for one that goes; in this order where groups need
+    /// trees. With its last group the engine forgets its past.
+    fn change(&mut self, changes: Vec<(Mgid, Option<Vec<EndpointId>>)>) {
+        let mut loose = BTreeSet::new();
+        let mut gone = Vec::new();
+        let mut left = Vec::new();
+        for (mgid, members) in changes {
+            if members.is_some() {
+                left.push(mgid);
+            } else {
+                gone.push(mgid);
+            }
+            self.store.groups.entry(mgid).or_default().members = members.unwrap_or_default();
+            loose.extend(self.update_live_members(mgid));
+        }
+        self.tidy(loose);
+        for mgid in gone {
+            self.store.groups.remove(&mgid);
+        }
+        if self.store.groups.is_empty() {
+            self.turn = Turn::BuildFirst;
+        }
+        for mgid in left {
+            self.settle(mgid);
+        }
+    }
+
+    /// Sets the faults and places groups with broken trees again, by MGID.
+    fn change_faults(&mut self, faults: Faults) {
+        self.fabric.set_faults(faults);
+        self.tools.distances.forget_all();
+        let mgids: Vec<Mgid> = self.store.groups.keys().copied().collect();
+        let mut loose: BTreeSet<u32> =
+            mgids.iter().filter_map(|mgid| self.update_live_members(*mgid)).collect();
+        let is_broken = |tree: &Tree| tree.ports.iter().any(|port| !self.fabric.is_live(*port));
+        let broken = self.store.trees().filter(|(_, tree)| is_broken(tree));
+        loose.extend(broken.map(|(number, _)| number));
+        self.tidy(loose);
+        for mgid in mgids {
+            self.settle(mgid);
+        }
+    }
+
+    /// Finds out which members of a group can be served; names its tree if some are no longer.
+    fn update_live_members(&mut self, mgid: Mgid) -> Option<u32> {
+        let group = &self.store.groups[&mgid];
+        let mut cut_off = Vec::new();
+        let member_ports = self.fabric.part_members(&group.members, |endpoint, why| {
+            cut_off.push(CutOff { mgid, endpoint, why });
+        });
+        cut_off.sort_unstable();
+        if (&cut_off, &member_ports) == (&group.cut_off, &group.member_ports)
+            && group.tree.is_some()
+        {
+            return None;
+        }
+        self.store.touch(mgid);
+        let group = self.store.group_mut(mgid);
+        group.cut_off = cut_off;
+        let before = std::mem::replace(&mut group.member_ports, member_ports);
+        let is_lost = |member_port: &PortId| group.member_ports.binary_search(member_port).is_err();
+        group.tree.filter(|_| before.iter().any(is_lost))
+    }
+
+    /// Removes links that no group of a tree needs. Groups whose tree is broken lose it.
+    fn tidy(&mut self, trees: BTreeSet<u32>) {
+        for number in trees {
+            let tree = self.remove_tree(number);
+            self.tools.walk.along(&self.fabric, &tree.ports, tree.root);
+            let mut pieces = Vec::new();
+            for mgid in &tree.groups {
+                let group = self.store.group(*mgid);
+                let member_ports: Vec<PortId> = group
+                    .member_ports
+                    .iter()
+                    .copied()
+                    .filter(|member_port| tree.has(*member_port))
+                    .collect();
+                if member_ports.len() >= 2 {
+                    let piece = self.tools.walk.cut(&self.fabric, &member_ports);
+                    if piece.ports.iter().all(|port| self.fabric.is_live(*port)) {
+                        pieces.push((*mgid, piece));
+                    }
+                }
+            }
+            for tree in self.put_together(tree.color, pieces) {
+                self.add_tree(tree);
+            }
+        }
+    }
+
+    /// Unites pieces of a tree that share a domain.
+    fn put_together(&self, color: u16, pieces: Vec<(Mgid, Subtree)>) -> Vec<Tree> {
+        let mut parents: Vec<usize> = (0..pieces.len()).collect();
+        let find = |parents: &mut [usize], mut at: usize| {
+            while parents[at] != at {
+                parents[at] = parents[parents[at]];
+                at = parents[at];
+            }
+            at
+        };
+        let mut first = BTreeMap::new();
+        for (at, (_, piece)) in pieces.iter().enumerate() {
+            for domain in self.fabric.domains(&piece.ports) {
+                let other = *first.entry(domain).or_insert(at);
+                let (a, b) = (find(&mut parents, at), find(&mut parents, other));
+                parents[a.max(b)] = a.min(b);
+            }
+        }
+        let mut trees: BTreeMap<usize, (u32, SwitchId, Tree)> = BTreeMap::new();
+        for (at, (mgid, piece)) in pieces.into_iter().enumerate() {
+            let Subtree { top, depth, ports } = piece;
+            let tree = Tree { color, root: top, groups: Vec::new(), ports: Vec::new() };
+            let (highest, root, tree) =
+                trees.entry(find(&mut parents, at)).or_insert((depth, top, tree));
+            if depth < *highest {
+                (*highest, *root) = (depth, top);
+            }
+            tree.groups.push(mgid);
+            tree.ports.extend(ports);
+        }
+        let finish = |(_, root, mut tree): (u32, SwitchId, Tree)| {
+            tree.root = root;
+            tree.ports.sort_unstable();
+            tree.ports.dedup();
+            tree
+        };
+        trees.into_values().map(finish).collect()
+    }
+
+    /// Changes a group's tree until it reaches all members that can be served.
+    fn settle(&mut self, mgid: Mgid) {
+        let Some(group) = self.store.groups.get(&mgid) else { return };
+        let Some(number) = group.tree else { return self.place(mgid) };
+        let tree = self.store.tree(number);
+        let missing: Vec<PortId> = group
+            .member_ports
+            .iter()
+            .copied()
+            .filter(|member_port| !tree.has(*member_port))
+            .collect();
+        if missing.is_empty() || self.extend(number, &missing) {
+            return;
+        }
+        // The others of its virtual group stay where they are.
+        let member_ports = std::mem::take(&mut self.store.group_mut(mgid).member_ports);
+        self.tidy(BTreeSet::from([number]));
+        self.store.group_mut(mgid).member_ports = member_ports;
+        self.place(mgid);
+    }
+
+    /// Connects more members to a tree; false if the links that are free of its color do not
+    /// suffice.
+    fn extend(&mut self, number: u32, member_ports: &[PortId]) -> bool {
+        let tree = self.remove_tree(number);
+        let ports = self.longer(&tree, member_ports);
+        let is_possible = ports.is_some();
+        let ports = ports.unwrap_or_else(|| tree.ports.clone());
+        self.add_tree(Tree { ports, ..tree });
+        is_possible
+    }
+
+    /// Returns the ports of a removed tree with more members connected to it.
+    fn longer(&mut self, tree: &Tree, member_ports: &[PortId]) -> Option<Vec<PortId>> {
+        let Self { fabric, store, tools, .. } = self;
+        let occupancy = &store.occupancy;
+        let mut ports = tree.ports.clone();
+        tools.targets.clear();
+        tools.targets.grow(fabric.graph.switch_count());
+        tools.targets.extend(fabric.switches(&tree.ports).map(SwitchId::index));
+        for member_port in member_ports {
+            if !occupancy.is_free(fabric.member_domain(*member_port), tree.color) {
+                return None;
+            }
+            let leaf = fabric.graph.switch_of(*member_port);
+            let bridge = tools.color_trees.bridge(
+                Context { fabric, occupancy },
+                tree.color,
+                leaf,
+                &tools.targets,
+            )?;
+            tools.targets.extend(fabric.switches(&bridge).map(SwitchId::index));
+            tools.targets.insert(leaf.index());
+            ports.extend(bridge);
+            ports.push(*member_port);
+        }
+        ports.sort_unstable();
+        Some(ports)
     }
 }
 
@@ -216,10 +422,11 @@ impl RoutingEngine for Mr4lms {
         &self.space
     }
 
-    /// Cost of a new group: see [`MergePartner`]; without a merge, the leaves of the group times the switches for
-    /// the roots, and for each root that is tried what lies between it and the members.
+    /// Cost of a new group: see [`MergePartner`]; without a merge, the leaves of the group times
+    /// the switches for the roots, and for each root that is tried what lies between it and the
+    /// members.
     fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
-        let members = |mgid: Mgid| self.forest.groups.get(&mgid).map(|group| &group.members[..]);
+        let members = |mgid: Mgid| self.store.groups.get(&mgid).map(|group| &group.members[..]);
         let staged = staging::stage(changes, members, self.fabric.graph.endpoint_count())?;
         self.change(staged);
         self.write_plan();
@@ -244,15 +451,15 @@ impl RoutingEngine for Mr4lms {
     }
 
     fn groups(&self) -> Vec<Mgid> {
-        self.forest.groups.keys().copied().collect()
+        self.store.groups.keys().copied().collect()
     }
 
     fn group_count(&self) -> usize {
-        self.forest.groups.len()
+        self.store.groups.len()
     }
 
     fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
-        self.forest.groups.get(&mgid).map(|group| group.members.clone())
+        self.store.groups.get(&mgid).map(|group| group.members.clone())
     }
 
     fn choices(&self) -> Vec<RecordedChoice> {

@@ -2,26 +2,26 @@
 
 mod mr4lms;
 
-use fabricast_topology::{EndpointId, FatTree, SplitMix};
+use fabricast_topology::{EndpointId, FatTree, Mgid, SplitMix};
 use thiserror::Error;
 
 use crate::layers::{Grid, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids};
-use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 pub use mr4lms::{MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern, PatternShape};
 
 /// A group of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternGroup {
-    /// Its MGID.
+    /// Its MGID, of the layer that the pattern gives it.
     pub mgid: Mgid,
-    /// What it is, like "x/3/0" for the x-line at y = 3, z = 0.
+    /// Its place in the pattern, like "x/3/0" for the x-line at y = 3, z = 0.
     pub name: String,
     /// Its members, rising.
     pub members: Vec<EndpointId>,
 }
 
-/// Makes the groups of all lines of a grid on the first endpoints, and one of everybody if `global`.
+/// Makes the groups of all lines of a grid on the first endpoints, and one of everybody if
+/// `global`.
 ///
 /// # Errors
 ///
@@ -50,9 +50,9 @@ pub fn grid_groups(
     in_layers(global.into_iter().chain(lines).collect(), space)
 }
 
-/// Makes the groups of a hierarchical collective: the endpoints of every leaf switch, their leaders in every
-/// midplane, the leaders of these in every block, and so on; the first endpoint of a unit leads it. Groups of one
-/// endpoint are left out.
+/// Makes the groups of a hierarchical collective: the endpoints of every leaf switch, their leaders
+/// in every midplane, the leaders of these in every block, and so on; the first endpoint of a unit
+/// leads it. Groups of one endpoint are left out.
 ///
 /// An endpoint is in one group of a level at most, so every level is a layer.
 ///
@@ -132,9 +132,9 @@ pub fn global_group(count: u32, endpoints: u32) -> Result<PatternGroup, PatternE
 
 /// Puts every process, `per_endpoint` to an endpoint, into one of `count` groups by chance.
 ///
-/// The groups are dealt out to as many layers as an endpoint has processes, and its first process takes a group of
-/// the first layer and so on, as C-MR4LMS §3.5 demands: no endpoint is in two groups of a layer. The same
-/// seed gives the same groups.
+/// The groups are dealt out to as many layers as an endpoint has processes, and its first process
+/// takes a group of the first layer and so on, as C-MR4LMS §3.5 demands: no endpoint is in two
+/// groups of a layer. The same seed gives the same groups.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What an engine decided: the trees of all groups, as an immutable value.
+//! The decisions of an engine: the trees of all groups, as an immutable value.
 //!
 //! A plan consists of *parts*: all that is routed on one spanning tree (C-MR4LMS) or with one color
 //! (engines that do not number their trees). Plans that follow each other share the parts that did
@@ -14,9 +14,8 @@ mod report;
 use std::fmt;
 use std::sync::Arc;
 
-use fabricast_topology::{PortId, SwitchId, TableKind};
+use fabricast_topology::{Mgid, PortId, SwitchId, TableKind};
 
-use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 use index::GroupIndex;
 pub(crate) use part::{Loose, Part, PlannedGroup, PlannedVirtualGroup, Ports};
@@ -45,10 +44,10 @@ impl fmt::Display for VirtualGroupId {
     }
 }
 
-/// What a plan says about one routed group.
+/// View of one routed group in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupPlan<'a> {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// Its part of the plan: the spanning tree, or the color of engines that do not number them.
     pub part: u32,
@@ -71,10 +70,10 @@ impl GroupPlan<'_> {
     }
 }
 
-/// What a plan says about one virtual group.
+/// View of one tree of a virtual group in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualGroup<'a> {
-    /// Its name.
+    /// Name of the virtual group.
     pub id: VirtualGroupId,
     /// Which of its trees this is: 0, or 1 for the second one with fault tolerance.
     pub tree: u8,
@@ -122,8 +121,8 @@ impl Plan {
         }
     }
 
-    /// Replaces one part of a plan made by [`Plan::listed`]. A group that goes from one part to another
-    /// is in the plan as long as it is in the part replaced last.
+    /// Replaces one part of a plan made by [`Plan::listed`]. A group that goes from one part to
+    /// another is in the plan as long as it is in the part replaced last.
     ///
     /// Cost: the groups of the plan.
     ///
@@ -148,20 +147,20 @@ impl Plan {
         self.colors
     }
 
-    /// Gives the kind of tables.
+    /// Returns the kind of tables.
     #[must_use]
     pub const fn tables(&self) -> TableKind {
         self.tables
     }
 
-    /// Gives the part where a group would be if nothing kept it from there; none for engines where
-    /// the MGID says nothing.
+    /// Returns the part where a group would be if nothing kept it from there; none for engines
+    /// where the MGID says nothing.
     #[must_use]
     pub fn home(&self, mgid: Mgid) -> Option<u32> {
         self.index.home(mgid)
     }
 
-    /// Gives the table entry a group would have at home; 0 where the MGID says nothing.
+    /// Returns the table entry a group would have at home; 0 where the MGID says nothing.
     pub(crate) fn home_color(&self, mgid: Mgid) -> u16 {
         self.index.home_color(mgid)
     }
@@ -196,13 +195,32 @@ impl Plan {
         !self.twins.is_empty()
     }
 
-    /// Walks the virtual groups, part by part, rising; with fault tolerance all first trees, then all second ones.
+    /// Walks the virtual groups, part by part, rising; with fault tolerance all first trees, then
+    /// all second ones.
     pub fn virtual_groups(&self) -> impl Iterator<Item = VirtualGroup<'_>> {
         let first = self.parts.iter().flatten().flat_map(|part| part.virtual_groups(0));
         first.chain(self.twins.iter().flatten().flat_map(|part| part.virtual_groups(1)))
     }
 
-    /// Walks the virtual groups of one part as they are on their first trees (0) or their second (1).
+    /// Walks the virtual groups that have a tree, part by part, rising, each on all its trees: one
+    /// or two.
+    pub fn trees_by_virtual_group(&self) -> impl Iterator<Item = Vec<VirtualGroup<'_>>> {
+        (0u32..)
+            .zip(&self.parts)
+            .filter_map(|(number, part)| Some((number, part.as_deref()?)))
+            .flat_map(|(number, part)| {
+                // Both parts of a pair have the same virtual groups.
+                let mut twins = self.virtual_groups_on(number, 1);
+                part.virtual_groups(0).map(move |first| {
+                    let both = [Some(first), twins.next()];
+                    both.into_iter().flatten().filter(|one| !one.ports.is_empty()).collect()
+                })
+            })
+            .filter(|trees: &Vec<_>| !trees.is_empty())
+    }
+
+    /// Walks the virtual groups of one part as they are on their first trees (0) or their second
+    /// (1).
     pub fn virtual_groups_on(&self, part: u32, tree: u8) -> impl Iterator<Item = VirtualGroup<'_>> {
         let parts = if tree == 0 { &self.parts } else { &self.twins };
         let part = parts.get(part as usize).and_then(Option::as_deref);
@@ -227,8 +245,8 @@ impl Plan {
         (0..2).filter_map(on).filter(|one| !one.ports.is_empty()).collect()
     }
 
-    /// Gives the entry numbers with which a member has to send each packet: several where the trees of a
-    /// pair have entries of their own, none for a group without a tree.
+    /// Returns the entry numbers with which a member has to send each packet: several where the
+    /// trees of a pair have entries of their own, none for a group without a tree.
     #[must_use]
     pub fn sender_colors(&self, mgid: Mgid) -> Vec<u16> {
         let Some(group) = self.group(mgid).filter(|group| group.has_tree()) else {
@@ -237,13 +255,19 @@ impl Plan {
         if !self.is_dual() {
             return vec![group.color];
         }
-        let trees = self.virtual_group_trees(mgid);
-        let mut colors: Vec<u16> = trees.iter().map(|one| one.color).collect();
+        let unprotected = self.unprotected_of(mgid);
+        let serves = |tree| {
+            let lacks_link = |one: &&Unprotected| matches!(one.link, BrokenLink::Missing { .. });
+            !unprotected.iter().filter(lacks_link).any(|one| one.tree == tree)
+        };
+        let trees = self.virtual_group_trees(mgid).into_iter().filter(|one| serves(one.tree));
+        let mut colors: Vec<u16> = trees.map(|one| one.color).collect();
         colors.dedup();
         colors
     }
 
-    /// Lists what a routed group lacks of its second tree; empty if nothing, or if it is to have one tree only.
+    /// Lists what a routed group lacks of its second tree; empty if nothing, or if it is to have
+    /// one tree only.
     #[must_use]
     pub fn unprotected_of(&self, mgid: Mgid) -> &[Unprotected] {
         let Some(part) = self.part_of(mgid) else { return &[] };
@@ -272,6 +296,58 @@ impl Plan {
     /// Lists all members left out, part by part.
     pub fn cut_off(&self) -> impl Iterator<Item = &CutOff> {
         self.parts.iter().flatten().flat_map(|part| &part.cut_off)
+    }
+
+    /// Lists the groups that may have another route, or other reasons for it, than in an earlier
+    /// plan of the same engine, rising.
+    ///
+    /// Cost: the groups of the parts that changed, and the displaced and unrouted groups if any of
+    /// them changed.
+    ///
+    /// # Panics
+    ///
+    /// If the plans have different numbers of parts.
+    #[must_use]
+    pub fn changed_groups(&self, earlier: &Self) -> Vec<Mgid> {
+        let mut changed = Vec::new();
+        for number in self.changed_since(earlier) {
+            self.changed_groups_of(earlier, number, &mut changed);
+        }
+        if !Arc::ptr_eq(&self.moved, &earlier.moved) {
+            report::differing(&self.moved, &earlier.moved, |moved| moved.mgid, &mut changed);
+        }
+        if !Arc::ptr_eq(&self.unrouted, &earlier.unrouted) {
+            report::differing(&self.unrouted, &earlier.unrouted, |one| one.mgid, &mut changed);
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    /// Adds the groups of one part that differ, or whose virtual group does.
+    fn changed_groups_of(&self, earlier: &Self, number: u32, changed: &mut Vec<Mgid>) {
+        let mut virtual_groups = Vec::new();
+        for tree in 0..2 {
+            let now: Vec<_> = self.virtual_groups_on(number, tree).collect();
+            let before: Vec<_> = earlier.virtual_groups_on(number, tree).collect();
+            report::differing(&now, &before, |one| Mgid(one.id.0), &mut virtual_groups);
+        }
+        virtual_groups.sort_unstable();
+        fn groups(part: Option<&Part>) -> Vec<GroupPlan<'_>> {
+            part.into_iter().flat_map(Part::groups).collect()
+        }
+        fn unprotected(part: Option<&Part>) -> &[Unprotected] {
+            part.map_or(&[], |part| &part.unprotected)
+        }
+        let (part, part_before) = (self.part(number), earlier.part(number));
+        let (now, before) = (groups(part), groups(part_before));
+        report::differing(&now, &before, |group| group.mgid, changed);
+        let (lacks, lacked) = (unprotected(part), unprotected(part_before));
+        report::differing(lacks, lacked, |one| one.mgid, changed);
+        let is_in_changed = |group: &&GroupPlan<'_>| {
+            virtual_groups.binary_search(&Mgid(group.virtual_group.0)).is_ok()
+        };
+        changed.extend(now.iter().filter(is_in_changed).map(|group| group.mgid));
     }
 
     /// Lists the parts in which anything differs from an earlier plan of the same engine.

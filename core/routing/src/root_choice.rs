@@ -1,24 +1,24 @@
 //! Applies a root policy where an engine finds several roots equally good.
 //!
-//! Engines differ in what makes roots equal (no conflict, least height); what happens then is the same
-//! for all of them. A group has no single source, so what a packet climbs is the way from the switch of
-//! the group's first member; links to members are the same under every root and left out.
+//! Engines differ in what makes roots equal (no conflict, least height); what happens then is the
+//! same for all of them. A group has no single source, so what a packet climbs is the way from the
+//! switch of the group's first member; links to members are the same under every root and left out.
 //!
 //! Invariants
-//! - ROOT-2: loads are looked at when a tree is planted, never afterwards; new loads move nobody.
+//! - ROOT-2: loads are read when a tree is built, never afterwards; new loads move nobody.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{Graph, PortId, SwitchId};
+use fabricast_topology::{Graph, Mgid, PortId, SwitchId};
 
-use crate::mgid::Mgid;
 use crate::root_policy::{RootCandidate, RootPolicy, choose_root};
 
-/// Roots, of the engine's own order, whose trees are compared: growing one costs as much as planting it.
+/// Roots, of the engine's own order, whose trees are compared: building one costs as much as
+/// building it.
 const MOST_TREES: usize = 64;
 
-/// What port statistics said some time ago: the load of every port, in any unit.
+/// Load of every port at the last reading of the port statistics, in any unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortLoads {
     ports: Vec<u64>,
@@ -43,12 +43,12 @@ impl PortLoads {
         self.ports.get(port.index()).copied().unwrap_or(0)
     }
 
-    /// What a link between two switches carries, both ways.
+    /// Load of a link between two switches, both directions together.
     fn link(&self, (lower, upper): Link) -> u64 {
         self.port(lower).saturating_add(self.port(upper))
     }
 
-    /// What a switch sends.
+    /// Load that a switch sends.
     fn switch(&self, switch: SwitchId) -> u64 {
         self.switches.get(switch.index()).copied().unwrap_or(0)
     }
@@ -57,7 +57,19 @@ impl PortLoads {
 /// A link of a tree: port of the lower switch, port of the upper one.
 pub(crate) type Link = (PortId, PortId);
 
-/// The part of an engine that chooses among roots; without a policy the engine keeps to its own order.
+/// The roots that one group's tree can have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RootChoice<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) mgid: Mgid,
+    /// At least one, in the engine's own order, which decides where the policy does not.
+    pub(crate) roots: &'a [SwitchId],
+    /// The switch of the group's first member.
+    pub(crate) source: SwitchId,
+}
+
+/// The part of an engine that chooses among roots; without a policy the engine keeps to its own
+/// order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RootChooser {
     policy: Option<RootPolicy>,
@@ -81,17 +93,14 @@ impl RootChooser {
 
     /// Chooses a root for the tree of a group, by its place among `roots`.
     ///
-    /// - `roots`: at least one, in the engine's own order, which decides where the policy does not.
-    /// - `source`: the switch of the group's first member.
     /// - `grow`: lists the links between switches of the tree under a root, given its place.
     /// - Cost: of policies that look at ways, 64 trees at most.
     pub(crate) fn choose(
         &self,
-        (graph, mgid): (&Graph, Mgid),
-        roots: &[SwitchId],
-        source: SwitchId,
+        choice: RootChoice<'_>,
         mut grow: impl FnMut(usize) -> Vec<Link>,
     ) -> usize {
+        let RootChoice { graph, mgid, roots, source } = choice;
         let Some(policy) = self.policy.filter(|_| roots.len() > 1) else { return 0 };
         let word = scatter(u64::from(mgid.0));
         let chosen = match policy {
@@ -118,7 +127,8 @@ impl RootChooser {
         self.loads.as_ref().map_or(0, |loads| loads.switch(switch))
     }
 
-    /// Follows every tree from the source up. Equal parents stand in the order of the best root above them.
+    /// Follows every tree from the source up. Equal parents stand in the order of the best root
+    /// above them.
     fn ways(
         &self,
         graph: &Graph,
@@ -150,7 +160,7 @@ impl RootChooser {
     }
 }
 
-/// What is known of one root.
+/// The loads that a policy compares for one root.
 struct Way {
     climb: Vec<(u64, u32)>,
     worst_link: u64,
@@ -175,8 +185,8 @@ fn pick(policy: RootPolicy, ways: &[Way], word: u64) -> Option<usize> {
     choose_root(policy, &candidates, 0, word)
 }
 
-/// Makes 64 bits that look random of a number, so that lots fall anew for every group and the same again
-/// for each (the finaliser of SplitMix64, Steele et al. 2014).
+/// Makes 64 bits that look random of a number, so that lots fall anew for every group and the same
+/// again for each (the finaliser of SplitMix64, Steele et al. 2014).
 const fn scatter(number: u64) -> u64 {
     let mut word = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,9 +1,9 @@
 //! Chooses one of several equally good roots by their load.
 //!
-//! Source: Dawning §3.2 and §4.2.2. All nearest common ancestors reach a group's members in the same
-//! number of hops; what differs is the load on the way. Loads are what port statistics said some time
-//! ago, in any unit, and equal for everybody who asks meanwhile: a policy that takes the one best root
-//! then sends all of them there, which is why HLSE draws lots among the good ones.
+//! Source: Dawning §3.2 and §4.2.2. All nearest common ancestors reach a group's members in the
+//! same number of hops; what differs is the load on the way. Loads are what port statistics said
+//! some time ago, in any unit, and equal for everybody who asks meanwhile: a policy that takes the
+//! one best root then sends all of them there, which is why HLSE draws lots among the good ones.
 //!
 //! Invariants
 //! - ROOT-1: the answer is a function of policy, candidates, turn and word; nothing else is asked.
@@ -13,10 +13,11 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How a root is chosen.
+/// Policy that chooses among equally good roots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RootPolicy {
-    /// By the source's number, whatever the load: sources that share a leaf never meet on the way up.
+    /// By the source's number, whatever the load: sources that share a leaf never meet on the way
+    /// up.
     Cyclic,
     /// Least loaded parent: every switch on the way up takes the one that is least loaded itself.
     Llp,
@@ -29,11 +30,11 @@ pub enum RootPolicy {
     Hlse,
 }
 
-/// What is known of a root that a tree could have.
+/// Loads of one root that a tree could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootCandidate<'a> {
-    /// Load and number of every switch on the way up, the parent of the source's leaf first and the root
-    /// last. Not empty.
+    /// Load and number of every switch on the way up, the parent of the source's leaf first and the
+    /// root last. Not empty.
     pub climb: &'a [(u64, u32)],
     /// Load of the most loaded link, up from the source and down to the members.
     pub worst_link: u64,
@@ -46,7 +47,7 @@ impl RootPolicy {
     pub const ALL: [Self; 5] =
         [Self::Cyclic, Self::Llp, Self::LlpEcMax, Self::LlpEcSum, Self::Hlse];
 
-    /// Gives the policy's name as options and tables spell it.
+    /// Returns the policy's name as options and tables spell it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,8 +97,8 @@ impl FromStr for RootPolicy {
 
 /// Chooses among candidates; none if there are none.
 ///
-/// - `turn`: a number of the source; Cyclic takes candidate `turn` modulo their number, so they have to
-///   be in the order of their up-ports, lowest level fastest.
+/// - `turn`: a number of the source; Cyclic takes candidate `turn` modulo their number, so they
+///   have to be in the order of their up-ports, lowest level fastest.
 /// - `word`: 64 random bits; only HLSE looks at them.
 /// - Equal loads: the first candidate; HLSE draws among them.
 /// - Cost: O(candidates), of LLP times the height.
@@ -125,8 +126,8 @@ pub fn choose_root(
     }
 }
 
-/// Draws one of the candidates whose root is not loaded above the mean of all. (The paper keeps those
-/// below the mean; where all are equal there would be none.)
+/// Draws one of the candidates whose root is not loaded above the mean of all. (The paper keeps
+/// those below the mean; where all are equal there would be none.)
 fn draw_light_root(candidates: &[RootCandidate<'_>], word: u64) -> Option<usize> {
     let load = |candidate: &RootCandidate<'_>| {
         u128::from(candidate.climb.last().map_or(0, |(load, _)| *load))

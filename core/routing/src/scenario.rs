@@ -1,44 +1,43 @@
 //! A fabric, an engine and groups, to be routed with tables of one size after another.
 //!
-//! Whoever asks what another table size would change needs the MGIDs chosen anew for it: the mapping from
-//! MGIDs to trees depends on the size, and so do the layers of a pattern.
+//! To compare table sizes, MGIDs have to be chosen anew for each size: the
+//! mapping from MGIDs to trees depends on the size, and so do the layers of a pattern.
 
 use std::sync::Arc;
 
-use fabricast_topology::{EndpointId, FatTree, Graph};
+use fabricast_topology::{EndpointId, FatTree, Graph, Mgid};
 use thiserror::Error;
 
-use crate::engine::{Change, ChangeError};
-use crate::engines::{
-    BuildError, EngineKind, EngineOptions, RoutingEngine, build_engine, mgid_space,
-};
+use crate::build_engine::{build_engine, mgid_space};
+use crate::change::{Change, ChangeError};
 use crate::formats::{GroupRecord, allot_mgids};
-use crate::mgid::Mgid;
 use crate::patterns::{PatternError, PatternGroup};
 use crate::root_choice::PortLoads;
+use crate::routing_engine::{BuildError, EngineKind, EngineOptions, RoutingEngine};
 use crate::spt::{LayoutError, MAX_COLORS, MgidSpace};
 
-/// What is to be routed.
+/// A fabric, an engine and groups to be routed.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario<'a> {
-    /// The network.
+    /// Graph of the network.
     pub graph: &'a Arc<Graph>,
     /// Its fat-tree view, if it has one.
     pub fat_tree: Option<&'a Arc<FatTree>>,
-    /// The engine.
+    /// Kind of the engine.
     pub kind: EngineKind,
-    /// What the engine is for; the size of the tables is given with each call.
+    /// Options of the engine; the size of the tables is given with each call.
     pub options: EngineOptions,
-    /// What ports carry, for an engine with a root policy.
+    /// Loads of ports, for an engine with a root policy.
     pub loads: Option<&'a Arc<PortLoads>>,
-    /// The groups.
+    /// Groups to be routed, or the pattern that makes them.
     pub groups: GroupSource<'a>,
 }
 
 /// Makes the groups of a pattern with MGIDs of a space.
 pub type PatternMaker<'a> = dyn Fn(&MgidSpace) -> Result<Vec<PatternGroup>, PatternError> + 'a;
 
-/// Where groups come from. Whatever the table size, they come in the same order with the same members.
+/// Where groups come from. Whatever the table size, they come in the same order with the same
+/// members.
 #[derive(Clone, Copy)]
 pub enum GroupSource<'a> {
     /// Groups with MGIDs that stay, or without; [`allot_mgids`] chooses those that are missing.
@@ -80,8 +79,8 @@ pub enum ScenarioError {
 }
 
 impl ScenarioError {
-    /// Tells whether larger tables would help: the layers of a pattern need more colors, or the two trees of a
-    /// group more than one.
+    /// Tells whether larger tables would help: the layers of a pattern need more colors, or the two
+    /// trees of a group more than one.
     #[must_use]
     pub const fn is_too_few_colors(&self) -> bool {
         matches!(
@@ -93,7 +92,7 @@ impl ScenarioError {
 }
 
 impl Scenario<'_> {
-    /// Gives the same scenario for another engine; one without a choice of roots gets no policy.
+    /// Returns the same scenario for another engine; one without a choice of roots gets no policy.
     #[must_use]
     pub fn with_engine(self, kind: EngineKind) -> Self {
         let root_policy = self.options.root_policy.filter(|_| kind.chooses_roots());

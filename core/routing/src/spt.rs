@@ -13,12 +13,11 @@
 //! link and no switch above the leaves: the level-1 switches are halved. Both have one color; with
 //! per-switch tables each needs an entry of its own.
 
-use fabricast_topology::{FatTreeParams, TableKind};
+use fabricast_topology::{FatTreeParams, Mgid, TableKind};
 use thiserror::Error;
 
-use crate::mgid::Mgid;
-
-/// The most entries a multicast table can have: InfiniBand's limit, the multicast LIDs from 0xC000 on.
+/// The most entries a multicast table can have: InfiniBand's limit, the multicast LIDs from 0xC000
+/// on.
 pub const MAX_COLORS: u16 = 16_384;
 
 /// Numbers that tell which spanning tree and table entry an MGID has; no geometry.
@@ -86,19 +85,20 @@ impl MgidSpace {
         self.total
     }
 
-    /// Counts the conflict-free spanning trees of one color (the paper's m where there are no lanes).
+    /// Counts the conflict-free spanning trees of one color (the paper's m where there are no
+    /// lanes).
     #[must_use]
     pub const fn trees_per_color(&self) -> u32 {
         self.trees_per_color
     }
 
-    /// Gives the kind of tables.
+    /// Returns the kind of tables.
     #[must_use]
     pub const fn tables(&self) -> TableKind {
         self.tables
     }
 
-    /// Gives the spanning tree of an MGID (equation (2)).
+    /// Returns the spanning tree of an MGID (equation (2)).
     #[must_use]
     pub const fn spt(&self, mgid: Mgid) -> u32 {
         mgid.0 % self.total
@@ -110,13 +110,13 @@ impl MgidSpace {
         if self.dual { 2 } else { 1 }
     }
 
-    /// Gives the table entry that a spanning tree uses, or the first tree of a pair.
+    /// Returns the table entry that a spanning tree uses, or the first tree of a pair.
     #[must_use]
     pub fn color(&self, spt: u32) -> u16 {
         self.color_of(spt, 0)
     }
 
-    /// Gives the table entry that one tree of a pair uses, 0 or 1.
+    /// Returns the table entry that one tree of a pair uses, 0 or 1.
     pub(crate) fn color_of(&self, spt: u32, half: u8) -> u16 {
         let color = match (self.tables, self.dual) {
             (TableKind::PerPort, _) => spt / self.trees_per_color,
@@ -141,8 +141,9 @@ impl MgidSpace {
 }
 
 impl MgidSpace {
-    /// Walks all spanning trees in the order in which groups that cannot be on one look for another: other rounds
-    /// first and its own last, in each of them from the tree of the same place on.
+    /// Walks all spanning trees in the order in which groups that cannot be on one look for
+    /// another: other rounds first and its own last, in each of them from the tree of the same
+    /// place on.
     pub(crate) fn search_order(self, home: u32) -> impl Iterator<Item = u32> {
         let (trees, rounds) = (self.trees_per_color, self.rounds());
         (1..=rounds)
@@ -178,8 +179,8 @@ impl Layout {
         Ok(Self { space: MgidSpace::new(colors, trees, tables)?, params: *params, lanes })
     }
 
-    /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of level-1 switches
-    /// is odd, one of them stays unused.
+    /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of
+    /// level-1 switches is odd, one of them stays unused.
     ///
     /// # Errors
     ///
@@ -197,31 +198,32 @@ impl Layout {
         Ok(Self { space, params: *params, lanes })
     }
 
-    /// Gives the numbers without the geometry.
+    /// Returns the numbers without the geometry.
     #[must_use]
     pub const fn space(&self) -> &MgidSpace {
         &self.space
     }
 
-    /// Gives the sizes of the fat tree.
+    /// Returns the sizes of the fat tree.
     #[must_use]
     pub const fn params(&self) -> &FatTreeParams {
         &self.params
     }
 
-    /// Gives the trees that one level-1 switch carries in one color.
+    /// Returns the trees that one level-1 switch carries in one color.
     #[must_use]
     pub const fn lanes(&self) -> u32 {
         self.lanes
     }
 
-    /// Gives the switches and lanes of spanning tree `spt`, less than the total; of its first tree, if it is a pair.
+    /// Returns the switches and lanes of spanning tree `spt`, less than the total; of its first
+    /// tree, if it is a pair.
     #[must_use]
     pub fn tree(&self, spt: u32) -> SpanningTree {
         self.tree_of(spt, 0)
     }
 
-    /// Gives the trees of a number: one, or two with fault tolerance.
+    /// Returns the trees of a number: one, or two with fault tolerance.
     pub fn trees(&self, spt: u32) -> impl Iterator<Item = SpanningTree> {
         let layout = *self;
         (0..self.space.trees_per_group()).map(move |half| layout.tree_of(spt, half))
@@ -238,7 +240,7 @@ impl Layout {
             round,
             g,
             lane0: lane,
-            leaf_slot: g * params.lanes0 + lane,
+            leaf_up: g * params.lanes0 + lane,
             ..SpanningTree::default()
         };
         if params.levels >= 3 {
@@ -271,7 +273,7 @@ fn lanes(params: &FatTreeParams) -> u32 {
 /// One spanning tree: which switches and lanes it uses at every level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanningTree {
-    /// Its number.
+    /// Its number, the paper's `spt_no`.
     pub spt: u32,
     /// Its table entry.
     pub color: u16,
@@ -282,7 +284,7 @@ pub struct SpanningTree {
     /// Its lane between leaves and level 1.
     pub lane0: u32,
     /// Its up-port slot on every leaf, `g * lanes0 + lane0`.
-    pub leaf_slot: u32,
+    pub leaf_up: u32,
     /// Its up-port on every level-1 switch `g` (three levels and more).
     pub u: u32,
     /// Its top midplane (three levels and more).

@@ -1,4 +1,4 @@
-//! What switches have to hold for a plan: all table rows, packed, and readable at random.
+//! Table rows that a plan asks of the switches, packed, with random access.
 //!
 //! Where a tree has ports in a switch, packets that come in by one of them leave by all others. So
 //! the rows of a tree in a switch differ in nothing but their input port, and one color and one
@@ -13,15 +13,16 @@ use crate::plan::{Plan, VirtualGroup};
 /// All table rows of a plan.
 ///
 /// With per-port tables every port of a tree gets the other ports of the tree in its switch; with
-/// per-switch tables a switch gets all of them in one row, and never sends back where a packet came from.
+/// per-switch tables a switch gets all of them in one row, and never sends back where a packet came
+/// from.
 #[derive(Clone, Debug)]
 pub struct TableImage {
     plan: Plan,
     switches: Vec<SwitchTable>,
 }
 
-/// The trees that have ports in one switch, by color and port set. Those of one color share no port, but for
-/// the endpoints of the two trees of a pair: packets from these take both ways.
+/// The trees that have ports in one switch, by color and port set. Those of one color share no
+/// port, but for the endpoints of the two trees of a pair: packets from these take both ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SwitchTable {
     colors: Vec<u16>, // by tree
@@ -54,7 +55,7 @@ impl TableImage {
         Self { plan: plan.clone(), switches }
     }
 
-    /// Gives the plan whose rows these are.
+    /// Returns the plan whose rows these are.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -148,7 +149,7 @@ impl SwitchTable {
         self.sets[tree * self.words + usize::from(port >> 6)] >> (port & 63) & 1 == 1
     }
 
-    /// Gives the input ports that have rows.
+    /// Returns the input ports that have rows.
     fn in_ports(&self, tables: TableKind) -> PortSet {
         let all = (0..self.colors.len()).map(|tree| self.set(tree));
         let used = all.fold(PortSet::EMPTY, PortSet::union);
@@ -195,13 +196,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Gives the ports as a set, with 0 in it for per-switch tables.
+    /// Returns the ports as a set, with 0 in it for per-switch tables.
     fn set(&self, tables: TableKind) -> PortSet {
         let zero = (tables == TableKind::PerSwitch).then_some(0);
         zero.into_iter().chain(self.numbers()).collect()
     }
 
-    /// Gives the rows of the tree in this switch, by input port.
+    /// Returns the rows of the tree in this switch, by input port.
     fn rows(&self, tables: TableKind, color: u16) -> impl Iterator<Item = TableEntry> + use<'a> {
         let (switch, all) = (self.switch, self.set(tables));
         let in_ports = if tables == TableKind::PerPort { all } else { PortSet::single(0) };
@@ -245,7 +246,7 @@ pub fn virtual_group_entries(
     expand_ports(graph, tables, group.color, group.ports).collect()
 }
 
-/// Gives the table rows of a tree given by its switch ports, rising.
+/// Returns the table rows of a tree given by its switch ports, rising.
 pub(crate) fn expand_ports<'a>(
     graph: &'a Graph,
     tables: TableKind,

@@ -1,26 +1,27 @@
 //! Checks table rows by walking packets through them; knows nothing of engines or fat trees.
 //!
-//! From every sender a packet is followed over all copies: into a switch by a port, through the row for
-//! (switch, input port, color), out by its ports. What must hold:
+//! From every sender a packet is followed over all copies: into a switch by a port, through the row
+//! for (switch, input port, color), out by its ports. What must hold:
 //! - R1: a row serves one virtual group.
-//! - R2: every other member gets exactly one copy (with fault tolerance one or two), nothing comes round
-//!   twice, and whoever else gets one is a member of another group of the same virtual group.
+//! - R2: every other member gets exactly one copy (with fault tolerance one or two), nothing comes
+//!   round twice, and whoever else gets one is a member of another group of the same virtual group.
 //! - R4: no entry number reaches C.
 //!
 //! Cost: the sum over senders of the size of the tree they reach.
 
 mod index;
 
-use fabricast_topology::{EndpointId, Faults, Graph, PortId, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{
+    EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableEntry, TableKind,
+};
 use thiserror::Error;
 
-use crate::mgid::Mgid;
 use index::{Hop, Hops, Rows};
 
 /// A group as it has to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// The entry numbers its packets carry: a sender sends one packet with each.
     pub colors: Vec<u16>,
@@ -28,11 +29,11 @@ pub struct Group {
     pub copies: u8,
     /// The virtual group it belongs to.
     pub virtual_group: u32,
-    /// Whoever must be reached, each once. With fewer than two nothing is sent.
+    /// Endpoints that must be reached, each once. With fewer than two nothing is sent.
     pub members: Vec<EndpointId>,
 }
 
-/// Who sends.
+/// Members that send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Senders {
     /// Every member of every group.
@@ -44,25 +45,25 @@ pub enum Senders {
     First,
 }
 
-/// What to check, and against what.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Entries a table has.
     pub colors: u16,
-    /// How switches key their tables.
+    /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// Who sends.
+    /// Members that send.
     pub senders: Senders,
-    /// How many violations to list; the rest are only counted.
+    /// Number of violations to list; the rest are only counted.
     pub list: usize,
 }
 
-/// What the walks found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Groups with two or more members.
     pub groups: usize,
-    /// Packets sent.
+    /// Number of packets sent.
     pub packets: u64,
     /// Copies that reached an endpoint.
     pub delivered: u64,
@@ -74,7 +75,7 @@ pub struct Report {
     pub unused_entries: usize,
     /// The first violations.
     pub violations: Vec<Violation>,
-    /// How many there are in all.
+    /// Number of violations in all.
     pub violation_count: u64,
 }
 
@@ -89,7 +90,7 @@ impl Report {
 /// A row's key, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
-    /// The switch.
+    /// Switch that the row is for.
     pub switch: SwitchId,
     /// The input port; 0 in per-switch tables.
     pub in_port: u8,
@@ -103,21 +104,21 @@ pub enum Violation {
     /// R4: a row's entry number is C or more.
     #[error("switch {}: entry {} is beyond the table", .row.switch.0, .row.color)]
     EntryOutOfRange {
-        /// The row.
+        /// Key of the row.
         row: RowKey,
     },
     /// R4: packets of a group carry an entry number that is C or more.
     #[error("group {}: color {color} is beyond the table", .mgid.0)]
     ColorOutOfRange {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// Its color.
+        /// Color of the group.
         color: u16,
     },
     /// A row names a port its switch does not have.
     #[error("switch {}: entry {} names port {port}, which it does not have", .row.switch.0, .row.color)]
     UnknownPort {
-        /// The row.
+        /// Key of the row.
         row: RowKey,
         /// The port number.
         port: u8,
@@ -125,7 +126,7 @@ pub enum Violation {
     /// Two rows have one key.
     #[error("switch {} port {}: two rows for entry {}", .row.switch.0, .row.in_port, .row.color)]
     DuplicateEntry {
-        /// The key.
+        /// Key that two rows have.
         row: RowKey,
     },
     /// R1: packets of two virtual groups meet one row.
@@ -134,59 +135,59 @@ pub enum Violation {
         .row.switch.0, .row.in_port, .row.color
     )]
     SharedEntry {
-        /// The row.
+        /// Key of the row.
         row: RowKey,
-        /// Whose packets met it first.
+        /// Virtual group whose packets met it first.
         first: u32,
-        /// Whose packets met it then.
+        /// Virtual group whose packets met it then.
         second: u32,
     },
     /// A member is not connected, or its link is dead.
     #[error("group {}: member {} has no live link", .mgid.0, .endpoint.0)]
     Detached {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// The member.
+        /// Member that cannot send.
         endpoint: EndpointId,
     },
     /// R2: a member did not get a copy.
     #[error("group {}: a packet from {} does not reach {}", .mgid.0, .from.0, .to.0)]
     NotDelivered {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// The sender.
+        /// Endpoint that sent the packet.
         from: EndpointId,
-        /// Who is missing it.
+        /// Member that is missing it.
         to: EndpointId,
     },
     /// R2: an endpoint got more copies than it may, or the sender got one.
     #[error("group {}: a packet from {} reaches {} once too often", .mgid.0, .from.0, .to.0)]
     DeliveredTwice {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// The sender.
+        /// Endpoint that sent the packet.
         from: EndpointId,
-        /// Who got it.
+        /// Endpoint that got it.
         to: EndpointId,
     },
     /// R2: an endpoint outside of the virtual group got a copy.
     #[error("group {}: a packet from {} reaches {}, which has no part in it", .mgid.0, .from.0, .to.0)]
     DeliveredToStranger {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// The sender.
+        /// Endpoint that sent the packet.
         from: EndpointId,
-        /// Who got it.
+        /// Endpoint that got it.
         to: EndpointId,
     },
     /// R2: two copies of one packet came in by one port.
     #[error("group {}: a packet from {} comes round to switch {} port {port} again", .mgid.0, .from.0, .switch.0)]
     Loop {
-        /// The group.
+        /// Group of the packet.
         mgid: Mgid,
-        /// The sender.
+        /// Endpoint that sent the packet.
         from: EndpointId,
-        /// Where.
+        /// Switch at which it came by again.
         switch: SwitchId,
         /// By which port.
         port: u8,
@@ -261,6 +262,21 @@ struct Walker<'a> {
     stack: Vec<u32>,
 }
 
+/// An endpoint that sends, and its switch port; senders are ordered by port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Sender {
+    port: u32,
+    endpoint: EndpointId,
+}
+
+/// One packet of a message; with fault tolerance a message is sent with several colors.
+#[derive(Clone, Copy)]
+struct Packet {
+    message: u32,
+    color: u16,
+    from: EndpointId,
+}
+
 impl Walker<'_> {
     fn check(&mut self, group: &Group, round: u32, options: Options, notes: &mut Notes<'_>) {
         let mgid = group.mgid;
@@ -268,10 +284,10 @@ impl Walker<'_> {
             notes.add(Violation::ColorOutOfRange { mgid, color });
             return;
         }
-        let mut senders: Vec<(u32, EndpointId)> = Vec::with_capacity(group.members.len());
+        let mut senders: Vec<Sender> = Vec::with_capacity(group.members.len());
         for endpoint in &group.members {
             match self.graph.attachment(*endpoint).filter(|port| self.hops.is_live(*port)) {
-                Some(port) => senders.push((port.0, *endpoint)),
+                Some(port) => senders.push(Sender { port: port.0, endpoint: *endpoint }),
                 None => notes.add(Violation::Detached { mgid, endpoint: *endpoint }),
             }
         }
@@ -279,7 +295,7 @@ impl Walker<'_> {
         let switch = |port: u32| self.graph.switch_of(PortId(port));
         match options.senders {
             Senders::All => {}
-            Senders::OnePerSwitch => senders.dedup_by_key(|(port, _)| switch(*port)),
+            Senders::OnePerSwitch => senders.dedup_by_key(|sender| switch(sender.port)),
             Senders::First => senders.truncate(1),
         }
         for sender in senders {
@@ -287,26 +303,21 @@ impl Walker<'_> {
         }
     }
 
-    fn send(
-        &mut self,
-        group: &Group,
-        round: u32,
-        (port, from): (u32, EndpointId),
-        notes: &mut Notes<'_>,
-    ) {
+    fn send(&mut self, group: &Group, round: u32, sender: Sender, notes: &mut Notes<'_>) {
         if self.packet > u32::MAX - u32::from(u16::MAX) {
             self.entered.fill(0);
             self.reached.fill(0);
             self.packet = 0;
         }
         let message = self.packet + 1;
+        let Sender { port, endpoint: from } = sender;
         self.reached[from.index()] = message;
         self.copies[from.index()] = group.copies; // not one is for the sender
         for color in &group.colors {
             self.packet += 1;
             notes.report.packets += 1;
             self.stack.push(port);
-            self.walk(group, round, (message, *color, from), notes);
+            self.walk(group, round, Packet { message, color: *color, from }, notes);
         }
         let mgid = group.mgid;
         for to in group.members.iter().filter(|to| self.reached[to.index()] != message) {
@@ -315,13 +326,8 @@ impl Walker<'_> {
     }
 
     /// Follows a packet over all its copies.
-    fn walk(
-        &mut self,
-        group: &Group,
-        round: u32,
-        (message, color, from): (u32, u16, EndpointId),
-        notes: &mut Notes<'_>,
-    ) {
+    fn walk(&mut self, group: &Group, round: u32, packet: Packet, notes: &mut Notes<'_>) {
+        let Packet { message, color, from } = packet;
         let mgid = group.mgid;
         let (mut copies, mut strangers) = (0u64, 0u64);
         while let Some(port) = self.stack.pop() {

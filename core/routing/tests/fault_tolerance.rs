@@ -1,16 +1,17 @@
-//! Two trees for every group: with either of them gone every packet still arrives. The emulator says so.
+//! Two trees for every group: with either of them gone every packet still arrives. The emulator
+//! says so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_emulator::{Component, Deliveries, Emulator, EntryWrite, Fence, Packet};
 use fabricast_routing::{
-    BuildError, Change, Engine, EngineKind, EngineOptions, LayoutError, Mgid, RoutingEngine,
+    BuildError, Change, EngineKind, EngineOptions, FixedRootEngine, LayoutError, RoutingEngine,
     build_engine, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    EndpointId, FatTree, Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableKind,
+    EndpointId, FatTree, Faults, Graph, Mgid, Peer, PortId, SplitMix, SwitchId, TableKind,
 };
 
 const SMALL: [&str; 4] = [
@@ -30,16 +31,19 @@ struct Fabric {
 
 impl Fabric {
     fn new(spec: &str) -> Self {
-        let graph = Arc::new(
-            TopologySpec::parse(spec).expect("a sound case").generate().expect("a sound case"),
-        );
+        Self::of(TopologySpec::parse(spec).expect("a sound case").generate().expect("a sound case"))
+    }
+
+    fn of(graph: Graph) -> Self {
+        let graph = Arc::new(graph);
         let fat_tree = Arc::new(FatTree::detect(&graph).expect("a sound case"));
         Self { graph, fat_tree }
     }
 
-    fn engine(&self, tables: TableKind) -> Engine {
+    fn engine(&self, tables: TableKind) -> FixedRootEngine {
         let options = EngineOptions { fault_tolerant: true, ..EngineOptions::new(6, tables) };
-        Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("a sound case")
+        FixedRootEngine::new(self.graph.clone(), self.fat_tree.clone(), options)
+            .expect("a sound case")
     }
 
     /// Random groups, of which some share trees.
@@ -73,7 +77,12 @@ impl Fabric {
     }
 
     /// Sends from every member of every group, and counts lost copies and those too many.
-    fn losses(&self, engine: &Engine, emulator: &mut Emulator, is_healthy: bool) -> [u32; 2] {
+    fn losses(
+        &self,
+        engine: &FixedRootEngine,
+        emulator: &mut Emulator,
+        is_healthy: bool,
+    ) -> [u32; 2] {
         let (mut lost, mut extra) = (0, 0);
         for group in engine.plan().groups().filter(|group| group.has_tree()) {
             let live = engine.live_members(group.mgid).expect("a sound case");
@@ -88,7 +97,8 @@ impl Fabric {
                 }
                 assert_eq!(arrived[from.index()], 0, "nothing comes back");
                 for to in live.iter().filter(|to| *to != from) {
-                    // With one entry for both trees a packet is sent once, and doubled where they part.
+                    // With one entry for both trees a packet is sent once, and doubled where they
+                    // part.
                     let parts = colors.len() > 1 || self.leaf(*to) != self.leaf(*from);
                     let most = if parts { 2 } else { 1 };
                     lost += u32::from(arrived[to.index()] == 0);
@@ -104,7 +114,7 @@ impl Fabric {
     }
 }
 
-fn program(graph: &Arc<Graph>, engine: &Engine) -> Emulator {
+fn program(graph: &Arc<Graph>, engine: &FixedRootEngine) -> Emulator {
     let plan = engine.plan();
     let mut emulator = Emulator::new(graph.clone(), plan.tables(), plan.colors());
     for entry in table_entries(graph, plan) {
@@ -126,7 +136,7 @@ fn faults_of(graph: &Graph, part: Component) -> Faults {
 
 /// Kills parts one after the other; nothing is lost before anybody has noticed, nothing has to be
 /// programmed when somebody has, and the groups that lost a tree are named.
-fn survives(fabric: &Fabric, engine: &mut Engine, parts: &[Component]) {
+fn survives(fabric: &Fabric, engine: &mut FixedRootEngine, parts: &[Component]) {
     let graph = &fabric.graph;
     let mut emulator = program(graph, engine);
     assert_eq!(fabric.losses(engine, &mut emulator, true), [0, 0]);
@@ -238,5 +248,30 @@ fn what_cannot_be_had_is_refused() {
             build(SMALL[0], kind, 4, TableKind::PerPort),
             Some(BuildError::NoFaultTolerance { kind })
         );
+    }
+}
+
+/// The demo fabric was wired without the switch that the first tree of group 0 hangs from in the
+/// first midplane. Nothing may be lost, neither on that tree nor on the other.
+#[test]
+fn a_top_switch_that_never_was_costs_one_tree_only() {
+    let whole = TopologySpec::demo().generate().unwrap();
+    let mut absent = Faults::new();
+    absent.fail_switch(whole.find_switch("cn0-spine0").unwrap());
+    let fabric = Fabric::of(whole.without(&absent));
+    let members = ["h0", "h16", "h17"].map(|name| fabric.graph.find_endpoint(name).unwrap());
+    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
+        let mut engine = fabric.engine(tables);
+        for mgid in 0..engine.layout().space().total() {
+            let put = Change::Put { mgid: Mgid(mgid), members: members.to_vec() };
+            engine.apply(&[put]).unwrap();
+            let trees = engine.group_trees(Mgid(mgid));
+            let roots: Vec<_> = trees.iter().map(|tree| Some(tree.root)).collect();
+            let planned = engine.plan().virtual_group_trees(Mgid(mgid));
+            assert_eq!(planned.iter().map(|one| one.root).collect::<Vec<_>>(), roots);
+            let mut emulator = program(&fabric.graph, &engine);
+            assert_eq!(fabric.losses(&engine, &mut emulator, trees.len() > 1), [0, 0]);
+            engine.apply(&[Change::Delete { mgid: Mgid(mgid) }]).unwrap();
+        }
     }
 }

@@ -7,18 +7,18 @@ use fabricast_routing::formats::{
     FormatProblem, GroupRecord, RoutesFile, allot_mgids, read_groups, read_routes, read_tables,
     write_groups, write_routes, write_tables,
 };
-use fabricast_routing::{Change, Engine, EngineOptions, Mgid, table_entries};
+use fabricast_routing::{Change, EngineOptions, FixedRootEngine, table_entries};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId, TableKind};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, PortId, TableKind};
 
 fn fabric() -> Arc<Graph> {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nendpoints_per_leaf = 2\nlanes0 = 2";
     Arc::new(TopologySpec::parse(text).expect("valid").generate().expect("valid"))
 }
 
-fn engine(graph: &Arc<Graph>, tables: TableKind) -> Engine {
+fn engine(graph: &Arc<Graph>, tables: TableKind) -> FixedRootEngine {
     let fat_tree = Arc::new(FatTree::detect(graph).expect("a fat tree"));
-    let mut engine = Engine::new(graph.clone(), fat_tree, EngineOptions::new(4, tables))
+    let mut engine = FixedRootEngine::new(graph.clone(), fat_tree, EngineOptions::new(4, tables))
         .expect("colors in range");
     let puts: Vec<Change> = (0..12u32)
         .map(|mgid| Change::Put {

@@ -2,15 +2,16 @@
 //!
 //! Source: C-MR4LMS (Journal of Computer Research and Development 59(12), 2022), §4.2 and §4.3.
 //! Every plan is judged by packets too: of every group a member behind each of its leaves sends, of
-//! the patterns with 4 processes per endpoint, which are too slow for that unoptimized, the first member.
+//! the patterns with 4 processes per endpoint, which are too slow for that unoptimized, the first
+//! member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    Change, DynamicEngine, Engine, EngineOptions, Grid, LayerHint, LayerPlan, Line, Metrics,
-    MgidAllocator, PatternGroup, RootScope, RoutingEngine, Wanted, grid_groups, metrics,
+    Change, DynamicRootEngine, EngineOptions, FixedRootEngine, Grid, LayerHint, LayerPlan, Line,
+    Metrics, MgidAllocator, PatternGroup, RootScope, RoutingEngine, Wanted, grid_groups, metrics,
     random_groups, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
@@ -25,9 +26,9 @@ fn fabric() -> &'static (Arc<Graph>, Arc<FatTree>) {
     })
 }
 
-fn engine(tables: TableKind, colors: u16) -> Engine {
+fn engine(tables: TableKind, colors: u16) -> FixedRootEngine {
     let (graph, fat_tree) = fabric();
-    Engine::new(graph.clone(), fat_tree.clone(), EngineOptions::new(colors, tables))
+    FixedRootEngine::new(graph.clone(), fat_tree.clone(), EngineOptions::new(colors, tables))
         .expect("colors in range")
 }
 
@@ -64,11 +65,11 @@ fn cube(x: u32, y: u32, z: u32, per_endpoint: u32, plan: LayerPlan) -> Metrics {
 }
 
 /// The same with dynamic roots.
-fn dynamic_cube((x, y, z): (u32, u32, u32), per_endpoint: u32, root_scope: RootScope) -> Metrics {
+fn dynamic_cube([x, y, z]: [u32; 3], per_endpoint: u32, root_scope: RootScope) -> Metrics {
     let (graph, fat_tree) = fabric();
     let options = EngineOptions { root_scope, ..EngineOptions::new(32, TableKind::PerPort) };
     let mut engine =
-        DynamicEngine::new(graph.clone(), fat_tree.clone(), options).expect("colors in range");
+        DynamicRootEngine::new(graph.clone(), fat_tree.clone(), options).expect("colors in range");
     let grid = Grid::cube(x, y, z, per_endpoint).expect("a valid grid");
     route_with(&mut engine, lines(grid, LayerPlan::Compact))
 }
@@ -82,7 +83,8 @@ fn the_fabric_is_the_papers() {
     assert_eq!(engine(TableKind::PerPort, 32).layout().space().total(), 512);
 }
 
-/// §4.3.1: fixed root, one process per endpoint, 64x32x16: maximum TFI 7; 1 840 virtual groups in our replay.
+/// §4.3.1: fixed root, one process per endpoint, 64x32x16: maximum TFI 7; 1 840 virtual groups in
+/// our replay.
 #[test]
 fn grid_64x32x16_has_tfi_7() {
     let figures = cube(64, 32, 16, 1, LayerPlan::Compact);
@@ -114,42 +116,43 @@ fn plane_grids_are_not_merged() {
     }
 }
 
-/// §4.3.1, dynamic: maximum TFI 1 for 64x32x16 and 32x32x32. With roots in one TN that cannot be (a CN
-/// needs 576 and 544 of its 512 pairs of color and up-link): the least is 2. We reach 2 for the first
-/// (a replay that merges with the lightest root instead of the fewest groups: 4) and 3 for the second.
+/// §4.3.1, dynamic: maximum TFI 1 for 64x32x16 and 32x32x32. With roots in one TN that cannot be (a
+/// CN needs 576 and 544 of its 512 pairs of color and up-link): the least is 2. We reach 2 for the
+/// first (a replay that merges with the lightest root instead of the fewest groups: 4) and 3 for
+/// the second.
 #[test]
 fn roots_of_one_midplane_more_than_halve_the_tfi() {
-    let figures = dynamic_cube((64, 32, 16), 1, RootScope::Tn);
+    let figures = dynamic_cube([64, 32, 16], 1, RootScope::Tn);
     assert_eq!((figures.max_tfi, figures.groups), (2, 3_584));
-    let figures = dynamic_cube((32, 32, 32), 1, RootScope::Tn);
+    let figures = dynamic_cube([32, 32, 32], 1, RootScope::Tn);
     assert_eq!((figures.max_tfi, figures.groups), (3, 3_072));
 }
 
 /// §4.3.1, dynamic: TFI 1, which roots in all TNs of a group do reach.
 #[test]
 fn roots_of_a_whole_group_make_merging_needless() {
-    for cube in [(64, 32, 16), (32, 32, 32)] {
+    for cube in [[64, 32, 16], [32, 32, 32]] {
         let figures = dynamic_cube(cube, 1, RootScope::TnGroup);
         assert_eq!((figures.max_tfi, figures.trees), (1, figures.groups), "{cube:?}");
     }
 }
 
-/// §4.3.1, dynamic, 25x50x26: more than 1 and no better than fixed, but for the mean (1.48, fixed 1.49); with
-/// the whole group at most 2.
+/// §4.3.1, dynamic, 25x50x26: more than 1 and no better than fixed, but for the mean (1.48, fixed
+/// 1.49); with the whole group at most 2.
 #[test]
 fn dynamic_roots_help_25x50x26_in_the_mean_or_with_the_whole_group() {
-    let figures = dynamic_cube((25, 50, 26), 1, RootScope::Tn);
+    let figures = dynamic_cube([25, 50, 26], 1, RootScope::Tn);
     assert_eq!(figures.max_tfi, 7);
     assert!((figures.mean_tfi - 1.48).abs() < 0.005);
-    assert_eq!(dynamic_cube((25, 50, 26), 1, RootScope::TnGroup).max_tfi, 2);
+    assert_eq!(dynamic_cube([25, 50, 26], 1, RootScope::TnGroup).max_tfi, 2);
 }
 
 /// §4.3.2, 4 processes per endpoint, 100x50x26: fixed has 20; so has `tn`, the whole group 4.
 #[test]
 fn dynamic_roots_with_4_processes_have_tfi_20_and_4() {
-    let figures = dynamic_cube((100, 50, 26), 4, RootScope::Tn);
+    let figures = dynamic_cube([100, 50, 26], 4, RootScope::Tn);
     assert_eq!((figures.max_tfi, figures.groups), (20, 8_900));
-    let figures = dynamic_cube((100, 50, 26), 4, RootScope::TnGroup);
+    let figures = dynamic_cube([100, 50, 26], 4, RootScope::TnGroup);
     assert_eq!((figures.max_tfi, figures.groups), (4, 8_900));
 }
 
@@ -187,7 +190,8 @@ fn a_thousand_random_groups_keep_512_trees() {
     }
 }
 
-/// Spec, "Per-switch tables": the spanning-tree number is the entry; nothing of a group is lost by that.
+/// Spec, "Per-switch tables": the spanning-tree number is the entry; nothing of a group is lost by
+/// that.
 #[test]
 fn per_switch_tables_serve_every_group() {
     let (graph, _) = fabric();
@@ -209,8 +213,8 @@ fn per_switch_tables_serve_every_group() {
     assert_eq!(colors.len(), 512);
 }
 
-/// Gives groups the MGIDs they get if all of them are created by their first members, before anybody else
-/// joins; `sized` tells the layers and how many groups they will have.
+/// Gives groups the MGIDs they get if all of them are created by their first members, before
+/// anybody else joins; `sized` tells the layers and how many groups they will have.
 fn formed_one_by_one(groups: Vec<PatternGroup>, sized: Option<&Grid>) -> Vec<PatternGroup> {
     let names: Vec<String> = sized.map_or_else(Vec::new, |grid| {
         let layer = |line: Line| grid.layer(LayerPlan::Compact, line);
@@ -230,8 +234,9 @@ fn formed_one_by_one(groups: Vec<PatternGroup>, sized: Option<&Grid>) -> Vec<Pat
     groups.into_iter().enumerate().map(&mut choose).collect()
 }
 
-/// Spec, "What the authors leave for later": MGIDs are chosen for the user, knowing first members only. No group is
-/// unrouted or moved (`route` checks it); the maximum TFI is 52 instead of 20, and 20 again if layers are told.
+/// Spec, "What the authors leave for later": MGIDs are chosen for the user, knowing first members
+/// only. No group is unrouted or moved (`route` checks it); the maximum TFI is 52 instead of 20,
+/// and 20 again if layers are told.
 #[test]
 fn a_grid_formed_one_member_at_a_time_is_routed_whole() {
     let grid = Grid::cube(100, 50, 26, 4).unwrap();

@@ -1,9 +1,10 @@
-//! Replays what of MR4LMS §4 is quick on the paper's own fabrics: BlueLight, the fat tree and the random one.
+//! Replays what of MR4LMS §4 is quick on the paper's own fabrics: BlueLight, the fat tree and the
+//! random one.
 //!
-//! Source: MR4LMS (Journal of Computer Research and Development 59(4), 2022), §4.2 and §4.5, with the tables of
-//! InfiniBand, one per switch. The paper does not give the wiring of BlueLight, the random links nor the order of
-//! equal choices, so its numbers cannot be met exactly: each case has the published one beside ours, which
-//! is fixed here. All runs are in `docs/evaluation/mr4lms`.
+//! Source: MR4LMS (Journal of Computer Research and Development 59(4), 2022), §4.2 and §4.5, with
+//! the tables of InfiniBand, one per switch. The paper does not give the wiring of BlueLight, the
+//! random links nor the order of equal choices, so its numbers cannot be met exactly: each case has
+//! the published one beside ours, which is fixed here. All runs are in `docs/evaluation/mr4lms`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use fabricast_routing::{
 use fabricast_topology::TableKind;
 use fabricast_topology::spec::TopologySpec;
 
-/// What came of a pattern.
+/// Result of routing a pattern.
 #[derive(Debug, PartialEq, Eq)]
 struct Figures {
     colors: usize,
@@ -25,8 +26,8 @@ struct Figures {
     max_efi: u32,
 }
 
-/// Routes a pattern of the paper with so many colors, the recommended ones if not said, and sends a packet
-/// to every group.
+/// Routes a pattern of the paper with so many colors, the recommended ones if not said, and sends a
+/// packet to every group.
 fn route(preset: &str, shape: PatternShape, colors: Option<u16>) -> Figures {
     let fabric = MR4LMS_FABRICS.iter().find(|one| one.preset == preset).expect("it is listed");
     let pattern = fabric.patterns.iter().find(|one| one.shape == shape).expect("it is listed");
@@ -70,7 +71,8 @@ fn planes_on_bluelight_need_no_merging() {
     assert_eq!(figures, Figures { colors: 55, trees: 180, max_tfi: 1, max_efi: 9 });
 }
 
-/// §4.5.1: with 4 processes the paper has an EFI of 24 without a limit of colors and 58 with the recommended 128.
+/// §4.5.1: with 4 processes the paper has an EFI of 24 without a limit of colors and 58 with the
+/// recommended 128.
 #[test]
 fn a_cube_on_bluelight_is_merged_to_128_colors() {
     let shape = PatternShape::Cube(64, 16, 34);

@@ -1,11 +1,11 @@
-//! How fast the simulator is on the C-MR4LMS paper's fabric with the groups of its largest pattern.
+//! Speed of the simulator on the C-MR4LMS paper's fabric with the groups of its largest pattern.
 
 use std::sync::Arc;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use fabricast_routing::{
-    Change, Engine, EngineOptions, Grid, LayerPlan, PatternGroup, grid_groups,
+    Change, EngineOptions, FixedRootEngine, Grid, LayerPlan, PatternGroup, grid_groups,
 };
 use fabricast_simulator::{
     Collective, CollectiveSpec, Model, Network, Operation, ProcessPlan, Routes, Simulator, TreeId,
@@ -31,8 +31,8 @@ impl Paper {
         let graph = Arc::new(TopologySpec::paper().generate().expect("a valid description"));
         let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
         let options = EngineOptions::new(32, TableKind::PerPort);
-        let mut engine =
-            Engine::new(Arc::clone(&graph), Arc::clone(&fat_tree), options).expect("32 colors");
+        let mut engine = FixedRootEngine::new(Arc::clone(&graph), Arc::clone(&fat_tree), options)
+            .expect("32 colors");
         let grid = Grid::cube(64, 32, 16, 1).expect("a valid grid");
         let space = engine.layout().space();
         let groups = grid_groups(&grid, false, LayerPlan::Compact, space, 32_768).expect("it fits");
@@ -54,8 +54,8 @@ impl Paper {
         Self { graph, fat_tree, routes, trees, processes }
     }
 
-    /// A fabric at rest on which every process goes through its three groups again and again, with some
-    /// computing before each operation.
+    /// A fabric at rest on which every process goes through its three groups again and again, with
+    /// some computing before each operation.
     fn start(&self, computing_ps: u64) -> Simulator<'_, Collective> {
         let spec = CollectiveSpec {
             operation: Operation::AllReduce(8),

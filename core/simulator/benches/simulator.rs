@@ -1,4 +1,4 @@
-//! How fast the simulator is, in packet-hops per second. Budget: 1 million per core on FT(8, 3).
+//! Speed of the simulator in packet-hops per second. Budget: 1 million per core on FT(8, 3).
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

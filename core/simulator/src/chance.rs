@@ -2,14 +2,14 @@
 
 use fabricast_topology::SplitMix;
 
-/// A generator with a sequence for each pair of seed and stream, and waits beside plain numbers.
+/// Random number generator with an independent sequence for each pair of seed and stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chance {
     numbers: SplitMix,
 }
 
 impl Chance {
-    /// Starts a sequence of its own for every pair of seed and stream.
+    /// Starts the sequence of a pair of seed and stream.
     #[must_use]
     pub const fn new(seed: u64, stream: u64) -> Self {
         let mixed = SplitMix::new(seed).bits();

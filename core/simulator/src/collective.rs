@@ -1,87 +1,88 @@
-//! Collective operations of many communicators at once: every process goes through its groups in turn,
-//! round after round (C-MR4LMS §4.4).
+//! Collective operations of many communicators at once: every process goes through its groups in
+//! turn, round after round (C-MR4LMS §4.4).
 //!
-//! Operations follow the adapter-based collectives of the aggregation-tree paper. A barrier or all-reduce
-//! gathers one packet of every adapter up a k-nomial tree, by unicast, and sends the result down the group's
-//! multicast trees. A broadcast sends its data down these trees; its root is done when all adapters
-//! have acknowledged, gathered in the same way. Processes of one adapter are combined in it. A group
-//! with several trees sends each result on all of them; whatever comes second is dropped.
+//! Operations follow the adapter-based collectives of the aggregation-tree paper. A barrier or
+//! all-reduce gathers one packet of every adapter up a k-nomial tree, by unicast, and sends the
+//! result down the group's multicast trees. A broadcast sends its data down these trees; its root
+//! is done when all adapters have acknowledged, gathered in the same way. Processes of one adapter
+//! are combined in it. A group with several trees sends each result on all of them; whatever comes
+//! second is dropped.
 //!
 //! Invariants
 //! - COLL-1: an adapter gathers one packet of each child for every operation, and no more.
 
 mod adapter;
+mod gathering;
 mod groups;
-mod seats;
 
 use std::cmp::Reverse;
 
 use fabricast_topology::EndpointId;
 
 use crate::chance::Chance;
-use crate::simulator::{Delivery, Offer, Packet, Route, Workload};
+use crate::workload::{Delivery, Offer, Packet, Route, Workload};
 use adapter::{Adapter, Message, Task};
+use gathering::{GatheringTrees, Node};
 pub use groups::{CollectiveError, ProcessPlan, grid_processes};
-use seats::{Seat, Seats};
 
-/// What all groups do.
+/// Operation that all groups run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Nobody leaves before all have come.
+    /// Completes once all processes have entered.
     Barrier,
-    /// So many bytes of everybody are combined, and all get the result.
+    /// Combines this many bytes of every process; all get the result.
     AllReduce(u32),
-    /// The first process sends so many bytes to all.
+    /// The first process sends this many bytes to all.
     Broadcast(u32),
 }
 
 /// Constants and length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveSpec {
-    /// What is done.
+    /// Operation that all groups run.
     pub operation: Operation,
-    /// How often every process goes through its groups.
+    /// Rounds of every process through its groups.
     pub rounds: u32,
-    /// Bytes of a packet beside its data.
+    /// Header bytes of a packet.
     pub header_bytes: u32,
     /// Width of the gathering tree: k of the k-nomial tree, 2 or more.
     pub fan_in: u32,
-    /// Picoseconds an adapter takes to match a packet it has received, one after the other; also to find
-    /// that it is for none of its groups.
+    /// Picoseconds an adapter takes to match a packet it has received, one after the other; also to
+    /// find that it is for none of its groups.
     pub match_ps: u64,
-    /// Picoseconds a process takes from the end of an operation to the begin of the next.
+    /// Picoseconds that a process needs between the end of an operation and the start of the next.
     pub software_ps: u64,
-    /// Mean picoseconds of an exponential delay on top of it.
+    /// Mean picoseconds of an additional exponential delay.
     pub noise_ps: u64,
-    /// Chance.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// A round of the first process.
+/// Times of one round of the first process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// When it began its first operation, in picoseconds.
+    /// Start of its first operation, in picoseconds.
     pub begun_ps: u64,
-    /// When it ended its last, in picoseconds.
+    /// End of its last operation, in picoseconds.
     pub done_ps: u64,
 }
 
-/// What was counted.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectiveCounters {
-    /// Operations that processes have ended.
+    /// Operations that processes have completed.
     pub ended: u64,
-    /// Results that came a second time, by another tree.
+    /// Results that arrived again, along another tree.
     pub duplicates: u64,
-    /// Results for a group that the endpoint is no member of (merged trees).
+    /// Results of groups that the endpoint is not a member of (merged trees).
     pub strangers: u64,
 }
 
-/// The workload.
+/// State of the workload.
 #[derive(Clone, Debug)]
 pub struct Collective {
     spec: CollectiveSpec,
-    seats: Seats,
+    gathering: GatheringTrees,
     processes: Vec<Process>,
     adapters: Vec<Adapter>, // by endpoint
     rounds: Vec<Round>,
@@ -89,11 +90,11 @@ pub struct Collective {
     counters: CollectiveCounters,
 }
 
-/// One process on its way through the rounds.
+/// State of one process.
 #[derive(Clone, Debug)]
 struct Process {
     endpoint: EndpointId,
-    seats: Vec<u32>, // its seat in each of its groups, in turn
+    nodes: Vec<u32>, // its node in each of its groups, in turn
     turn: usize,
     round: u32,
     begun_ps: u64,
@@ -101,7 +102,8 @@ struct Process {
 }
 
 impl Collective {
-    /// Makes a run. `trees` are those of every group; a group of one adapter needs none.
+    /// Makes a run. `trees` has the multicast trees of every group; a group of one adapter needs
+    /// none.
     ///
     /// # Errors
     ///
@@ -112,10 +114,10 @@ impl Collective {
         trees: Vec<Vec<crate::routes::TreeId>>,
         endpoints: usize,
     ) -> Result<Self, CollectiveError> {
-        let (seats, seats_of) = Seats::new(processes, trees, spec.fan_in)?;
+        let (gathering, nodes_of) = GatheringTrees::new(processes, trees, spec.fan_in)?;
         let mut adapters = vec![Adapter::default(); endpoints];
         let mut started = Vec::with_capacity(processes.len());
-        for (number, (plan, seats)) in (0u32..).zip(processes.iter().zip(seats_of)) {
+        for (number, (plan, nodes)) in (0u32..).zip(processes.iter().zip(nodes_of)) {
             let mut chance = Chance::new(spec.seed, number.into());
             let first = spec.software_ps + chance.wait_ps(spec.noise_ps);
             let adapter = adapters.get_mut(plan.endpoint.index());
@@ -123,17 +125,17 @@ impl Collective {
             adapter.ok_or(unknown)?.add(first, Task::Begin { process: number });
             started.push(Process {
                 endpoint: plan.endpoint,
-                seats,
+                nodes,
                 turn: 0,
                 round: 0,
                 begun_ps: first,
                 chance,
             });
         }
-        let running = started.iter().filter(|process| !process.seats.is_empty()).count();
+        let running = started.iter().filter(|process| !process.nodes.is_empty()).count();
         Ok(Self {
             spec,
-            seats,
+            gathering,
             running: if spec.rounds == 0 { 0 } else { running },
             processes: started,
             adapters,
@@ -142,8 +144,8 @@ impl Collective {
         })
     }
 
-    /// Gathers a group along a tree of one's own instead of the k-nomial one: `parents` are those of its
-    /// adapters, in the order in which its processes name them.
+    /// Gathers a group along a tree of one's own instead of the k-nomial one: `parents` are those
+    /// of its adapters, in the order in which its processes name them.
     ///
     /// # Errors
     ///
@@ -153,71 +155,72 @@ impl Collective {
         group: u32,
         parents: &[Option<u32>],
     ) -> Result<Self, CollectiveError> {
-        self.seats.replant(group, parents)?;
+        self.gathering.replace_tree(group, parents)?;
         Ok(self)
     }
 
-    /// Lists the rounds that the first process has ended.
+    /// Lists the completed rounds of the first process.
     #[must_use]
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// Counts the processes that have not ended all rounds.
+    /// Counts the processes with rounds left.
     #[must_use]
     pub const fn running(&self) -> usize {
         self.running
     }
 
-    /// Gives what was counted.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &CollectiveCounters {
         &self.counters
     }
 
-    /// A process begins the operation of its turn.
+    /// Starts the next operation of a process.
     fn begin(&mut self, now_ps: u64, process: u32) {
         let me = &mut self.processes[process as usize];
-        let (Some(seat), operation) = (me.seats.get(me.turn).copied(), me.round) else { return };
+        let (Some(node), operation) = (me.nodes.get(me.turn).copied(), me.round) else { return };
         if me.turn == 0 {
             me.begun_ps = now_ps;
         }
-        let here = &mut self.seats[seat];
+        let here = &mut self.gathering[node];
         match self.spec.operation {
             Operation::Barrier | Operation::AllReduce(_) => {
                 here.waiting.push(process);
                 here.entered += 1;
-                self.gather(now_ps, seat, operation);
+                self.gather(now_ps, node, operation);
             }
             Operation::Broadcast(_) if here.root_process == Some(process) => {
-                self.send_result(seat, operation);
-                self.arrived(now_ps, seat, operation);
+                self.send_result(node, operation);
+                self.arrived(now_ps, node, operation);
             }
             Operation::Broadcast(_) if here.results > operation => self.end(now_ps, process),
             Operation::Broadcast(_) => here.waiting.push(process),
         }
     }
 
-    /// Passes on what is complete of a barrier or all-reduce: up, or at the root down again.
-    fn gather(&mut self, now_ps: u64, seat: u32, operation: u32) {
-        let here = &mut self.seats[seat];
+    /// Passes on a barrier or all-reduce that is complete below a node: up, or at the root down
+    /// again.
+    fn gather(&mut self, now_ps: u64, node: u32, operation: u32) {
+        let here = &mut self.gathering[node];
         if here.entered < here.locals || here.gathered(operation) < here.children {
             return;
         }
         here.entered = 0;
         here.clear(operation);
         match here.parent {
-            Some(parent) => self.send_up(seat, parent, operation),
+            Some(parent) => self.send_up(node, parent, operation),
             None => {
-                self.send_result(seat, operation);
-                self.arrived(now_ps, seat, operation);
+                self.send_result(node, operation);
+                self.arrived(now_ps, node, operation);
             }
         }
     }
 
-    /// Passes on the acknowledgements of a broadcast when they are complete.
-    fn acknowledge(&mut self, now_ps: u64, seat: u32, operation: u32) {
-        let here = &mut self.seats[seat];
+    /// Passes on the acknowledgements of a broadcast once they are complete below a node.
+    fn acknowledge(&mut self, now_ps: u64, node: u32, operation: u32) {
+        let here = &mut self.gathering[node];
         let due = here.results > operation && here.acknowledged == operation;
         if !due || here.gathered(operation) < here.children {
             return;
@@ -225,7 +228,7 @@ impl Collective {
         here.clear(operation);
         here.acknowledged += 1;
         match here.parent {
-            Some(parent) => self.send_up(seat, parent, operation),
+            Some(parent) => self.send_up(node, parent, operation),
             None => {
                 if let Some(root) = here.root_process {
                     self.end(now_ps, root);
@@ -234,9 +237,9 @@ impl Collective {
         }
     }
 
-    /// The result of an operation is known at a seat.
-    fn arrived(&mut self, now_ps: u64, seat: u32, operation: u32) {
-        let here = &mut self.seats[seat];
+    /// Handles the result of an operation at a node.
+    fn arrived(&mut self, now_ps: u64, node: u32, operation: u32) {
+        let here = &mut self.gathering[node];
         if here.results != operation {
             self.counters.duplicates += 1;
             return;
@@ -244,18 +247,18 @@ impl Collective {
         here.results += 1;
         let mut waiting = std::mem::take(&mut here.waiting);
         waiting.drain(..).for_each(|process| self.end(now_ps, process));
-        self.seats[seat].waiting = waiting;
+        self.gathering[node].waiting = waiting;
         if matches!(self.spec.operation, Operation::Broadcast(_)) {
-            self.acknowledge(now_ps, seat, operation);
+            self.acknowledge(now_ps, node, operation);
         }
     }
 
-    /// A process ends its operation and gets ready for the next.
+    /// Completes the operation of a process and schedules the next.
     fn end(&mut self, now_ps: u64, process: u32) {
         self.counters.ended += 1;
         let me = &mut self.processes[process as usize];
         me.turn += 1;
-        if me.turn == me.seats.len() {
+        if me.turn == me.nodes.len() {
             me.turn = 0;
             me.round += 1;
             if process == 0 {
@@ -270,26 +273,26 @@ impl Collective {
         self.adapters[me.endpoint.index()].add(next, Task::Begin { process });
     }
 
-    fn send_up(&mut self, seat: u32, parent: u32, operation: u32) {
+    fn send_up(&mut self, node: u32, parent: u32, operation: u32) {
         let data = match self.spec.operation {
             Operation::AllReduce(bytes) => bytes,
             Operation::Barrier | Operation::Broadcast(_) => 0,
         };
-        let Seat { group, endpoint, .. } = self.seats[seat];
-        let route = Route::Unicast(self.seats[parent].endpoint);
+        let Node { group, endpoint, .. } = self.gathering[node];
+        let route = Route::Unicast(self.gathering[parent].endpoint);
         let tag = Message { is_result: false, group, operation }.pack();
         self.send(endpoint, route, data, tag);
     }
 
-    fn send_result(&mut self, seat: u32, operation: u32) {
+    fn send_result(&mut self, node: u32, operation: u32) {
         let data = match self.spec.operation {
             Operation::AllReduce(bytes) | Operation::Broadcast(bytes) => bytes,
             Operation::Barrier => 0,
         };
-        let Seat { group, endpoint, .. } = self.seats[seat];
+        let Node { group, endpoint, .. } = self.gathering[node];
         let tag = Message { is_result: true, group, operation }.pack();
-        for at in 0..self.seats.trees(group).len() {
-            let route = Route::Tree(self.seats.trees(group)[at]);
+        for at in 0..self.gathering.trees(group).len() {
+            let route = Route::Tree(self.gathering.trees(group)[at]);
             self.send(endpoint, route, data, tag);
         }
     }
@@ -318,13 +321,13 @@ impl Workload for Collective {
             adapter.tasks.pop();
             match task {
                 Task::Begin { process } => self.begin(now_ps, process),
-                Task::Result { seat, operation } => self.arrived(now_ps, seat, operation),
-                Task::Matched { seat, operation } => {
-                    self.seats[seat].gather_one(operation);
+                Task::Result { node, operation } => self.arrived(now_ps, node, operation),
+                Task::Matched { node, operation } => {
+                    self.gathering[node].gather_one(operation);
                     match self.spec.operation {
-                        Operation::Broadcast(_) => self.acknowledge(now_ps, seat, operation),
+                        Operation::Broadcast(_) => self.acknowledge(now_ps, node, operation),
                         Operation::Barrier | Operation::AllReduce(_) => {
-                            self.gather(now_ps, seat, operation);
+                            self.gather(now_ps, node, operation);
                         }
                     }
                 }
@@ -345,15 +348,15 @@ impl Workload for Collective {
         let adapter = &mut self.adapters[delivery.to.index()];
         let matched_ps = adapter.matching_until_ps.max(now_ps) + self.spec.match_ps;
         adapter.matching_until_ps = matched_ps;
-        let Some(seat) = self.seats.find(group, delivery.to) else {
+        let Some(node) = self.gathering.find(group, delivery.to) else {
             self.counters.strangers += 1;
             return;
         };
         adapter.add(
             matched_ps,
             match is_result {
-                true => Task::Result { seat, operation },
-                false => Task::Matched { seat, operation },
+                true => Task::Result { node, operation },
+                false => Task::Matched { node, operation },
             },
         );
     }

@@ -1,15 +1,15 @@
-//! What can happen, packed into the word that an event queue keeps.
+//! Events of the fabric, packed into the word that an event queue stores.
 
-/// Something that happens at a moment.
+/// An event at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The packet at the head of a queue may ask for outputs.
     Ready { queue: u32 },
-    /// The tail of a packet has left a port.
+    /// Handles the tail of a packet leaving a port.
     Sent { port: u32 },
     /// The tails of all copies of the packet at the head of a queue have left their ports.
     SentAll { queue: u32 },
-    /// Room at the far end of a port: `queue` is port and channel of the sender.
+    /// Credit has returned: `queue` is port and channel of the sender.
     Credit { queue: u32, bytes: u32 },
     /// The tail of a copy has reached an endpoint.
     Arrived { port: u32, copy: u32 },

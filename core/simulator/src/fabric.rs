@@ -1,22 +1,20 @@
 //! Links and switches: buffers, credits, arbitration. The simulator tells it what happens when.
 //!
-//! A packet travels as *copies*. A copy lies in the buffer at the far end of a link as soon as its sender
-//! starts it, with the moment from which it may ask for outputs; the sender has taken the credit for it.
-//! It leaves the buffer when the tail of the last copy made of it has left.
+//! A packet travels as *copies*. A copy lies in the buffer at the far end of a link as soon as its
+//! sender starts it, with the moment from which it may ask for outputs; the sender has taken the
+//! credit for it. It leaves the buffer when the tail of the last copy made of it has left.
 //!
 //! Invariants, checked in debug builds
 //! - SIM-1: a sender never has more bytes in a buffer than it has room for.
 //! - SIM-2: packets leave a buffer in the order in which they came.
 //! - SIM-3: every copy is in one buffer or on its way to one endpoint; none is lost or there twice.
 //! - SIM-4: an output sends one packet at a time.
-//! - SIM-7: when nothing is under way, all credit is back, no output is held or asked for, and no packet is
-//!   remembered.
+//! - SIM-7: when nothing is under way, all credit is back, no output is held or asked for, and no
+//!   packet is remembered.
 
-mod acquire;
 mod arbitrate;
 mod deadlock;
 mod state;
-mod transit;
 
 pub use deadlock::{Deadlock, Wait, WaitFor};
 
@@ -26,65 +24,15 @@ use crate::event::Event;
 use crate::model::{Model, ModelError};
 use crate::queue::EventQueue;
 use crate::routes::Routes;
-use crate::simulator::{Network, Packet, PortStatistics};
 use crate::slab::{NONE, Slab};
 use crate::unicast::Unicast;
 use crate::wiring::Wiring;
-use state::{Lane, Port, Stage};
+use crate::workload::{Network, Packet, PortStatistics, Trail};
+use state::{Port, Queue, Stage, Transit, UNICAST};
 
-/// In a copy, instead of a hop of a tree.
-const UNICAST: u32 = NONE;
+pub(crate) use state::PacketInfo;
 
-/// What all copies of a packet have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
-    pub(crate) source: EndpointId,
-    /// Of a unicast packet.
-    pub(crate) to: EndpointId,
-    pub(crate) bytes: u32,
-    /// Copies of a multicast packet that are under way; 0 of a unicast packet, which has one.
-    copies: u32,
-    pub(crate) born_ps: u64,
-    pub(crate) sent_ps: u64,
-    pub(crate) tag: u64,
-}
-
-/// A copy in a buffer, or on its way to an endpoint.
-#[derive(Clone, Copy, Debug)]
-struct Transit {
-    parcel: u32,
-    hop: u32,
-    next: u32,      // behind it in the buffer
-    to: EndpointId, // of a unicast packet
-    bytes: u32,
-    ready_ps: u64,
-}
-
-/// Where a copy has waited on its way, stage by stage: its adapter, then every switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trail {
-    waits_ps: [u64; 8],
-    stages: u8,
-}
-
-impl Trail {
-    /// Lists the time between the moment when the head could have left a stage and the moment when it
-    /// did, in picoseconds: what was waited for links, arbitration and credit.
-    #[must_use]
-    pub fn waits_ps(&self) -> &[u64] {
-        &self.waits_ps[..usize::from(self.stages)]
-    }
-
-    fn push(&mut self, wait_ps: u64) {
-        // An adapter and seven switches are the longest way in four levels.
-        if let Some(place) = self.waits_ps.get_mut(usize::from(self.stages)) {
-            *place = wait_ps;
-            self.stages += 1;
-        }
-    }
-}
-
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that adapters have started to send.
@@ -116,10 +64,10 @@ pub(crate) struct Fabric<'a, Q> {
     pub(crate) adapters: Vec<u32>,
     unicast: Unicast<'a>,
     has_faults: bool,
-    parcels: Slab<Parcel>,
+    packets: Slab<PacketInfo>,
     transits: Slab<Transit>,
     ports: Vec<Port>,
-    lanes: Vec<Lane>,
+    queues: Vec<Queue>,
     /// Rows of the queues after the first 64 of a switch that ask for an output.
     more_requests: Vec<u64>,
     /// Buffers, and ports marked as such, that something has changed for; chained switch by switch.
@@ -149,7 +97,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         model.check()?;
         let Network { graph, fat_tree, routes } = network;
         let wiring = Wiring::new(graph, model.channels)?;
-        let queues = wiring.ports() * usize::from(model.channels);
+        let queue_count = wiring.ports() * usize::from(model.channels);
         Ok(Self {
             graph,
             routes,
@@ -161,10 +109,10 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             adapters: Vec::new(),
             unicast: Unicast::new(graph, fat_tree),
             has_faults: false,
-            parcels: Slab::new(),
+            packets: Slab::new(),
             transits: Slab::new(),
             ports: Port::all(&wiring),
-            lanes: vec![Lane::new(model.buffer_bytes); queues],
+            queues: vec![Queue::new(model.buffer_bytes); queue_count],
             more_requests: vec![0; wiring.more_words()],
             touched: Vec::new(),
             last_touched: vec![NONE; wiring.switches()],
@@ -178,14 +126,14 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     }
 
     /// Takes in what has happened; decisions come after all events of a moment.
-    pub(crate) fn take_in(&mut self, event: Event) {
+    pub(crate) fn handle_event(&mut self, event: Event) {
         self.counters.events += 1;
         match event {
             Event::Ready { queue } => self.ready(queue),
             Event::Sent { port } => self.sent(port),
             Event::SentAll { queue } => self.sent_all(queue),
             Event::Credit { queue, bytes } => {
-                self.lanes[queue as usize].add(bytes);
+                self.queues[queue as usize].add(bytes);
                 self.touch_output(self.wiring.port(queue));
             }
             Event::Arrived { port, copy } => self.arrived.push((port, copy)),
@@ -193,7 +141,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         }
     }
 
-    /// Cuts the links of dead things.
+    /// Cuts the links of failed parts.
     pub(crate) fn set_faults(&mut self, faults: &Faults) {
         self.wiring.fail(self.graph, faults);
         self.has_faults = !faults.is_empty();
@@ -204,23 +152,28 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     }
 
     /// Makes what the copies of a packet have in common.
-    pub(crate) fn parcel(&self, source: EndpointId, to: EndpointId, packet: &Packet) -> Parcel {
+    pub(crate) fn packet_info(
+        &self,
+        source: EndpointId,
+        to: EndpointId,
+        packet: &Packet,
+    ) -> PacketInfo {
         let Packet { bytes, born_ps, tag, .. } = *packet;
-        Parcel { source, to, bytes, copies: 0, born_ps, sent_ps: self.now, tag }
+        PacketInfo { source, to, bytes, copies: 0, born_ps, sent_ps: self.now, tag }
     }
 
     /// Puts a new packet into an adapter's empty buffer of a channel.
-    pub(crate) fn inject(&mut self, port: u32, channel: u32, parcel: Parcel, hop: Option<u32>) {
+    pub(crate) fn inject(&mut self, port: u32, channel: u32, packet: PacketInfo, hop: Option<u32>) {
         let queue = port * self.wiring.channels + channel;
-        debug_assert_eq!(self.lanes[queue as usize].head, NONE, "an adapter offers one packet");
-        let (bytes, to, hop) = (parcel.bytes, parcel.to, hop.unwrap_or(UNICAST));
-        let parcel = self.parcels.insert(parcel);
-        let transit = Transit { parcel, hop, next: NONE, to, bytes, ready_ps: self.now };
+        debug_assert_eq!(self.queues[queue as usize].head, NONE, "an adapter offers one packet");
+        let (bytes, to, hop) = (packet.bytes, packet.to, hop.unwrap_or(UNICAST));
+        let packet = self.packets.insert(packet);
+        let transit = Transit { packet, hop, next: NONE, to, bytes, ready_ps: self.now };
         let copy = self.append(queue, transit);
         if let Some(trail) = self.trails.as_mut().and_then(|trails| trails.get_mut(copy as usize)) {
             *trail = Trail::default();
         }
-        let buffer = &mut self.lanes[queue as usize];
+        let buffer = &mut self.queues[queue as usize];
         (buffer.bytes, buffer.hop, buffer.single) = (bytes, hop, port);
         buffer.wanting = 1;
         buffer.stage = Stage::Waiting;
@@ -228,7 +181,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
 
     /// Tells whether an adapter's buffer of a channel is empty.
     pub(crate) fn is_empty(&self, port: u32, channel: u32) -> bool {
-        self.lanes[(port * self.wiring.channels + channel) as usize].head == NONE
+        self.queues[(port * self.wiring.channels + channel) as usize].head == NONE
     }
 
     /// Lets an adapter send the next packet if its link is idle.
@@ -239,27 +192,27 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         let first = port * self.wiring.channels;
         let mut oldest = None;
         for queue in first..first + self.wiring.channels {
-            let Lane { stage, served, .. } = self.lanes[queue as usize];
+            let Queue { stage, served, .. } = self.queues[queue as usize];
             let older = oldest.is_none_or(|(than, _)| served < than);
             if stage == Stage::Waiting && older && self.has_credit(queue, port) {
                 oldest = Some((served, queue));
             }
         }
         let Some((_, queue)) = oldest else { return };
-        let head = self.transits[self.lanes[queue as usize].head];
+        let head = self.transits[self.queues[queue as usize].head];
         self.counters.injected += 1;
-        self.parcels[head.parcel].sent_ps = self.now;
+        self.packets[head.packet].sent_ps = self.now;
         self.leave(queue);
         self.spend(queue, port);
         self.send(queue, port, head.hop);
     }
 
     /// Takes a copy off at its endpoint.
-    pub(crate) fn collect(&mut self, copy: u32) -> (Parcel, Option<Trail>) {
-        let parcel = self.transits[copy].parcel;
+    pub(crate) fn collect(&mut self, copy: u32) -> (PacketInfo, Option<Trail>) {
+        let packet = self.transits[copy].packet;
         self.transits.remove(copy);
-        let seen = self.parcels[parcel];
-        self.release(parcel);
+        let seen = self.packets[packet];
+        self.release(packet);
         self.counters.delivered += 1;
         (seen, self.trails.as_ref().map(|trails| trails[copy as usize]))
     }
@@ -285,14 +238,14 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         if !cfg!(debug_assertions) {
             return;
         }
-        assert_eq!(self.parcels.len(), 0, "SIM-7");
+        assert_eq!(self.packets.len(), 0, "SIM-7");
         assert!(self.more_requests.iter().all(|word| *word == 0), "SIM-7");
         for port in &self.ports {
             assert!(port.is_idle() && port.reading == 0 && port.requests == 0, "SIM-7");
         }
-        for lane in &self.lanes {
-            assert!(lane.head == NONE && lane.stage == Stage::Idle, "SIM-7");
-            assert_eq!(lane.room(u64::MAX), self.model.buffer_bytes, "SIM-7");
+        for queue in &self.queues {
+            assert!(queue.head == NONE && queue.stage == Stage::Idle, "SIM-7");
+            assert_eq!(queue.room(u64::MAX), self.model.buffer_bytes, "SIM-7");
         }
     }
 
@@ -320,5 +273,208 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             self.touched_switches.push(switch);
         }
         self.touched.push(Touched { what, before });
+    }
+
+    /// Puts a copy at the end of a buffer.
+    fn append(&mut self, queue: u32, transit: Transit) -> u32 {
+        if transit.hop != UNICAST {
+            self.packets[transit.packet].copies += 1;
+        }
+        let copy = self.transits.insert(transit);
+        let buffer = &mut self.queues[queue as usize];
+        if buffer.head == NONE {
+            buffer.head = copy;
+        } else {
+            let last = &mut self.transits[buffer.tail];
+            debug_assert!(last.ready_ps <= transit.ready_ps, "SIM-2");
+            last.next = copy;
+        }
+        buffer.tail = copy;
+        copy
+    }
+
+    /// Sends a copy of the packet at the head of a buffer by a port that it holds or that is idle.
+    fn send(&mut self, queue: u32, port: u32, next: u32) {
+        let tail = self.send_copy(queue, port, next);
+        self.events.push(tail, Event::Sent { port }.pack());
+    }
+
+    /// Sends copies of a multicast packet by all its outputs at once.
+    fn send_all(&mut self, queue: u32, hop: u32) {
+        let (routes, mut tail) = (self.routes, self.now);
+        for out in routes.outs(hop) {
+            tail = self.send_copy(queue, out.port, out.next);
+        }
+        self.events.push(tail, Event::SentAll { queue }.pack());
+    }
+
+    /// The same without the event; gives the moment when the tail will have left.
+    fn send_copy(&mut self, queue: u32, port: u32, next: u32) -> u64 {
+        let buffer = &mut self.queues[queue as usize];
+        buffer.sending += 1;
+        let (copy, bytes) = (buffer.head, buffer.bytes);
+        let head = self.transits[copy];
+        self.ports[self.wiring.port(queue) as usize].reading += 1;
+        let output = &mut self.ports[port as usize];
+        debug_assert!(output.holder == NONE || output.holder == queue, "SIM-4");
+        output.holder = queue;
+        output.multicast = head.hop != UNICAST;
+        output.sent_bytes += u64::from(bytes);
+        output.waited_ps += self.now - head.ready_ps;
+        let (far, dead) = (output.far, output.dead);
+        let tail = self.now + self.model.sending_ps(bytes);
+        self.counters.hops += 1;
+        if dead {
+            self.counters.dropped_cut += 1;
+            if head.hop == UNICAST {
+                self.packets.remove(head.packet);
+            }
+        } else if self.wiring.is_endpoint(far) {
+            if head.hop != UNICAST {
+                self.packets[head.packet].copies += 1;
+            }
+            let made = self.transits.insert(Transit { next: NONE, ready_ps: self.now, ..head });
+            self.continue_trail(copy, made);
+            let arrived = Event::Arrived { port: far, copy: made };
+            self.events.push(tail + self.model.wire_ps, arrived.pack());
+        } else {
+            let there = far * self.wiring.channels + self.wiring.channel(queue);
+            let ready_ps = self.now + self.model.wire_ps + self.model.switch_ps;
+            let made = self.append(there, Transit { hop: next, next: NONE, ready_ps, ..head });
+            self.continue_trail(copy, made);
+            let buffer = &self.queues[there as usize];
+            if buffer.head == buffer.tail {
+                self.events.push(ready_ps, Event::Ready { queue: there }.pack());
+            }
+        }
+        tail
+    }
+
+    /// Notes for a copy where the one it was made of has waited, and how long this time.
+    fn continue_trail(&mut self, from: u32, made: u32) {
+        let Some(trails) = &mut self.trails else { return };
+        let waited = self.now - self.transits[from].ready_ps;
+        let mut trail = trails.get(from as usize).copied().unwrap_or_default();
+        trail.push(waited);
+        if trails.len() <= made as usize {
+            trails.resize(made as usize + 1, Trail::default());
+        }
+        trails[made as usize] = trail;
+    }
+
+    /// Handles the tail of a packet leaving a port.
+    fn sent(&mut self, port: u32) {
+        let queue = self.leave_output(port);
+        self.leave_input(queue);
+    }
+
+    /// The tails of all copies of the packet at the head of a buffer have left their ports.
+    fn sent_all(&mut self, queue: u32) {
+        let (routes, hop) = (self.routes, self.queues[queue as usize].hop);
+        for out in routes.outs(hop) {
+            let holder = self.leave_output(out.port);
+            debug_assert_eq!(holder, queue, "SIM-4");
+        }
+        self.leave_input(queue);
+    }
+
+    /// Frees an output; gives the buffer it sent from.
+    fn leave_output(&mut self, port: u32) -> u32 {
+        let output = &mut self.ports[port as usize];
+        let queue = std::mem::replace(&mut output.holder, NONE);
+        output.multicast = false;
+        self.promote_next_holder(port);
+        self.ports[self.wiring.port(queue) as usize].reading -= 1;
+        self.queues[queue as usize].sending -= 1;
+        self.touch_output(port);
+        queue
+    }
+
+    /// Takes the packet at the head of a buffer out if it has left by all its outputs.
+    fn leave_input(&mut self, queue: u32) {
+        let buffer = &mut self.queues[queue as usize];
+        if buffer.sending == 0 && buffer.wanting == 0 {
+            self.pop(queue);
+        }
+        let from = self.wiring.port(queue);
+        if self.wiring.channels > 1 && self.ports[from as usize].reading == 0 {
+            self.touch_input(from);
+        }
+    }
+
+    /// Frees the place of the packet at the head of a buffer.
+    fn pop(&mut self, queue: u32) {
+        let buffer = &mut self.queues[queue as usize];
+        let (copy, port) = (buffer.head, self.wiring.port(queue));
+        let Transit { packet, hop, next, .. } = self.transits[copy];
+        buffer.head = next;
+        buffer.stage = Stage::Idle;
+        let bytes = buffer.bytes;
+        self.transits.remove(copy);
+        if hop != UNICAST {
+            self.release(packet);
+        }
+        if self.wiring.is_endpoint(port) {
+            return self.adapters.push(port);
+        }
+        let sender = self.ports[port as usize].far * self.wiring.channels;
+        let sender = sender + self.wiring.channel(queue);
+        let at_ps = self.now + self.model.wire_ps;
+        if !self.queues[sender as usize].expect(self.now, at_ps, bytes) {
+            self.events.push(at_ps, Event::Credit { queue: sender, bytes }.pack());
+        }
+        if next != NONE {
+            let ready_ps = self.transits[next].ready_ps;
+            if ready_ps <= self.now {
+                self.ready(queue);
+            } else {
+                self.events.push(ready_ps, Event::Ready { queue }.pack());
+            }
+        }
+    }
+
+    /// Frees a packet once its last copy is gone.
+    fn release(&mut self, packet: u32) {
+        let left = &mut self.packets[packet].copies;
+        if *left > 1 {
+            *left -= 1;
+        } else {
+            self.packets.remove(packet);
+        }
+    }
+
+    /// Tells whether the far end of a port has room for the packet at the head of a buffer. If not,
+    /// an event says when it may have.
+    fn has_credit(&mut self, queue: u32, port: u32) -> bool {
+        if self.has_room(queue, port) {
+            return true;
+        }
+        let at = self.credit_of(queue, port);
+        if let Some((at_ps, bytes)) = self.queues[at as usize].request_credit_event(self.now) {
+            self.events.push(at_ps, Event::Credit { queue: at, bytes }.pack());
+        }
+        false
+    }
+
+    /// The same without asking for an event.
+    fn has_room(&self, queue: u32, port: u32) -> bool {
+        self.ports[port as usize].endless
+            || self.queues[self.credit_of(queue, port) as usize].room(self.now)
+                >= self.queues[queue as usize].bytes
+    }
+
+    /// Takes the credit for the packet at the head of a buffer.
+    fn spend(&mut self, queue: u32, port: u32) {
+        if self.ports[port as usize].endless {
+            return;
+        }
+        debug_assert!(self.has_room(queue, port), "SIM-1");
+        let bytes = self.queues[queue as usize].bytes;
+        let at = self.credit_of(queue, port);
+        self.queues[at as usize].spend(bytes);
+    }
+
+    const fn credit_of(&self, queue: u32, port: u32) -> u32 {
+        port * self.wiring.channels + self.wiring.channel(queue)
     }
 }

@@ -1,35 +1,36 @@
 //! The m-port n-tree FT(m, n) of the Dawning paper, wired by its Definitions 1 to 3.
 //!
-//! `m` ports to a switch, `n` levels of switches, level 0 the roots. Where the scan of the paper has
-//! lost indices we read: SW<w, l> port k is linked to SW<w', l+1> port k' if w without its last digit equals
-//! w' without digit l, k = w'_l + 1 and k' = w's last digit + m/2 + 1, ports counted from 1.
+//! `m` ports to a switch, `n` levels of switches, level 0 the roots. Where the scan of the paper
+//! has lost indices we read: SW<w, l> port k is linked to SW<w', l+1> port k' if w without its last
+//! digit equals w' without digit l, k = w'_l + 1 and k' = w's last digit + m/2 + 1, ports counted
+//! from 1.
 
 use fabricast_topology::{
     AdapterFacts, BuildError, EndpointFacts, Graph, GraphBuilder, SwitchFacts, SwitchId,
 };
 use thiserror::Error;
 
-/// Why there is no such tree.
+/// Reason why the tree cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MPortTreeError {
     /// The number of ports is odd, too small or too large.
     #[error("m is {m}, must be even and 4 to 254")]
     Ports {
-        /// Ports given.
+        /// Ports per switch that were given.
         m: u32,
     },
     /// The number of levels is too small or too large.
     #[error("n is {n}, must be 2 to 4")]
     Levels {
-        /// Levels given.
+        /// Levels that were given.
         n: u32,
     },
     /// There would be more than a million endpoints.
     #[error("FT({m}, {n}) has more than 2^20 endpoints")]
     TooLarge {
-        /// Ports.
+        /// Ports per switch.
         m: u32,
-        /// Levels.
+        /// Levels of switches.
         n: u32,
     },
     /// The wiring contradicts itself.
@@ -39,8 +40,8 @@ pub enum MPortTreeError {
 
 /// Builds FT(m, n): 2 (m/2)^n endpoints, (2n - 1) (m/2)^(n-1) switches.
 ///
-/// Endpoints are numbered by their labels, called `P<digits>`; switches level by level from the roots,
-/// described as `SW<digits,level>`.
+/// Endpoints are numbered by their labels, called `P<digits>`; switches level by level from the
+/// roots, described as `SW<digits,level>`.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// The constants of a fabric. All links are alike.
+/// Constants of a fabric. All links are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Picoseconds that a byte takes on a link: 1 600 at 5 Gbit/s, 80 at 100 Gbit/s.
@@ -15,22 +15,24 @@ pub struct Model {
     pub channels: u8,
     /// Bytes of the buffer of an input and channel; the largest packet has to fit.
     pub buffer_bytes: u32,
-    /// How a multicast packet gets its outputs.
+    /// Policy by which a multicast packet gets its outputs.
     pub multicast: MulticastPolicy,
 }
 
-/// How a multicast packet at the head of an input buffer gets its outputs (Dawning §3.1, §4.1).
+/// Policy by which a multicast packet at the head of an input buffer gets its outputs (Dawning
+/// §3.1, §4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MulticastPolicy {
-    /// Resource bulletin board, which shows the outputs that carry no multicast: when all it needs are on
-    /// the board and have credit it takes them together. Outputs that still send a unicast packet follow
-    /// when they are done, and it leaves by all of them then.
+    /// Resource bulletin board, which shows the outputs that carry no multicast: when all it needs
+    /// are on the board and have credit it takes them together. Outputs that still send a unicast
+    /// packet follow when they are done, and it leaves by all of them then.
     #[default]
     Bulletin,
-    /// The same, read more strictly: all outputs must be idle as well at one moment, and nothing is ever
-    /// held. Steady unicast keeps such a packet waiting for long.
+    /// The same, read more strictly: all outputs must be idle as well at one moment, and nothing is
+    /// ever held. Steady unicast keeps such a packet waiting for long.
     BulletinIdle,
-    /// Fan-out splitting: each output gets its copy when it is ready; the buffer is read several times.
+    /// Fan-out splitting: each output gets its copy when it is ready; the buffer is read several
+    /// times.
     Splitting,
     /// Outputs are taken one by one, but of packets that want a common output only one takes any:
     /// the one at the input with the highest number.
@@ -39,17 +41,17 @@ pub enum MulticastPolicy {
     HoldAndWait,
 }
 
-/// Why a fabric cannot be simulated.
+/// Reason why a fabric cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ModelError {
     /// A constant is out of its range.
     #[error("{field} is {value}, must be {rule}")]
     Range {
-        /// Which one.
+        /// Name of the constant.
         field: &'static str,
-        /// What it is.
+        /// Value of the constant.
         value: u64,
-        /// What it may be.
+        /// Allowed range.
         rule: &'static str,
     },
     /// The fabric has too many ports to number.
@@ -57,7 +59,7 @@ pub enum ModelError {
     TooLarge {
         /// Ports of switches and endpoints.
         ports: usize,
-        /// Virtual channels.
+        /// Virtual channels per link.
         channels: u8,
     },
 }
@@ -83,8 +85,8 @@ impl Model {
         bytes as u64 * self.ps_per_byte
     }
 
-    /// Gives the time from a packet's injection until its tail is at an endpoint `switches` away, if
-    /// nothing is in its way. Virtual cut-through: the length counts once.
+    /// Gives the time from a packet's injection until its tail is at an endpoint `switches` away,
+    /// if nothing is in its way. Virtual cut-through: the length counts once.
     #[must_use]
     pub const fn zero_load_ps(&self, switches: u64, bytes: u32) -> u64 {
         (switches + 1) * self.wire_ps + switches * self.switch_ps + self.sending_ps(bytes)

@@ -1,8 +1,8 @@
-//! What happens next: the queue of future events, as a small trait with two implementations.
+//! The queue of future events, as a small trait with two implementations.
 //!
-//! An event is a moment and what happens then, packed into one word by the simulator. Events of
-//! one moment may come in any order: the simulator takes all of them in before it decides
-//! anything (SIM-6), so that results do not depend on the implementation.
+//! An event is a time and its content, packed into one word by the simulator. Events of one time
+//! may come in any order: the simulator handles all of them before it decides anything (SIM-6), so
+//! that results do not depend on the implementation.
 
 mod wheel;
 
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 pub use wheel::TimingWheel;
 
-/// Future events, taken out in the order of their moments.
+/// Future events, removed in order of time.
 pub trait EventQueue {
     /// Adds an event. `at` is in picoseconds and not before the moment of the last one taken out.
     fn push(&mut self, at: u64, event: u64);

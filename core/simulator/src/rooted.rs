@@ -1,9 +1,9 @@
 //! Trees by way of a root: which roots a group can have, and the tree each of them gives.
 //!
-//! Source: Dawning §4.2.1, Theorem 1: once a root among the nearest common ancestors is chosen, every
-//! path is unique. A root is chosen by the up-ports that lead to it, lowest level first: the candidates of
-//! a source are numbered `slot + slots * (u + us * v)`, so that candidate `source % candidates` is the
-//! one that the Cyclic policy takes (up-port h + p_l at level l).
+//! Source: Dawning §4.2.1, Theorem 1: once a root among the nearest common ancestors is chosen,
+//! every path is unique. A root is chosen by the up-ports that lead to it, lowest level first: the
+//! candidates of a source are numbered `slot + slots * (u + us * v)`, so that candidate `source %
+//! candidates` is the one that the Cyclic policy takes (up-port h + p_l at level l).
 
 use fabricast_topology::{EndpointId, FatTree, Graph, Peer, PortId};
 use thiserror::Error;
@@ -17,21 +17,21 @@ pub struct Roots<'a> {
     tree: &'a FatTree,
 }
 
-/// Why there is no tree by way of a root.
+/// Reason why there is no tree through a root.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RootedError {
     /// An endpoint is not connected to a leaf switch.
     #[error("endpoint {} is not connected to a leaf switch", .endpoint.0)]
     NotOnLeaf {
-        /// The endpoint.
+        /// Number of the endpoint.
         endpoint: EndpointId,
     },
     /// The fabric lacks a link that the tree needs.
     #[error("endpoint {} has no link to root {candidate}", .endpoint.0)]
     NoLink {
-        /// Whose way it is.
+        /// Endpoint whose path lacks the link.
         endpoint: EndpointId,
-        /// The root.
+        /// Number of the candidate root.
         candidate: u32,
     },
     /// The ports are no tree.

@@ -1,10 +1,10 @@
 //! Multicast trees as switches walk them: at every hop the outputs, and where each of them leads.
 //!
 //! Trees come in two forms, and a packet cannot tell which one it is on.
-//! - *Both ways* ([`Routes::add_tree`]): all ports of a plan's tree; a packet that comes in by one port of
-//!   a switch leaves by all others, which is what per-port tables say.
-//! - *By way of a root* ([`Routes::add_rooted`]): up from one source to the root without a copy on the way,
-//!   then down to every member (Dawning §4.2).
+//! - *Both ways* ([`Routes::add_tree`]): all ports of a plan's tree; a packet that comes in by one
+//!   port of a switch leaves by all others, which is what per-port tables say.
+//! - *By way of a root* ([`Routes::add_rooted`]): up from one source to the root without a copy on
+//!   the way, then down to every member (Dawning §4.2).
 //!
 //! A tree takes 8 bytes for each of its ports, and a hop needs no look-up.
 
@@ -33,7 +33,7 @@ struct Ends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeId(pub u32);
 
-/// What happens to a packet in one switch.
+/// Outputs of a packet in one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     first: u32,
@@ -51,19 +51,19 @@ pub(crate) struct Out {
 /// Nothing is skipped.
 const ALL: u16 = u16::MAX;
 
-/// Why ports are no tree.
+/// Reason why ports do not form a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
     /// A port has a cable whose other end is not part of the tree, or no cable.
     #[error("port {} belongs to the tree, the other end of its link does not", .port.0)]
     LooseEnd {
-        /// The port.
+        /// Port that does not fit.
         port: PortId,
     },
     /// A port is named twice, or the list does not rise.
     #[error("port {} is out of order", .port.0)]
     Order {
-        /// The port.
+        /// Port that does not fit.
         port: PortId,
     },
     /// The links form a circle: packets would run round it for ever.
@@ -78,26 +78,27 @@ pub enum TreeError {
 }
 
 impl Routes {
-    /// Starts without a tree.
+    /// Makes an empty list of trees.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts the trees.
+    /// Returns the number of trees.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.trees.len()
     }
 
-    /// Tells whether there is no tree.
+    /// True if there is no tree.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.trees.is_empty()
     }
 
-    /// Adds a tree given by its switch ports, rising, as a plan's virtual group names them: both ends of
-    /// every link between switches and the ports of its endpoints. All its endpoints can send on it.
+    /// Adds a tree given by its switch ports, rising, as a plan's virtual group names them: both
+    /// ends of every link between switches and the ports of its endpoints. All its endpoints can
+    /// send on it.
     ///
     /// # Errors
     ///
@@ -137,12 +138,13 @@ impl Routes {
         Ok(self.close(entries))
     }
 
-    /// Adds a tree that `source` alone can send on: `climb` are the up-ports from its switch to the root,
-    /// `descent` the ports at which copies leave root and switches below, rising.
+    /// Adds a tree that `source` alone can send on: `climb` are the up-ports from its switch to the
+    /// root, `descent` the ports at which copies leave root and switches below, rising.
     ///
     /// # Errors
     ///
-    /// [`TreeError`] if a port has no cable or leads to a switch without outputs; then nothing is added.
+    /// [`TreeError`] if a port has no cable or leads to a switch without outputs; then nothing is
+    /// added.
     pub fn add_rooted(
         &mut self,
         graph: &Graph,
@@ -228,12 +230,12 @@ impl Routes {
         TreeId(dense(self.trees.len() - 1))
     }
 
-    /// Lists who can send on a tree, rising.
+    /// Lists the senders of a tree, ascending.
     pub fn senders(&self, tree: TreeId) -> impl ExactSizeIterator<Item = EndpointId> + '_ {
         self.entries_of(tree).iter().map(|(endpoint, _)| *endpoint)
     }
 
-    /// Gives the first hop of a sender's packets on a tree.
+    /// Returns the first hop of a sender's packets on a tree.
     pub(crate) fn entry(&self, tree: TreeId, sender: EndpointId) -> Option<u32> {
         let entries = self.entries_of(tree);
         let at = entries.binary_search_by_key(&sender, |(endpoint, _)| *endpoint).ok()?;
@@ -257,7 +259,7 @@ impl Routes {
         [before, self.trees[at]]
     }
 
-    /// Walks the outputs of a hop.
+    /// Iterates over the outputs of a hop.
     pub(crate) fn outs(&self, hop: u32) -> impl Iterator<Item = Out> + Clone + '_ {
         let Hop { first, count, skip } = self.hops[hop as usize];
         let outs = &self.outs[first as usize..first as usize + usize::from(count)];

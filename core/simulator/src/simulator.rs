@@ -1,136 +1,56 @@
-//! Runs a fabric: takes events in moment by moment, then lets adapters and switches decide.
+//! Runs a fabric: handles the events of each moment, then lets adapters and switches decide.
 //!
 //! Invariants
-//! - SIM-5: every copy made ends delivered or dropped for a stated reason, or is still under way.
-//! - SIM-6: results do not depend on the order in which the events of one moment come out of the queue.
+//! - SIM-5: every copy ends delivered or dropped for a stated reason, or is still in flight.
+//! - SIM-6: results do not depend on the order in which the events of one moment come out of the
+//!   queue.
 
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, PortId};
+use fabricast_topology::{EndpointId, Faults, PortId};
 use thiserror::Error;
 
 use crate::event::Event;
-use crate::fabric::{Counters, Deadlock, Fabric, Parcel, Trail};
+use crate::fabric::{Counters, Deadlock, Fabric, PacketInfo};
 use crate::model::{Model, ModelError};
 use crate::queue::{EventQueue, TimingWheel};
-use crate::routes::{Routes, TreeId};
+use crate::routes::TreeId;
 use crate::traffic::Streams;
+use crate::workload::{Delivery, Network, Offer, PortStatistics, Route, Workload};
 
-/// What adapters send, and what becomes of it.
-///
-/// All calls of one moment come in the order of the endpoints' numbers, deliveries first. An answer may
-/// depend on nothing but earlier calls.
-pub trait Workload {
-    /// Gives the next packet of an endpoint on a virtual channel. It is asked when the adapter's buffer
-    /// is empty, after every delivery to the endpoint, and at the moment it asked for.
-    fn next(&mut self, now_ps: u64, from: EndpointId, channel: u8) -> Offer;
-
-    /// Hears of a packet whose tail has arrived.
-    fn delivered(&mut self, now_ps: u64, delivery: &Delivery);
-
-    /// Does what is due at an endpoint beside sending, and gives the moment when it wants to be called
-    /// again, in picoseconds. It is called at that moment and before an endpoint is asked for packets.
-    fn act(&mut self, _now_ps: u64, _at: EndpointId) -> Option<u64> {
-        None
-    }
-}
-
-/// What an adapter does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It sends a packet as soon as link and credit allow.
-    Send(Packet),
-    /// It asks again at a later moment, in picoseconds.
-    At(u64),
-    /// It waits for a delivery, or for ever.
-    Nothing,
-}
-
-/// A packet to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Where it goes.
-    pub route: Route,
-    /// Its length, header included; at most the buffers' size.
-    pub bytes: u32,
-    /// When it was made, in picoseconds: now or earlier.
-    pub born_ps: u64,
-    /// For the workload's own use.
-    pub tag: u64,
-}
-
-/// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// To one endpoint.
-    Unicast(EndpointId),
-    /// Along a tree on which its endpoint can send.
-    Tree(TreeId),
-}
-
-/// A copy that has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Where.
-    pub to: EndpointId,
-    /// Who sent it.
-    pub from: EndpointId,
-    /// Its length.
-    pub bytes: u32,
-    /// When it was made.
-    pub born_ps: u64,
-    /// When its adapter started to send it.
-    pub sent_ps: u64,
-    /// As it was sent.
-    pub tag: u64,
-    /// Where it waited, if that is recorded.
-    pub trail: Option<Trail>,
-}
-
-/// Why a run ended before its time.
+/// Reason why a run ended early.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// Packets wait for each other in a circle.
+    /// Packets wait for each other in a cycle.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// An endpoint was to send on a tree it is not part of.
+    /// The workload sent on a tree from an endpoint that cannot send on it.
     #[error("endpoint {} cannot send on tree {}", .endpoint.0, .tree.0)]
     NotASender {
-        /// The endpoint.
+        /// Endpoint that sends the packet.
         endpoint: EndpointId,
-        /// The tree.
+        /// Tree of the packet.
         tree: TreeId,
     },
     /// A packet does not fit a buffer, or is empty.
     #[error("a packet of {bytes} bytes, must be 1 to the {buffer} of a buffer")]
     Length {
-        /// Its length.
+        /// Length of the packet.
         bytes: u32,
         /// Bytes of a buffer.
         buffer: u32,
     },
 }
 
-/// A fabric at work.
+/// A fabric, its workload and the present time.
 pub struct Simulator<'a, W, Q = TimingWheel> {
     fabric: Fabric<'a, Q>,
     workload: W,
-    /// By endpoint and channel, and once more for what it does beside sending: when it asked to be
-    /// reminded; 0 if not.
+    /// For each endpoint, one per channel and one for [`Workload::act`]: time of the next call in
+    /// picoseconds; 0 for none.
     reminders: Vec<u64>,
 }
 
-/// What is simulated.
-#[derive(Clone, Copy, Debug)]
-pub struct Network<'a> {
-    /// The wiring.
-    pub graph: &'a Graph,
-    /// Its fat-tree view, which unicast follows.
-    pub fat_tree: &'a FatTree,
-    /// The trees that multicast follows.
-    pub routes: &'a Routes,
-}
-
 impl<'a, W: Workload> Simulator<'a, W> {
-    /// Makes a fabric at rest, at time 0.
+    /// Makes an idle fabric at time 0.
     ///
     /// # Errors
     ///
@@ -141,7 +61,7 @@ impl<'a, W: Workload> Simulator<'a, W> {
 }
 
 impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
-    /// The same with an event queue of one's own.
+    /// Makes an idle fabric with the event queue of the caller.
     ///
     /// # Errors
     ///
@@ -160,22 +80,22 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         Ok(Self { fabric, workload, reminders })
     }
 
-    /// Cuts the links of dead things: copies sent into them are lost. Unicast goes round them where it
+    /// Cuts the links of failed parts: copies sent into them are lost. Unicast avoids them where it
     /// can; multicast follows its tree.
     pub fn set_faults(&mut self, faults: &Faults) {
         self.fabric.set_faults(faults);
     }
 
-    /// Records from now on where copies wait; packets under way have lost what lies behind them.
+    /// Records waiting times from now on; of packets in flight the earlier ones are unknown.
     pub fn record_trails(&mut self) {
         self.fabric.trails.get_or_insert_default();
     }
 
-    /// Runs until a moment, its events included, and gives whether anything is left to happen.
+    /// Runs up to a time, with the events of that time; returns true if events are left.
     ///
     /// # Errors
     ///
-    /// [`RunError`]: a deadlock, or the workload's mistake. The run cannot be continued.
+    /// [`RunError`]: a deadlock, or a mistake of the workload. The run cannot be continued.
     pub fn run_until(&mut self, until_ps: u64) -> Result<bool, RunError> {
         self.decide()?;
         while let Some(at) = self.fabric.events.next_at() {
@@ -185,7 +105,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
             }
             self.fabric.now = at;
             while let Some(word) = self.fabric.events.pop_at(at) {
-                self.fabric.take_in(Event::unpack(word));
+                self.fabric.handle_event(Event::unpack(word));
             }
             self.decide()?;
         }
@@ -206,8 +126,8 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
             let mut arrived = std::mem::take(&mut fabric.arrived);
             arrived.sort_unstable_by_key(|(port, _)| *port);
             for (port, copy) in arrived.drain(..) {
-                let (parcel, trail) = fabric.collect(copy);
-                let Parcel { source, bytes, born_ps, sent_ps, tag, .. } = parcel;
+                let (info, trail) = fabric.collect(copy);
+                let PacketInfo { source, bytes, born_ps, sent_ps, tag, .. } = info;
                 let to = fabric.wiring.endpoint(port);
                 let delivery = Delivery { to, from: source, bytes, born_ps, sent_ps, tag, trail };
                 self.workload.delivered(fabric.now, &delivery);
@@ -257,8 +177,8 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
                             (endpoint, Some(hop))
                         }
                     };
-                    let parcel = fabric.parcel(endpoint, to, &packet);
-                    fabric.inject(port, channel.into(), parcel, hop);
+                    let info = fabric.packet_info(endpoint, to, &packet);
+                    fabric.inject(port, channel.into(), info, hop);
                 }
             }
         }
@@ -266,60 +186,52 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         Ok(())
     }
 
-    /// Asks an endpoint again at a moment; `what` is a channel, or their number for acting.
+    /// Schedules a call for an endpoint; `what` is a channel, or their number for
+    /// [`Workload::act`].
     fn remind(&mut self, port: u32, what: u8, at: u64) {
         let Self { fabric, reminders, .. } = self;
         let row = fabric.wiring.endpoint(port).index() * (usize::from(fabric.model.channels) + 1);
         let reminder = &mut reminders[row + usize::from(what)];
-        // An earlier reminder that is still to come will ask again.
+        // An earlier reminder still to come makes the call as well.
         if *reminder <= fabric.now || at < *reminder {
             *reminder = at.max(fabric.now + 1);
-            fabric.wake(port, *reminder);
+            fabric.schedule_wakeup(port, *reminder);
         }
     }
 
-    /// Gives the present moment, in picoseconds.
+    /// Returns the present time in picoseconds.
     pub const fn now_ps(&self) -> u64 {
         self.fabric.now
     }
 
-    /// Gives what was counted since the start.
+    /// Returns the counters since the start.
     pub const fn counters(&self) -> &Counters {
         &self.fabric.counters
     }
 
-    /// Gives the workload.
+    /// Returns the workload.
     pub const fn workload(&self) -> &W {
         &self.workload
     }
 
-    /// Gives the workload, to be changed between two runs.
+    /// Returns the workload, to change it between two runs.
     pub const fn workload_mut(&mut self) -> &mut W {
         &mut self.workload
     }
 
-    /// Gives what the statistics registers of a switch port say.
+    /// Returns the statistics registers of a switch port.
     pub fn port_statistics(&self, port: PortId) -> PortStatistics {
         self.fabric.statistics(port)
     }
 
-    /// Counts the copies under way, now and at the worst moment.
+    /// Counts the copies in flight: now, and the most so far.
     pub const fn copies_in_flight(&self) -> (usize, usize) {
         (self.fabric.in_flight(), self.fabric.peak_in_flight())
     }
 }
 
-/// What the statistics registers of a port have counted since the start (Dawning §4.2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStatistics {
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Picoseconds that packets waited at the head of a buffer before this port sent them.
-    pub waited_ps: u64,
-}
-
 impl<Q: EventQueue> Simulator<'_, Streams, Q> {
-    /// Runs until a moment and reads the statistics registers whenever their time has come.
+    /// Runs up to a time, and reads the statistics registers at their interval.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Cells by 32-bit number, given out and taken back without allocation once it is warm.
 
-/// No cell.
+/// Stands for no cell.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A vector whose free cells are chained.

@@ -1,4 +1,4 @@
-//! What endpoints send: unicast patterns, multicast streams with roots chosen by load.
+//! Traffic of endpoints: unicast patterns, multicast streams with roots chosen by load.
 
 mod patterns;
 mod registers;

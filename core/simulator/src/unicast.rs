@@ -1,9 +1,10 @@
-//! Unicast along a fat tree: up to the nearest common ancestor, chosen by the destination, then down.
+//! Unicast along a fat tree: up to the nearest common ancestor, chosen by the destination, then
+//! down.
 //!
-//! The up-ports of a switch are dealt out to destinations in turn, lowest digit first (*d-mod-k*): all
-//! packets to one endpoint meet at one root and come down one way, and two endpoints share as little of
-//! it as can be. Nothing depends on load or chance. Round dead links the next port is taken
-//! from which there is a live way, as a subnet manager would route unicast anew.
+//! The up-ports of a switch are dealt out to destinations in turn, lowest digit first (*d-mod-k*):
+//! all packets to one endpoint meet at one root and come down one way, and two endpoints share as
+//! little of it as can be. Nothing depends on load or chance. Round dead links the next port is
+//! taken from which there is a live way, as a subnet manager would route unicast anew.
 
 use fabricast_topology::{EndpointId, FatTree, Graph, Peer, Place, PortId, SwitchId};
 
@@ -55,12 +56,14 @@ impl<'a> Unicast<'a> {
         Self { graph, tree, ways: ways.collect() }
     }
 
-    /// Gives the port by which a packet leaves a switch; [`NONE`] if the fabric lacks a link it needs.
+    /// Gives the port by which a packet leaves a switch; [`NONE`] if the fabric lacks a link it
+    /// needs.
     pub(crate) fn next(&self, switch: u32, to: EndpointId) -> u32 {
         self.option(SwitchId(switch), to, 0).map_or(NONE, |port| port.0)
     }
 
-    /// The same round dead links: the first port from the usual one on from which there is a live way.
+    /// The same round dead links: the first port from the usual one on from which there is a live
+    /// way.
     pub(crate) fn next_around(&self, switch: u32, to: EndpointId, dead: &[bool]) -> u32 {
         let options = self.options(SwitchId(switch));
         let live = (0..options).filter_map(|turn| self.option(SwitchId(switch), to, turn));

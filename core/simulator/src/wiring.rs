@@ -1,8 +1,8 @@
-//! Who is at the other end: ports of switches and endpoints in one numbering.
+//! Ports of switches and endpoints in one numbering, with the port at the other end of each link.
 //!
 //! A *port* is a switch port by its number in the graph, or an endpoint, numbered after the switch
-//! ports. It is an output and an input at once. The *queues* of a port are its input buffers, one for
-//! each virtual channel: `port * channels + channel`.
+//! ports. It is an output and an input at once. The *queues* of a port are its input buffers, one
+//! for each virtual channel: `port * channels + channel`.
 
 use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId};
 
@@ -18,12 +18,12 @@ pub(crate) struct Wiring {
     pub(crate) switch: Vec<u32>,
     /// By switch: its first port; one more than switches.
     pub(crate) first: Vec<u32>,
-    /// By switch port: where its request row starts, a bitmap of its switch's queues after the first 64;
-    /// one more than switch ports.
+    /// By switch port: where its request row starts, a bitmap of its switch's queues after the
+    /// first 64; one more than switch ports.
     pub(crate) row: Vec<u32>,
     /// By port: whether its link is cut.
     pub(crate) dead: Vec<bool>,
-    /// Virtual channels.
+    /// Virtual channels per link.
     pub(crate) channels: u32,
 }
 
@@ -71,7 +71,7 @@ impl Wiring {
         self.far.len()
     }
 
-    /// Counts switches.
+    /// Number of switches.
     pub(crate) const fn switches(&self) -> usize {
         self.first.len() - 1
     }
@@ -116,7 +116,7 @@ impl Wiring {
         self.row[port as usize] as usize..self.row[port as usize + 1] as usize
     }
 
-    /// Cuts the links of dead things.
+    /// Cuts the links of failed parts.
     pub(crate) fn fail(&mut self, graph: &Graph, faults: &Faults) {
         for switch in (0..self.switches()).map(|id| SwitchId(u32::try_from(id).expect("dense"))) {
             for port in graph.ports(switch) {

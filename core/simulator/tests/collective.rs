@@ -1,13 +1,13 @@
-//! Collectives: everybody ends every round, in the closed form's time where nothing is in the way, and
-//! a second tree saves what a cut link loses.
+//! Collectives: everybody ends every round, in the closed form's time where nothing is in the way,
+//! and a second tree saves what a cut link loses.
 
-use fabricast_routing::{Change, Engine, EngineOptions, Mgid};
+use fabricast_routing::{Change, EngineOptions, FixedRootEngine};
 use fabricast_simulator::{
     Collective, CollectiveSpec, Model, Network, Operation, ProcessPlan, Routes, Simulator, TreeId,
     grid_processes,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, TableKind};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, Peer, TableKind};
 
 const SPEC: CollectiveSpec = CollectiveSpec {
     operation: Operation::Barrier,
@@ -43,7 +43,7 @@ impl Fixture {
     fn route(&mut self, processes: &[ProcessPlan], groups: u32, shift: u32) -> Vec<TreeId> {
         let (graph, tree) = (self.graph.clone().into(), self.tree.clone().into());
         let options = EngineOptions::new(32, TableKind::PerPort);
-        let mut engine = Engine::new(graph, tree, options).expect("a whole fabric");
+        let mut engine = FixedRootEngine::new(graph, tree, options).expect("a whole fabric");
         let change = |group: u32| {
             let members = processes.iter().filter(|plan| plan.groups.contains(&group));
             let mut members: Vec<EndpointId> = members.map(|plan| plan.endpoint).collect();
@@ -97,7 +97,8 @@ fn every_process_ends_every_round_of_every_operation() {
     }
 }
 
-/// Two endpoints on one leaf, one switch between them: begin, packet up, match, packet down, match, end.
+/// Two endpoints on one leaf, one switch between them: begin, packet up, match, packet down, match,
+/// end.
 #[test]
 fn a_lone_barrier_takes_the_closed_form() {
     let mut fixture = Fixture::new();

@@ -1,6 +1,7 @@
-//! Numbers by chance: the same for the same seed, on every machine.
+//! Pseudo-random numbers: the same for the same seed on every machine.
 
-/// Steele, Lea and Flood's SplitMix64: enough for random fabrics and test patterns, not for secrets.
+/// SplitMix64 by Steele, Lea and Flood: sufficient for random fabrics and test patterns, not for
+/// secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitMix {
     state: u64,
@@ -13,7 +14,7 @@ impl SplitMix {
         Self { state: seed }
     }
 
-    /// Gives the next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
@@ -22,13 +23,13 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// Gives a number below `count`, 0 if that is 0, by multiplication instead of division.
+    /// Returns a number below `count`, 0 if that is 0, by multiplication instead of division.
     pub fn below(&mut self, count: u32) -> u32 {
         let wide = u128::from(self.bits()) * u128::from(count);
         u32::try_from(wide >> 64).expect("less than count")
     }
 
-    /// Puts items into an order by chance (Fisher and Yates).
+    /// Shuffles items (Fisher and Yates).
     ///
     /// # Panics
     ///
@@ -45,7 +46,7 @@ impl SplitMix {
 mod tests {
     use super::*;
 
-    /// The first numbers of seed 1234567 as the authors' reference code gives them.
+    /// The first numbers of seed 1234567, as given by the authors' reference code.
     #[test]
     fn the_sequence_is_that_of_the_reference_code() {
         let mut chance = SplitMix::new(1_234_567);

@@ -1,12 +1,12 @@
-//! The fat-tree view of a graph: levels, midplanes, lanes, and what is irregular.
+//! The fat-tree view of a graph: levels, midplanes, lanes and irregularities.
 //!
-//! Source: C-MR4LMS §2 (compute and top network midplanes). A three-level tree
-//! is the same cut short (a core switch is a top midplane of one switch), and so is a
-//! two-level one (a spine is a level-1 switch without up-ports). Parallel
-//! links between two switches are *lanes*, which the paper does not have.
+//! Source: C-MR4LMS §2 (compute and top network midplanes). A three-level tree is a four-level one
+//! cut short (a core switch is a top midplane of one switch), and so is a two-level one (a spine is
+//! a level-1 switch without up-ports). Parallel links between two switches are *lanes*, which the
+//! paper does not have.
 //!
-//! Positions that a regular tree of these parameters would have but this fabric
-//! lacks are `None`; every one of them is explained in [`FatTree::irregularities`].
+//! Positions that a regular tree of these parameters has but this fabric lacks are `None`; each of
+//! them is explained in [`FatTree::irregularities`].
 
 mod detect;
 mod irregular;
@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{EndpointId, PortId, SwitchId};
 
-/// "Nothing" in a packed column.
+/// Marks no value in a packed column.
 const NONE: u32 = u32::MAX;
 
-/// The sizes of a regular fat tree. Where the fabric is uneven, the largest.
+/// Sizes of a regular fat tree; where the fabric is uneven, the largest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FatTreeParams {
     /// Levels of switches, 1 to 4.
@@ -40,7 +40,7 @@ pub struct FatTreeParams {
     pub tns_per_group: u32,
     /// Parallel links from a level-1 switch to a TN.
     pub lanes1: u32,
-    /// Top midplanes in all.
+    /// Top midplanes of the whole tree.
     pub tns: u32,
     /// Blocks of CNs (k): level-2 switches of a TN, unpopulated ones too; 1 for three levels.
     pub blocks: u32,
@@ -74,40 +74,40 @@ impl FatTreeParams {
     }
 }
 
-/// Where a switch stands in the fat tree.
+/// Position of a switch in the fat tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Not part of it (unused or misplaced).
+    /// Not part of the tree (unused or misplaced).
     Outside,
-    /// Level 0.
+    /// A leaf switch (level 0).
     Leaf {
-        /// Leaf index.
+        /// Index of the leaf.
         leaf: u32,
     },
-    /// Level 1.
+    /// A switch of level 1.
     L1 {
-        /// Compute midplane.
+        /// Index of the compute midplane.
         cn: u32,
         /// Number in the midplane, which is its TN group.
         g: u32,
     },
     /// Level 2: the lower switches of a top midplane, or a core switch.
     L2 {
-        /// Top midplane.
+        /// Index of the top midplane.
         tn: u32,
         /// Block of compute midplanes that it serves.
         block: u32,
     },
-    /// Level 3.
+    /// A switch of level 3.
     L3 {
-        /// Top midplane.
+        /// Index of the top midplane.
         tn: u32,
         /// Number in the midplane.
         x: u32,
     },
 }
 
-/// A fabric seen as a fat tree. All indices are dense and start at 0.
+/// A fabric viewed as a fat tree. All indices are dense and start at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FatTree {
     params: FatTreeParams,
@@ -126,7 +126,7 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// Gives the sizes.
+    /// Returns the sizes of the tree.
     #[must_use]
     pub const fn params(&self) -> &FatTreeParams {
         &self.params
@@ -138,45 +138,45 @@ impl FatTree {
         self.leaves.len()
     }
 
-    /// Gives the leaf an endpoint hangs on; none if it is not connected to a leaf.
+    /// Returns the leaf of an endpoint; `None` if it is not connected to a leaf.
     #[must_use]
     pub fn leaf_of_endpoint(&self, endpoint: EndpointId) -> Option<u32> {
         present(self.endpoint_leaf[endpoint.index()])
     }
 
-    /// Gives the switch of a leaf.
+    /// Returns the switch of a leaf.
     #[must_use]
     pub fn leaf_switch(&self, leaf: u32) -> SwitchId {
         SwitchId(self.leaves[leaf as usize])
     }
 
-    /// Gives the compute midplane of a leaf.
+    /// Returns the compute midplane of a leaf.
     #[must_use]
     pub fn cn_of_leaf(&self, leaf: u32) -> u32 {
         self.leaf_cn[leaf as usize]
     }
 
-    /// Gives the block of a compute midplane: the number of the level-2 switch
+    /// Returns the block of a compute midplane: the number of the level-2 switch
     /// that serves it in every top midplane. 0 below four levels.
     #[must_use]
     pub fn block_of_cn(&self, cn: u32) -> u32 {
         self.cn_block[cn as usize]
     }
 
-    /// Gives the up-port of a leaf switch at `slot = g * lanes0 + lane`.
+    /// Returns the up-port of a leaf switch at `slot = g * lanes0 + lane`.
     #[must_use]
     pub fn leaf_up(&self, leaf: u32, slot: u32) -> Option<PortId> {
         let width = self.params.leaf_up_ports();
         column(&self.leaf_up, leaf, slot, width).map(PortId)
     }
 
-    /// Gives level-1 switch `g` of a compute midplane.
+    /// Returns level-1 switch `g` of a compute midplane.
     #[must_use]
     pub fn l1_switch(&self, cn: u32, g: u32) -> Option<SwitchId> {
         column(&self.l1, cn, g, self.params.spines).map(SwitchId)
     }
 
-    /// Gives the up-port of a level-1 switch at `u = lane * tns_per_group + TN in group`.
+    /// Returns the up-port of a level-1 switch at `u = lane * tns_per_group + TN in group`.
     #[must_use]
     pub fn l1_up(&self, cn: u32, g: u32, u: u32) -> Option<PortId> {
         if g >= self.params.spines {
@@ -186,14 +186,14 @@ impl FatTree {
         column(&self.l1_up, row, u, self.params.l1_up_ports()).map(PortId)
     }
 
-    /// Gives the level-2 switch of a top midplane that serves a block; of three levels, the core
+    /// Returns the level-2 switch of a top midplane that serves a block; of three levels, the core
     /// switch.
     #[must_use]
     pub fn l2_switch(&self, tn: u32, block: u32) -> Option<SwitchId> {
         column(&self.l2, tn, block, self.params.blocks).map(SwitchId)
     }
 
-    /// Gives the up-port of a level-2 switch at `v = lane * l3_per_tn + x`.
+    /// Returns the up-port of a level-2 switch at `v = lane * l3_per_tn + x`.
     #[must_use]
     pub fn l2_up(&self, tn: u32, block: u32, v: u32) -> Option<PortId> {
         if block >= self.params.blocks {
@@ -203,19 +203,19 @@ impl FatTree {
         column(&self.l2_up, row, v, self.params.l2_up_ports()).map(PortId)
     }
 
-    /// Gives level-3 switch `x` of a top midplane.
+    /// Returns level-3 switch `x` of a top midplane.
     #[must_use]
     pub fn l3_switch(&self, tn: u32, x: u32) -> Option<SwitchId> {
         column(&self.l3, tn, x, self.params.l3_per_tn).map(SwitchId)
     }
 
-    /// Gives the place of a switch.
+    /// Returns the place of a switch.
     #[must_use]
     pub fn place(&self, switch: SwitchId) -> Place {
         self.places[switch.index()]
     }
 
-    /// Lists what differs from a regular fat tree, in the order of the levels.
+    /// Returns the differences from a regular fat tree, in the order of the levels.
     #[must_use]
     pub fn irregularities(&self) -> &[Irregularity] {
         &self.irregularities
@@ -226,7 +226,7 @@ fn present(packed: u32) -> Option<u32> {
     (packed != NONE).then_some(packed)
 }
 
-/// Reads a row-major table; none outside of it and where nothing is.
+/// Looks up a row-major table; `None` outside of it and where it is empty.
 fn column(table: &[u32], row: u32, at: u32, width: u32) -> Option<u32> {
     if at >= width {
         return None;

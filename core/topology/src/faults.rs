@@ -1,7 +1,7 @@
-//! What is broken right now, laid over a graph that does not change.
+//! Faults of a fabric, laid over a graph that does not change.
 //!
-//! A switch that is dead and healed again leaves its links as they were: dead
-//! switches, dead links and dead endpoints are kept apart.
+//! Dead switches, dead links and dead endpoints are kept apart, so that a switch that is healed
+//! leaves its links as they were.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Makes the overlay of a healthy fabric.
+    /// Creates the overlay of a healthy fabric.
     #[must_use]
     pub const fn new() -> Self {
         Self { switches: BTreeSet::new(), ports: BTreeSet::new(), endpoints: BTreeSet::new() }
     }
 
-    /// Tells whether nothing is broken.
+    /// Returns whether nothing has failed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty() && self.ports.is_empty() && self.endpoints.is_empty()
@@ -67,20 +67,20 @@ impl Faults {
         self.endpoints.remove(&endpoint)
     }
 
-    /// Tells whether a switch is alive.
+    /// Returns whether a switch is alive.
     #[must_use]
     pub fn switch_is_live(&self, switch: SwitchId) -> bool {
         !self.switches.contains(&switch)
     }
 
-    /// Tells whether an endpoint itself is alive, whatever its link.
+    /// Returns whether an endpoint itself is alive, whatever its link.
     #[must_use]
     pub fn endpoint_is_live(&self, endpoint: EndpointId) -> bool {
         !self.endpoints.contains(&endpoint)
     }
 
-    /// Tells whether packets pass a switch port: its switch, its link and what
-    /// is at the other end are alive. False for a port with nothing plugged in.
+    /// Returns whether packets pass a switch port: its switch, its link and the part at the other
+    /// end are alive. False for an unconnected port.
     #[must_use]
     pub fn port_is_live(&self, graph: &Graph, port: PortId) -> bool {
         let far_end = match graph.peer(port) {
@@ -92,17 +92,17 @@ impl Faults {
         far_end && !self.ports.contains(&port) && self.switch_is_live(graph.switch_of(port))
     }
 
-    /// Walks the dead switches in rising order.
+    /// Iterates over the dead switches in rising order.
     pub fn dead_switches(&self) -> impl Iterator<Item = SwitchId> + '_ {
         self.switches.iter().copied()
     }
 
-    /// Walks the switch ports of dead links in rising order, both ends of each.
+    /// Iterates over the switch ports of dead links in rising order, both ends of each.
     pub fn dead_link_ports(&self) -> impl Iterator<Item = PortId> + '_ {
         self.ports.iter().copied()
     }
 
-    /// Walks the dead endpoints in rising order.
+    /// Iterates over the dead endpoints in rising order.
     pub fn dead_endpoints(&self) -> impl Iterator<Item = EndpointId> + '_ {
         self.endpoints.iter().copied()
     }

@@ -1,11 +1,11 @@
 //! The network graph: switches, ports, endpoints and cables by dense number.
 //!
-//! Immutable once built, columns instead of objects: a fabric of a million
-//! endpoints takes some hundred bytes per endpoint, names included, and each
-//! question below is answered in constant time (finding by name: logarithmic).
+//! Immutable once built, and stored in columns: a fabric of a million endpoints takes some hundred
+//! bytes per endpoint, names included. Every query takes constant time; finding by name is
+//! logarithmic.
 //!
-//! Besides the wiring it keeps what `ibnetdiscover` prints about every node,
-//! so that export and import give an equal graph.
+//! Besides the wiring it keeps the facts that `ibnetdiscover` prints about every node, so that
+//! export and import give an equal graph.
 
 mod builder;
 mod merged;
@@ -17,9 +17,9 @@ pub use builder::{BuildError, GraphBuilder};
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
 use names::{NameIndex, Names};
 
-/// "Nothing" in a packed column.
+/// Marks no value in a packed column.
 const NONE: u32 = u32::MAX;
-/// Set in a packed peer that is an endpoint.
+/// Bit that marks an endpoint in a packed peer.
 const ENDPOINT: u32 = 1 << 31;
 
 /// A network of switches and endpoints.
@@ -52,12 +52,12 @@ pub struct Graph {
     find_endpoint: NameIndex,
 }
 
-/// What is known of a switch beside its wiring; 0 where unknown.
+/// Facts of a switch besides its wiring; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchFacts {
-    /// Vendor number.
+    /// Vendor id, as the node reports it.
     pub vendor: u32,
-    /// Device number.
+    /// Device id, as the node reports it.
     pub device: u32,
     /// GUID of the chassis or system.
     pub system_guid: u64,
@@ -65,24 +65,24 @@ pub struct SwitchFacts {
     pub guid: u64,
     /// GUID of the management port.
     pub port_guid: u64,
-    /// Local identifier.
+    /// Local identifier (LID).
     pub lid: u16,
     /// LID mask control.
     pub lmc: u8,
-    /// Whether the management port 0 is an enhanced one.
+    /// True if the management port 0 is an enhanced one.
     pub enhanced_port0: bool,
 }
 
-/// What is known of an adapter; 0 where unknown.
+/// Facts of an adapter; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdapterFacts {
     /// Channel adapter or router.
     pub kind: AdapterKind,
-    /// How many ports the card has, connected or not.
+    /// Number of ports of the card, connected or not.
     pub ports: u8,
-    /// Vendor number.
+    /// Vendor id, as the node reports it.
     pub vendor: u32,
-    /// Device number.
+    /// Device id, as the node reports it.
     pub device: u32,
     /// GUID of the system.
     pub system_guid: u64,
@@ -90,7 +90,7 @@ pub struct AdapterFacts {
     pub guid: u64,
 }
 
-/// What an adapter is.
+/// Kind of an adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdapterKind {
     /// A host's channel adapter.
@@ -100,20 +100,33 @@ pub enum AdapterKind {
     Router,
 }
 
-/// What is known of an adapter port; 0 where unknown.
+/// Facts of an adapter port; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointFacts {
     /// Number of the port on its adapter, from 1.
     pub number: u8,
     /// LID mask control.
     pub lmc: u8,
-    /// Local identifier.
+    /// Local identifier (LID).
     pub lid: u16,
     /// GUID of the port.
     pub port_guid: u64,
 }
 
 impl Graph {
+    /// Adds the parts of `found` that this graph lacks.
+    ///
+    /// Parts that `found` lacks stay: they have failed and may come back. Where the two contradict
+    /// each other, `found` is right: a cable is where it was found, and the known cables at its two
+    /// ends are removed; a node has the description it was found with.
+    ///
+    /// The known parts come first, in their order, and keep their facts and speeds, so merging a
+    /// graph with parts of itself gives an equal graph. Cost: linear.
+    #[must_use]
+    pub fn merged(&self, found: &Self) -> Self {
+        merged::merge(self, found)
+    }
+
     /// Counts the switches.
     #[must_use]
     pub fn switch_count(&self) -> usize {
@@ -138,28 +151,28 @@ impl Graph {
         self.adapter_facts.len()
     }
 
-    /// Walks the switches.
+    /// Iterates over the switches.
     pub fn switches(&self) -> impl ExactSizeIterator<Item = SwitchId> + use<> {
         (0..dense(self.switch_count())).map(SwitchId)
     }
 
-    /// Walks the endpoints.
+    /// Iterates over the endpoints.
     pub fn endpoints(&self) -> impl ExactSizeIterator<Item = EndpointId> + use<> {
         (0..dense(self.endpoint_count())).map(EndpointId)
     }
 
-    /// Walks the adapters.
+    /// Iterates over the adapters.
     pub fn adapters(&self) -> impl ExactSizeIterator<Item = AdapterId> + use<> {
         (0..dense(self.adapter_count())).map(AdapterId)
     }
 
-    /// Walks the ports of a switch in the order of their physical numbers, from 1.
+    /// Iterates over the ports of a switch in the order of their physical numbers, from 1.
     #[inline]
     pub fn ports(&self, switch: SwitchId) -> impl ExactSizeIterator<Item = PortId> + use<> {
         (self.first_port[switch.index()]..self.first_port[switch.index() + 1]).map(PortId)
     }
 
-    /// Gives the port of a switch with a physical number, if it has one.
+    /// Returns the port of a switch with a physical number, if it has one.
     #[must_use]
     #[inline]
     pub fn port(&self, switch: SwitchId, number: u8) -> Option<PortId> {
@@ -168,14 +181,14 @@ impl Graph {
         (port < self.first_port[switch.index() + 1]).then_some(PortId(port))
     }
 
-    /// Gives the switch a port belongs to.
+    /// Returns the switch a port belongs to.
     #[must_use]
     #[inline]
     pub fn switch_of(&self, port: PortId) -> SwitchId {
         SwitchId(self.port_switch[port.index()])
     }
 
-    /// Gives the physical number of a port, from 1.
+    /// Returns the physical number of a port, from 1.
     #[must_use]
     #[inline]
     pub fn port_number(&self, port: PortId) -> u8 {
@@ -183,7 +196,7 @@ impl Graph {
         u8::try_from(port.0 - first + 1).expect("a switch has at most 255 ports")
     }
 
-    /// Gives what is plugged into a switch port.
+    /// Returns the peer of a switch port.
     #[must_use]
     #[inline]
     pub fn peer(&self, port: PortId) -> Peer {
@@ -194,33 +207,33 @@ impl Graph {
         }
     }
 
-    /// Gives the switch port an endpoint is plugged into.
+    /// Returns the switch port that an endpoint is connected to.
     #[must_use]
     pub fn attachment(&self, endpoint: EndpointId) -> Option<PortId> {
         let port = self.attachments[endpoint.index()];
         (port != NONE).then_some(PortId(port))
     }
 
-    /// Gives the node id of a switch as it was written, "S-" and a GUID.
+    /// Returns the node id of a switch as it was read: "S-" and a GUID.
     #[must_use]
     pub fn switch_name(&self, switch: SwitchId) -> &str {
         self.switch_names.get(switch.index())
     }
 
-    /// Gives the description of a switch; may be empty, may be that of others too.
+    /// Returns the description of a switch; may be empty, and need not be unique.
     #[must_use]
     pub fn switch_description(&self, switch: SwitchId) -> &str {
         self.switch_descriptions.get(switch.index())
     }
 
-    /// Gives the name of an endpoint: its adapter's description where that is unique, else the node
-    /// id; with "/P" and the port number if the adapter has several endpoints.
+    /// Returns the name of an endpoint: its adapter's description if that is unique, else the node
+    /// id; followed by "/P" and the port number if the adapter has several endpoints.
     #[must_use]
     pub fn endpoint_name(&self, endpoint: EndpointId) -> &str {
         self.endpoint_names.get(endpoint.index())
     }
 
-    /// Finds a switch by node id, or by description where that is unique.
+    /// Finds a switch by node id, or by description if that is unique.
     #[must_use]
     pub fn find_switch(&self, name: &str) -> Option<SwitchId> {
         let by_id = self.find_switch.find(&self.switch_names, name);
@@ -234,31 +247,31 @@ impl Graph {
         self.find_endpoint.find(&self.endpoint_names, name).map(EndpointId)
     }
 
-    /// Gives what is known of a switch beside its wiring.
+    /// Returns the facts of a switch.
     #[must_use]
     pub fn switch_facts(&self, switch: SwitchId) -> &SwitchFacts {
         &self.switch_facts[switch.index()]
     }
 
-    /// Gives what is known of an adapter.
+    /// Returns the facts of an adapter.
     #[must_use]
     pub fn adapter_facts(&self, adapter: AdapterId) -> &AdapterFacts {
         &self.adapter_facts[adapter.index()]
     }
 
-    /// Gives the node id of an adapter as it was written, "H-" or "R-" and a GUID.
+    /// Returns the node id of an adapter as it was read: "H-" or "R-" and a GUID.
     #[must_use]
     pub fn adapter_name(&self, adapter: AdapterId) -> &str {
         self.adapter_names.get(adapter.index())
     }
 
-    /// Gives the description of an adapter; may be empty.
+    /// Returns the description of an adapter; may be empty.
     #[must_use]
     pub fn adapter_description(&self, adapter: AdapterId) -> &str {
         self.adapter_descriptions.get(adapter.index())
     }
 
-    /// Walks the endpoints of an adapter in the order of their port numbers.
+    /// Iterates over the endpoints of an adapter in the order of their port numbers.
     pub fn adapter_endpoints(
         &self,
         adapter: AdapterId,
@@ -267,37 +280,38 @@ impl Graph {
         (self.first_endpoint[at]..self.first_endpoint[at + 1]).map(EndpointId)
     }
 
-    /// Gives the adapter an endpoint belongs to.
+    /// Returns the adapter an endpoint belongs to.
     #[must_use]
     pub fn adapter_of(&self, endpoint: EndpointId) -> AdapterId {
         AdapterId(self.endpoint_adapter[endpoint.index()])
     }
 
-    /// Gives what is known of an endpoint beside its wiring.
+    /// Returns the facts of an endpoint.
     #[must_use]
     pub fn endpoint_facts(&self, endpoint: EndpointId) -> &EndpointFacts {
         &self.endpoint_facts[endpoint.index()]
     }
 
-    /// Gives width and speed as the switch reports them, like "4xEDR"; empty if unknown.
+    /// Returns width and speed as the switch reports them, such as "4xEDR"; empty if unknown.
     #[must_use]
     pub fn port_speed(&self, port: PortId) -> &str {
         self.speeds.get(self.port_speeds[port.index()] as usize)
     }
 
-    /// Gives width and speed as the adapter reports them; empty if unknown.
+    /// Returns width and speed as the adapter reports them; empty if unknown.
     #[must_use]
     pub fn endpoint_speed(&self, endpoint: EndpointId) -> &str {
         self.speeds.get(self.endpoint_speeds[endpoint.index()] as usize)
     }
 
-    /// Names a port for messages: switch id, description where there is one, and number.
+    /// Returns the name of a port for messages: switch id, description if there is one, and number.
     #[must_use]
     pub fn port_label(&self, port: PortId) -> String {
         format!("{}[{}]", self.switch_label(self.switch_of(port)), self.port_number(port))
     }
 
-    /// Names a switch for messages: id, and description in parentheses where it is unique.
+    /// Returns the name of a switch for messages: id, and description in parentheses if it is
+    /// unique.
     #[must_use]
     pub fn switch_label(&self, switch: SwitchId) -> String {
         let (name, text) = (self.switch_name(switch), self.switch_description(switch));

@@ -1,13 +1,13 @@
-//! The text that `ibnetdiscover` prints and that ibsim and other tools read.
+//! Import and export of the text that `ibnetdiscover` prints and that ibsim and other tools read.
 //!
-//! Format: ibnetdiscover(8) and ibsim's `sim_net.c`. One paragraph per node: facts as
-//! `key=value`, the node with its port count, one line per connected port. Text around it (tool
-//! warnings, chassis headings, comments) is passed over; what follows is not part of the graph and
-//! is lost: chassis and slot remarks, external port numbers, who discovered it and when.
+//! Format: ibnetdiscover(8) and ibsim's `sim_net.c`. One paragraph per node: facts as `key=value`,
+//! the node with its port count, one line per connected port. Other text (tool warnings, chassis
+//! headings, comments) is ignored. Chassis and slot remarks, external port numbers, and the
+//! discoverer and time are not part of the graph and are lost.
 //!
-//! Where this departs from `ibnetdiscover`: a cable may be listed from one side only
-//! (ibsim files do that), the peer's port may be left out (it is 1 then, as for ibsim), and an
-//! adapter port without a cable is written as the comment `#[1](guid)`, which ibsim skips.
+//! Departures from `ibnetdiscover`: a cable may be listed from one side only (as in ibsim files),
+//! the peer's port may be left out (it is 1 then, as for ibsim), and an adapter port without a
+//! cable is written as the comment `#[1](guid)`, which ibsim skips.
 
 mod lines;
 mod resolve;
@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::graph::Graph;
 
-/// Reads a topology.
+/// Parses a topology. Cost: O(n log n) in the ports.
 ///
 /// # Errors
 ///
@@ -28,31 +28,31 @@ pub fn read(text: &str) -> Result<Graph, ReadError> {
     resolve::resolve(lines::split(text)?)
 }
 
-/// Why a text is no topology.
+/// Error in a topology file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}: {text:?}")]
 pub struct ReadError {
     /// Line number, from 1.
     pub line: u32,
-    /// What is wrong.
+    /// Error in the line.
     pub problem: ReadProblem,
     /// The line, shortened if it is long.
     pub text: String,
 }
 
-/// What is wrong with a line.
+/// Error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadProblem {
-    /// There is no node in the whole text.
+    /// The text has no node.
     #[error("no switch or adapter up to the end of the text")]
     NoNodes,
-    /// There is more than can be numbered.
+    /// The text has more ports than can be numbered.
     #[error("too large a topology")]
     TooLarge,
-    /// The line starts like a known one but goes on differently.
+    /// The line begins like a known one but continues differently.
     #[error("{expected} expected")]
     Malformed {
-        /// What should have been there.
+        /// The expected text.
         expected: &'static str,
     },
     /// A node is neither switch nor adapter nor router.
@@ -67,52 +67,52 @@ pub enum ReadProblem {
     /// A port number is beyond the node's ports.
     #[error("port {port} of {node}, which has ports 1 to {ports}")]
     NoSuchPort {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// The port number.
         port: u32,
-        /// How many ports the node has.
+        /// Number of the node's ports.
         ports: u8,
     },
     /// A node appears twice.
     #[error("{node} was already listed in line {line}")]
     DuplicateNode {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Where it was listed first.
+        /// Line of its first entry.
         line: u32,
     },
-    /// A cable leads to a node that is not in the text.
+    /// A cable leads to a node that is not listed.
     #[error("{node} is not listed in the text")]
     UnknownPeer {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// Two lines say different things about one port.
+    /// Two lines contradict each other about one port.
     #[error("port {port} of {node} is connected to {here}, but to {there} by line {line}")]
     Contradiction {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its port.
+        /// Number of the port.
         port: u8,
-        /// The other end by this line.
+        /// Other end, by this line.
         here: String,
-        /// The other end by the other line.
+        /// Other end, by the other line.
         there: String,
-        /// The other line.
+        /// Number of the other line.
         line: u32,
     },
     /// A cable joins two adapters.
     #[error("{a} and {b} are both adapters: there is no switch between them")]
     AdapterToAdapter {
-        /// One adapter.
+        /// Name of one adapter.
         a: String,
-        /// The other adapter.
+        /// Name of the other adapter.
         b: String,
     },
 }
 
-/// Most characters of a line that an error repeats.
+/// Limit on the characters of a line that an error repeats.
 const SHOWN: usize = 120;
 
 impl ReadError {

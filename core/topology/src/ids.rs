@@ -1,4 +1,4 @@
-//! Dense numbers for the things of a graph, so that every lookup is an index.
+//! Dense numbers for the parts of a graph, so that every lookup is an index.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ macro_rules! dense_id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Gives the number as an index into a column.
+            /// Returns the number as an index into a column.
             #[must_use]
             #[inline]
             pub const fn index(self) -> usize {
@@ -39,10 +39,10 @@ dense_id! {
     AdapterId
 }
 
-/// What a switch port is connected to.
+/// Peer of a switch port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// Nothing.
+    /// No cable.
     None,
     /// An adapter port.
     Endpoint(EndpointId),
@@ -50,7 +50,7 @@ pub enum Peer {
     Switch(PortId),
 }
 
-/// Turns a length or index into a dense number.
+/// Converts a length or index to a dense number.
 pub(crate) fn dense(index: usize) -> u32 {
     u32::try_from(index).expect("a graph has fewer than 2^32 of anything")
 }

@@ -1,12 +1,11 @@
 //! The network: graph, faults, fat-tree view, generators, import and export.
 //!
-//! Read [`Graph`] first: switches, their ports, endpoints, and what is plugged
-//! into what, all by dense number. [`FatTree::detect`] then finds the levels,
-//! midplanes and lanes in it that routing works with, and says what is
-//! irregular. Graphs come from [`ibnetdiscover::read`] or from a
-//! [`spec::TopologySpec`]; [`Faults`] lies over a graph without changing it.
+//! Read [`Graph`] first: switches, their ports, endpoints and cables, all by dense number.
+//! [`FatTree::detect`] finds the levels, midplanes and lanes that routing works with, and lists
+//! what is irregular. Graphs come from [`ibnetdiscover::read`] or from a [`spec::TopologySpec`];
+//! [`Faults`] lies over a graph without changing it.
 //!
-//! Nothing here reads a file, a clock or a random number: text in, values out.
+//! Nothing here reads a file, a clock or a source of randomness: values in, values out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod aggregation;
@@ -17,6 +16,7 @@ mod faults;
 mod graph;
 pub mod ibnetdiscover;
 mod ids;
+mod mgid;
 pub mod spec;
 mod summary;
 mod tables;
@@ -29,5 +29,6 @@ pub use graph::{
     AdapterFacts, AdapterKind, BuildError, EndpointFacts, Graph, GraphBuilder, SwitchFacts,
 };
 pub use ids::{AdapterId, EndpointId, Peer, PortId, SwitchId};
+pub use mgid::Mgid;
 pub use summary::{FatTreeSummary, GraphSummary};
 pub use tables::{PortSet, TableEntry, TableKind};

@@ -1,4 +1,4 @@
-//! Fabrics described by a few numbers in TOML instead of by every cable.
+//! Generated fabrics, described by a few parameters in TOML.
 //!
 //! ```
 //! let text = r#"
@@ -46,7 +46,8 @@ pub enum TopologySpec {
     KAry3Level(KAry3Spec),
     /// `kind = "leaf-spine"`: two levels; one level if there are no spines.
     LeafSpine(LeafSpineSpec),
-    /// `kind = "pruned-fat-tree"`: midplanes below a few director switches, such as the Sunway machines'.
+    /// `kind = "pruned-fat-tree"`: midplanes below a few director switches, such as the Sunway
+    /// machines'.
     Pruned(PrunedSpec),
     /// `kind = "torus"`: a grid of switches closed to rings.
     Torus(TorusSpec),
@@ -56,15 +57,15 @@ pub enum TopologySpec {
     Random(RandomSpec),
 }
 
-/// What is broken in a generated fabric, by the names it gives.
+/// Faults of a generated fabric, by the names that the generator gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSpec {
     /// Dead switches, by description or node id.
     pub switches: Vec<String>,
-    /// Dead endpoints.
+    /// Dead endpoints, by name.
     pub endpoints: Vec<String>,
-    /// Dead links.
+    /// Dead links, by their ends.
     pub links: Vec<LinkSpec>,
 }
 
@@ -72,19 +73,19 @@ pub struct FaultSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkSpec {
-    /// One of its switches.
+    /// One of the link's switches.
     pub switch: Option<String>,
     /// The port of that switch.
     pub port: Option<u8>,
     /// The other switch.
     pub to: Option<String>,
-    /// Which of the parallel links between both, from 0; all unless given.
+    /// Number of the parallel link between both switches, from 0; all of them if left out.
     pub lane: Option<usize>,
     /// The endpoint whose link it is.
     pub endpoint: Option<String>,
 }
 
-/// Why a description gives no fabric.
+/// Error in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
     /// The text is not TOML of a known kind; the message has line and field.
@@ -93,17 +94,17 @@ pub enum SpecError {
     /// A number is out of its range.
     #[error("{field} is {value}, which must be {rule}")]
     Range {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: u64,
-        /// What it may say.
+        /// Range of valid values.
         rule: String,
     },
     /// A switch would need more ports than it has.
     #[error("a {level} switch needs {needs} ports and has at most {has}")]
     Ports {
-        /// Which switches.
+        /// Kind of the switches.
         level: &'static str,
         /// Ports its links take.
         needs: u64,
@@ -115,30 +116,30 @@ pub enum SpecError {
     TooLarge {
         /// Switch ports it would have.
         ports: u64,
-        /// The limit.
+        /// Limit on switch ports.
         most: u64,
     },
-    /// A fault names something that is not there.
+    /// A fault names a part that does not exist.
     #[error("faults.{field}: no {what} is called {name:?}")]
     UnknownName {
         /// `switches`, `endpoints` or `links`.
         field: &'static str,
-        /// What kind of thing.
+        /// Kind of the part.
         what: &'static str,
-        /// The name.
+        /// The name as given.
         name: String,
     },
-    /// A fault names a link that is not there, or says it in no known form.
+    /// A fault names a link that does not exist, or has an unknown form.
     #[error("faults.links[{index}]: {problem}")]
     BadLink {
         /// Position in the list.
         index: usize,
-        /// What is wrong.
+        /// Error in the entry.
         problem: String,
     },
 }
 
-/// Which generator.
+/// Kind of generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -154,7 +155,7 @@ enum Kind {
     Random,
 }
 
-/// Just enough of the text to choose the type of the rest.
+/// Only the field that selects the generator.
 #[derive(Deserialize)]
 struct Header {
     kind: Kind,
@@ -169,7 +170,7 @@ const fn first_seed() -> u64 {
 }
 
 impl TopologySpec {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
     ///
@@ -187,7 +188,7 @@ impl TopologySpec {
         })
     }
 
-    /// Builds the fabric; what is broken is left out as [`Graph::without`] does.
+    /// Generates the fabric; faulty parts are left out as by [`Graph::without`].
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The figures of a fabric that people want to see first.
+//! Summaries of a graph and of a fat tree.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use crate::fat_tree::{FatTree, FatTreeParams, Place};
 use crate::graph::Graph;
 use crate::ids::Peer;
 
-/// What there is in a graph.
+/// Counts of the parts of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GraphSummary {
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
     /// Ports of all switches, connected or not.
     pub switch_ports: usize,
-    /// Adapters.
+    /// Number of adapters.
     pub adapters: usize,
     /// Endpoints, connected or only listed.
     pub endpoints: usize,
@@ -25,7 +25,7 @@ pub struct GraphSummary {
     pub loopback_cables: usize,
 }
 
-/// What there is in a fat tree.
+/// Counts of the parts of a fat tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FatTreeSummary {
     /// Sizes of the regular tree.
@@ -34,14 +34,14 @@ pub struct FatTreeSummary {
     pub switches_by_level: [usize; 4],
     /// Switches that are not part of the tree.
     pub unused_switches: usize,
-    /// Endpoints that hang on a leaf switch.
+    /// Endpoints on leaf switches.
     pub endpoints_on_leaves: usize,
-    /// How much differs from the regular tree.
+    /// Number of differences from the regular tree.
     pub irregularities: usize,
 }
 
 impl Graph {
-    /// Counts what there is.
+    /// Counts the parts of the graph. Cost: its ports.
     #[must_use]
     pub fn summary(&self) -> GraphSummary {
         let mut summary = GraphSummary {
@@ -71,7 +71,7 @@ impl Graph {
 }
 
 impl FatTree {
-    /// Counts what there is.
+    /// Counts the parts of the tree. Cost: the switches and endpoints of the graph.
     #[must_use]
     pub fn summary(&self, graph: &Graph) -> FatTreeSummary {
         let mut summary = FatTreeSummary {

@@ -1,4 +1,4 @@
-//! What a multicast table holds, in the words that routing and switches share.
+//! Entries of multicast tables, in the terms that routing and switches share.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::SwitchId;
 
-/// How a switch keys its multicast table.
+/// Key of a switch's multicast table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableKind {
@@ -56,13 +56,13 @@ impl PortSet {
         self.0[(port >> 6) as usize] &= !(1 << (port & 63));
     }
 
-    /// Tells whether a port is in the set.
+    /// Returns whether a port is in the set.
     #[must_use]
     pub const fn contains(&self, port: u8) -> bool {
         self.0[(port >> 6) as usize] >> (port & 63) & 1 == 1
     }
 
-    /// Tells whether the set has no port.
+    /// Returns whether the set has no port.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0[0] | self.0[1] | self.0[2] | self.0[3] == 0
@@ -84,25 +84,25 @@ impl PortSet {
         self
     }
 
-    /// Gives the ports that are in either set.
+    /// Returns the ports that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
-    /// Gives the ports that are in both sets.
+    /// Returns the ports that are in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
-    /// Gives the ports of this set that are not in the other.
+    /// Returns the ports of this set that are not in the other.
     #[must_use]
     pub fn difference(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
-    /// Gives the raw bits, port 0 in the lowest bit of the first word.
+    /// Returns the raw bits, port 0 in the lowest bit of the first word.
     #[must_use]
     pub const fn words(&self) -> [u64; 4] {
         self.0
@@ -114,7 +114,7 @@ impl PortSet {
         Self(words)
     }
 
-    /// Walks the ports in rising order.
+    /// Iterates over the ports in rising order.
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
         let words = self.0;
         (0u8..4).flat_map(move |word| {

@@ -13,11 +13,6 @@ use crate::value::PeerAddress;
 pub struct Addresses(Vec<String>);
 
 impl Addresses {
-    /// A single address.
-    pub(crate) fn one(address: String) -> Self {
-        Self(vec![address])
-    }
-
     /// Reads them; each may be there once, and there must be one.
     pub(crate) fn check(self, problems: &mut Problems, field: &str) -> Option<Vec<PeerAddress>> {
         if self.0.is_empty() {
@@ -33,6 +28,12 @@ impl Addresses {
             known.extend(address);
         }
         (count > 0 && known.len() == count).then_some(known)
+    }
+}
+
+impl<T: ToString> FromIterator<T> for Addresses {
+    fn from_iter<I: IntoIterator<Item = T>>(addresses: I) -> Self {
+        Self(addresses.into_iter().map(|address| address.to_string()).collect())
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::problem::Problems;
 use crate::value::{check_attempts, check_positive};
 
-/// What to do about a node that seems to have failed.
+/// Reaction to a node that seems to have failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Expel {
@@ -29,16 +29,19 @@ impl From<Expel> for Policy {
     }
 }
 
-/// Section `[tic.adaptive]` or `[operating_agent.adaptive]` as written: timeouts that follow the pace at
-/// which each peer has reported. They are never longer than `report_timeout`. Left out, that is the timeout.
+/// Section `[tic.adaptive]` or `[operating_agent.adaptive]` as written: timeouts that follow the
+/// pace at which each peer has reported. They are never longer than `report_timeout`. Left out,
+/// that is the timeout.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawAdaptive {
-    /// The level of suspicion at which a report is overdue, 0.5 to 16: at 8, one report in 10^8 that still
-    /// comes. Default 8: what the paper's authors and others found neither hasty nor slow.
+    /// The level of suspicion at which a report is overdue, 0.5 to 16: at 8, one report in 10^8
+    /// that still comes. Default 8: what the paper's authors and others found neither hasty nor
+    /// slow.
     pub phi: f64,
-    /// No timeout is shorter, however evenly a peer reports; at most `report_timeout`. Default 1s: two
-    /// reports of an operating agent at its default interval, so that a lost one makes nobody suspect.
+    /// No timeout is shorter, however evenly a peer reports; at most `report_timeout`. Default 1s:
+    /// two reports of an operating agent at its default interval, so that a lost one makes nobody
+    /// suspect.
     #[serde(with = "humantime_serde")]
     pub shortest: Duration,
 }
@@ -49,7 +52,7 @@ impl Default for RawAdaptive {
     }
 }
 
-/// What the sections have in common, as written.
+/// Settings that both sections have, as written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawDetection {
     pub(crate) report_timeout: Duration,
@@ -90,7 +93,7 @@ impl RawAdaptive {
     }
 }
 
-/// What a node that has come and gone too often may not do.
+/// Restriction of a node that has come and gone too often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlapPolicyName {
@@ -103,19 +106,21 @@ pub enum FlapPolicyName {
     Refuse,
 }
 
-/// Section `[tic.flapping]` as written: nodes that come and go are held off. Every life of a node that ends
-/// counts 1, half of which is forgotten in every half-life.
+/// Section `[tic.flapping]` as written: nodes that come and go are held off. Every life of a node
+/// that ends counts 1, half of which is forgotten in every half-life.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawFlapping {
-    /// `no-host`: such a node hosts no group agents while another member's node can; `refuse`: it is not
-    /// readmitted; `off`. Default `no-host`: its processes can still work, and disturb only themselves.
+    /// `no-host`: such a node hosts no group agents while another member's node can; `refuse`: it
+    /// is not readmitted; `off`. Default `no-host`: its processes can still work, and disturb only
+    /// themselves.
     pub policy: FlapPolicyName,
-    /// A node is suppressed when more than this counts, until half of it does; 1 to 1000. Default 3: the fourth end
-    /// of a life in a short time, so that no single repair of a node brings it there.
+    /// A node is suppressed when more than this counts, until half of it does; 1 to 1000. Default
+    /// 3: the fourth end of a life in a short time, so that no single repair of a node brings it
+    /// there.
     pub limit: u32,
-    /// The time in which half is forgotten. Nobody is suppressed for longer than three of them after
-    /// the last life. Default 1m: a few minutes of quiet show that a node is well.
+    /// The time in which half is forgotten. Nobody is suppressed for longer than three of them
+    /// after the last life. Default 1m: a few minutes of quiet show that a node is well.
     #[serde(with = "humantime_serde")]
     pub half_life: Duration,
 }

@@ -20,13 +20,13 @@ pub struct FabricConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of it.
+    /// Limits of each client.
     pub limits: Limits,
-    /// Topology file.
+    /// Path of the topology, as `ibnetdiscover` prints it.
     pub topology: PathBuf,
     /// Table entries of every switch, at least 1.
     pub colors: u16,
-    /// How the switches key their tables.
+    /// One table for each switch, or one for each port.
     pub tables: TableKind,
     /// Entries of a switch's aggregation engine, at least 1.
     pub aggregation_entries: u16,
@@ -45,10 +45,11 @@ pub struct RawFabricConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
-    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
+    /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
+    /// who they are; left out, none.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of the part, as `[fabric.limits]`.
+    /// Limits of each client, as `[fabric.limits]`.
     pub limits: RawLimits,
     /// Topology file, as `ibnetdiscover` prints it. No default: there is no usual network.
     pub topology: Option<PathBuf>,
@@ -56,7 +57,8 @@ pub struct RawFabricConfig {
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
-    /// Entries of a switch's aggregation engine, at least 1. Default 16: what the paper's switches have.
+    /// Entries of a switch's aggregation engine, at least 1. Default 16: what the paper's switches
+    /// have.
     pub aggregation_entries: u16,
     /// Children of such an entry, at least 3. Default 64: the most the paper measured.
     pub aggregation_children: u32,
@@ -86,8 +88,8 @@ impl Role for FabricConfig {
     const SECTION: &'static str = "fabric";
 
     fn check(raw: RawFabricConfig, problems: &mut Problems) -> Option<Self> {
-        let open = (raw.listen, raw.allow_plaintext);
-        let certificates = check_connections(problems, open, raw.certificates);
+        let certificates =
+            check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         check_aggregation(problems, raw.aggregation_entries, raw.aggregation_children);

@@ -9,22 +9,11 @@ use serde::Deserialize;
 use crate::problem::Problems;
 use crate::value::check_positive;
 
-/// Kinds of hardware that a switch agent can program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DriverName {
-    /// The emulated fabric.
-    #[default]
-    Emulated,
-    /// InfiniBand switches, through libibumad.
-    Infiniband,
-}
-
-/// What switches are asked by.
+/// Routing of packets to switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RoutingName {
-    /// Directed routes.
+    /// Directed routes, hop by hop from the agent.
     #[default]
     Directed,
     /// LIDs, where a switch has one and answers by it.
@@ -44,18 +33,25 @@ pub struct InfinibandConfig {
     pub first_entry: u16,
     /// Entries to use at most; `None` for all.
     pub colors: Option<u16>,
-    /// The fabric as it ought to be; `None` for what is found first.
+    /// Path of the expected fabric; `None` to expect the first one discovered.
     pub topology: Option<PathBuf>,
-    /// Whether the TIC is told what is found.
+    /// If true, discovered topologies are reported to the TIC.
     pub report_topology: bool,
-    /// Time between two looks at the fabric.
+    /// Time between two discoveries of the fabric.
     pub sweep: Duration,
-    /// How long a switch has to answer.
+    /// Timeout of a packet to a switch.
     pub timeout: Duration,
-    /// How often it is asked again.
+    /// Retries after a timeout.
     pub retries: u16,
-    /// What switches are asked by.
+    /// Routing of packets to switches.
     pub routing: RoutingName,
+}
+
+impl Default for InfinibandConfig {
+    fn default() -> Self {
+        let checked = RawInfinibandConfig::default().check(&mut Problems::new("switch_agent"));
+        checked.expect("the defaults are good")
+    }
 }
 
 impl fmt::Debug for InfinibandConfig {
@@ -83,22 +79,23 @@ pub struct RawInfinibandConfig {
     /// File with the fabric as it ought to be, as the TIC's own; what is missing of it counts as
     /// failed. Left out: what is found at the start, so a part that is dead then is not missed.
     pub topology: Option<PathBuf>,
-    /// Whether the TIC is told what is found, for a TIC with `topology = "discovered"`; what it knows then is the
-    /// fabric as it ought to be. Default false.
+    /// Report the discovered topology to the TIC, for a TIC with `topology = "discovered"`; what it
+    /// knows then is the fabric as it ought to be. Default false.
     pub report_topology: bool,
     /// Time between two looks at the whole fabric for parts that failed or came back. Default 2s: a
     /// look costs about 40 packets a switch.
     #[serde(with = "humantime_serde")]
     pub sweep: Duration,
-    /// How long a switch has to answer a packet. Default 200ms: it takes well under 1ms where
+    /// Timeout of a packet to a switch. Default 200ms: it takes well under 1ms where
     /// nothing is lost.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// How often a packet is sent again. Default 3.
+    /// Retries of a packet. Default 3.
     pub retries: u16,
-    /// What tables and ports are read and written by: `directed` or `lid`. Default `directed`: it needs no
-    /// subnet manager. With `lid` no switch on the way handles the packets itself; a switch that has no LID or does
-    /// not answer by it is asked along the directed route all the same.
+    /// Routing of packets to switches: `directed` or `lid`. Default `directed`: it
+    /// needs no subnet manager. With `lid` no switch on the way handles the packets itself; a
+    /// switch that has no LID or does not answer by it is asked along the directed route all the
+    /// same.
     pub routing: RoutingName,
 }
 

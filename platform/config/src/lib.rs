@@ -1,10 +1,10 @@
 //! The configuration of every part, checked before anything starts.
 //!
-//! Read [`load()`] first: it lays default, file, environment and flags over one another and gives
-//! a checked value, in which no invalid setting is possible, or every problem at once. Each part
-//! has its type: [`TicConfig`], [`RouterConfig`], [`FabricConfig`], [`OperatingAgentConfig`],
-//! [`SwitchAgentConfig`]; and all have [`TelemetryConfig`], which [`load_all`] reads with that of a part. One
-//! file can hold the sections of all:
+//! Read [`load()`] first: it lays default, file, environment and flags over one another and gives a
+//! checked value, in which no invalid setting is possible, or every problem at once. Each part has
+//! its type: [`TicConfig`], [`RouterConfig`], [`FabricConfig`], [`OperatingAgentConfig`],
+//! [`SwitchAgentConfig`]; and all have [`TelemetryConfig`], which [`load_all`] reads with that of a
+//! part. One file can hold the sections of all:
 //!
 //! ```toml
 //! [tic]
@@ -40,14 +40,14 @@ pub use addresses::Addresses;
 pub use detection::{Expel, FlapPolicyName, RawAdaptive, RawFlapping};
 pub use fabric::{FabricConfig, RawFabricConfig};
 pub use fabricast_store::StoreLocation;
-pub use infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig, RoutingName};
+pub use infiniband::{InfinibandConfig, RawInfinibandConfig, RoutingName};
 pub use limits::RawLimits;
-pub use load::{Flag, Role, SECTIONS, Sources, load, load_all, load_text};
+pub use load::{Flag, Role, SECTIONS, Sources, checked, load, load_all, load_text};
 pub use operating_agent::{NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig};
 pub use problem::{ConfigErrors, Location, Problem, Problems};
 pub use reload::{Granting, Reload, Reread, read_again};
-pub use router::{RawRouterConfig, RouterConfig, ScopeName};
-pub use switch_agent::{Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
+pub use router::{RawRouterConfig, RouterConfig};
+pub use switch_agent::{DriverName, Hardware, RawSwitchAgentConfig, SwitchAgentConfig};
 pub use telemetry::{LogFormat, RawTelemetryConfig, TelemetryConfig};
 pub use tic::{RawTicConfig, TicConfig};
 pub use value::{PeerAddress, Secret};

@@ -1,28 +1,30 @@
-//! What one client may ask of a part, which all parts have in common.
+//! Limits of each client, which all parts have in common.
 
 use fabricast_rpc::Limits;
 use serde::Deserialize;
 
 use crate::problem::Problems;
 
-/// Section `[<part>.limits]` as written. A client is who its certificate says; in plain text it is the address that it calls
-/// from, on this machine each connection, and at a socket each process. One that asks for more is refused with
-/// `RESOURCE_EXHAUSTED` and told when to come again.
+/// Section `[<part>.limits]` as written. A client is who its certificate says; in plain text it is
+/// the address that it calls from, on this machine each connection, and at a socket each process.
+/// One that asks for more is refused with `RESOURCE_EXHAUSTED` and told when to come again.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawLimits {
-    /// Calls that a client may make in a second, 1 to 1000000. Default 20000: four times what the busiest operating
-    /// agent asks of a TIC.
+    /// Calls that a client may make in a second, 1 to 1000000. Default 20000: four times what the
+    /// busiest operating agent asks of a TIC.
     pub calls_per_second: u32,
-    /// Calls that a client which was quiet before may make at once, 1 to 1000000. Default 20000: a second's worth.
+    /// Calls that a client which was quiet before may make at once, 1 to 1000000. Default 20000: a
+    /// second's worth.
     pub burst: u32,
-    /// Calls that a client may have open, streams among them; at least 1. Default 2048: half of what a part works
-    /// on at a time, so that no single client has it all.
+    /// Calls that a client may have open, streams among them; at least 1. Default 2048: half of
+    /// what a part works on at a time, so that no single client has it all.
     pub open_calls: u32,
-    /// Connections that a client may have, at least 1. Default 4096: behind one address there may be many.
+    /// Connections that a client may have, at least 1. Default 4096: behind one address there may
+    /// be many.
     pub client_connections: u32,
-    /// Connections of all clients, at least 1. Default 65536: the agents of a cluster of 40000 nodes, and some. The
-    /// limit of open files of the process should be as high.
+    /// Connections of all clients, at least 1. Default 65536: the agents of a cluster of 40000
+    /// nodes, and some. The limit of open files of the process should be as high.
     pub connections: u32,
 }
 

@@ -15,7 +15,8 @@ use crate::problem::{ConfigErrors, Location, Problem, Problems};
 use crate::telemetry::TelemetryConfig;
 use crate::tree::Tree;
 
-/// Sections that a configuration file may have: one for each part, and one of all parts. One file can serve them all.
+/// Sections that a configuration file may have: one for each part, and one of all parts. One file
+/// can serve them all.
 pub const SECTIONS: [&str; 6] =
     ["tic", "router", "fabric", "operating_agent", "switch_agent", TelemetryConfig::SECTION];
 
@@ -60,7 +61,19 @@ pub fn load_text<R: Role>(text: &str, sources: &Sources) -> Result<R, ConfigErro
     problems.into_result(checked)
 }
 
-/// Loads the configuration of one part and that which all parts have; what is wrong with either is said at once.
+/// Checks settings that a program fills in, such as a test or `fabricast up`.
+///
+/// # Errors
+///
+/// [`ConfigErrors`] with everything that is wrong.
+pub fn checked<R: Role>(raw: R::Raw) -> Result<R, ConfigErrors> {
+    let mut problems = Problems::new(R::SECTION);
+    let checked = R::check(raw, &mut problems);
+    problems.into_result(checked)
+}
+
+/// Loads the configuration of one part and that which all parts have; what is wrong with either is
+/// said at once.
 ///
 /// # Errors
 ///
@@ -83,7 +96,7 @@ pub fn load_all<R: Role>(sources: &Sources) -> Result<(R, TelemetryConfig), Conf
 
 /// A part of Fabricast that has a section of the configuration.
 pub trait Role: Sized {
-    /// What the sources hold, not yet checked. Its `Default` holds the defaults.
+    /// Settings as written, not checked yet. Its `Default` holds the defaults.
     type Raw: DeserializeOwned + Default;
     /// Name of the section, one of [`SECTIONS`].
     const SECTION: &'static str;
@@ -141,7 +154,7 @@ pub struct Flag {
     pub key: String,
     /// The value: plain text, or TOML where the field is not a text.
     pub value: String,
-    /// How the flag is written, for messages.
+    /// The flag as the user wrote it, for messages.
     pub name: String,
 }
 

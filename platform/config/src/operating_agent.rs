@@ -16,7 +16,7 @@ use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
 use crate::value::{
-    PeerAddress, check_calls, check_connections, check_longer, check_mode, check_path,
+    Field, PeerAddress, check_calls, check_connections, check_longer, check_mode, check_path,
     check_positive,
 };
 
@@ -27,11 +27,11 @@ pub struct OperatingAgentConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of it.
+    /// Limits of each client.
     pub limits: Limits,
-    /// What the TIC and other nodes are told to call; `None` for the address it listens at.
+    /// Address that the TIC and other nodes use; `None` for `listen`.
     pub advertise: Option<PeerAddress>,
-    /// The TICs.
+    /// Addresses of all TICs that share a store.
     pub tic: Vec<PeerAddress>,
     /// The fabric that the endpoints are attached to.
     pub fabric: PeerAddress,
@@ -68,50 +68,53 @@ pub struct RawOperatingAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
-    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
+    /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
+    /// who they are; left out, none.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of the part, as `[operating_agent.limits]`.
+    /// Limits of each client, as `[operating_agent.limits]`.
     pub limits: RawLimits,
-    /// What the TIC and other nodes are told to call, `host:port`. Default: the address it listens at, which
-    /// will not do if that is of all interfaces, or if certificates are for names.
+    /// Address that the TIC and other nodes use, `host:port`. Default: the address it listens
+    /// at, which will not do if that is of all interfaces, or if certificates are for names.
     pub advertise: Option<String>,
-    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
-    /// 127.0.0.1:7401, the TIC's own default.
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found.
+    /// Default 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
     /// The nodes hosted here, as `[[operating_agent.nodes]]`. No default: a node has a name.
     pub nodes: Vec<RawNode>,
-    /// Path of a Unix domain socket at which processes of this machine attach. A file left there by a
-    /// dead agent is replaced. Default none: no process can attach.
+    /// Path of a Unix domain socket at which processes of this machine attach. A file left there by
+    /// a dead agent is replaced. Default none: no process can attach.
     pub socket: Option<PathBuf>,
-    /// Permissions of the socket's file, in octal. Default 600: only the user that the agent runs as
-    /// may attach processes; 660 lets its group, too.
+    /// Permissions of the socket's file, in octal. Default 600: only the user that the agent runs
+    /// as may attach processes; 660 lets its group, too.
     pub socket_mode: String,
-    /// Folder for memory that is shared with attached processes, for long payloads; it lies in memory (tmpfs), and the
-    /// processes see it under the same path. Empty, or where that is not so, all payloads go through the socket. Default
-    /// `/dev/shm`, which every Linux has; for processes in other containers a folder that all of them mount.
+    /// Folder for memory that is shared with attached processes, for long payloads; it lies in
+    /// memory (tmpfs), and the processes see it under the same path. Empty, or where that is not
+    /// so, all payloads go through the socket. Default `/dev/shm`, which every Linux has; for
+    /// processes in other containers a folder that all of them mount.
     pub shared_memory: PathBuf,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
     pub report_interval: Duration,
-    /// A member's node that has not reported for this time to a group agent here is asked, or reported to the
-    /// TIC. Default 2s: four intervals, so that one lost report or a pause of a second expels nobody.
+    /// A member's node that has not reported for this time to a group agent here is asked, or
+    /// reported to the TIC. Default 2s: four intervals, so that one lost report or a pause of a
+    /// second expels nobody.
     #[serde(with = "humantime_serde")]
     pub report_timeout: Duration,
-    /// How a report may be overdue earlier, as `[operating_agent.adaptive]`. Default: not at all.
+    /// Adaptive timeouts of reports, as `[operating_agent.adaptive]`. Default: none.
     pub adaptive: Option<RawAdaptive>,
-    /// `probe` a node whose report is overdue before the TIC hears of it, or `expel`: let the TIC decide at
-    /// once. Default `probe`: most silence is a lost message.
+    /// `probe` a node whose report is overdue before the TIC hears of it, or `expel`: let the TIC
+    /// decide at once. Default `probe`: most silence is a lost message.
     pub on_silence: Expel,
-    /// How long to wait for the answer to one probe. Default 500ms, as the TIC's: a thousand times a round
-    /// trip in a cluster, so only the dead miss it.
+    /// Timeout of one probe. Default 500ms, as the TIC's: a thousand times
+    /// a round trip in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
-    /// Probes without an answer, one after the other, before a node is reported; at least 1. Default 2: one
-    /// lost message reports nobody.
+    /// Probes without an answer, one after the other, before a node is reported; at least 1.
+    /// Default 2: one lost message reports nobody.
     pub probe_attempts: u32,
 }
 
@@ -134,7 +137,7 @@ impl Default for RawOperatingAgentConfig {
             certificates: None,
             limits: RawLimits::default(),
             advertise: None,
-            tic: Addresses::one(ports::local_peer(ports::TIC)),
+            tic: Addresses::from_iter([ports::local_peer(ports::TIC)]),
             fabric: ports::local_peer(ports::FABRIC),
             nodes: Vec::new(),
             socket: None,
@@ -155,15 +158,15 @@ impl Role for OperatingAgentConfig {
     const SECTION: &'static str = "operating_agent";
 
     fn check(raw: RawOperatingAgentConfig, problems: &mut Problems) -> Option<Self> {
-        let open = (raw.listen, raw.allow_plaintext);
-        let certificates = check_connections(problems, open, raw.certificates);
+        let certificates =
+            check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
         check_longer(
             problems,
-            ("report_timeout", raw.report_timeout),
-            ("report_interval", raw.report_interval),
+            Field { name: "report_timeout", duration: raw.report_timeout },
+            Field { name: "report_interval", duration: raw.report_interval },
         );
         let advertise = raw.advertise.map(|text| PeerAddress::check(problems, "advertise", &text));
         if raw.listen.ip().is_unspecified() && advertise.is_none() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and the list that gathers all of it.
+//! Problems of a configuration, and the list that collects all of them.
 //!
 //! Invariants
 //! - CONFIG-1: one run reports every problem, and each field at most once.
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Everything that is wrong with a configuration, in the order it was found. The operator's to
-/// mend; a process ends with code 78.
+/// All problems of a configuration, in the order found. The operator has to correct them; a process
+/// exits with code 78.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{}", listed(.problems))]
 pub struct ConfigErrors {
@@ -18,14 +18,14 @@ pub struct ConfigErrors {
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// One problem, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where the offending value was given; [`Location::Nowhere`] if it was left out.
     pub location: Location,
     /// The field, such as `tic.listen`; empty if the whole source is meant.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem, such as `empty`.
     pub what: String,
 }
 
@@ -37,7 +37,7 @@ pub enum Location {
     Nowhere,
     /// In the configuration file.
     File {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
         /// The line, from 1; 0 for the whole file.
         line: usize,
@@ -63,7 +63,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Gathers the problems of one configuration while its fields are checked.
+/// Collects the problems of one configuration while its fields are checked.
 #[derive(Debug, Default)]
 pub struct Problems {
     section: &'static str,
@@ -81,7 +81,7 @@ impl Problems {
         self.locations.extend(locations);
     }
 
-    /// Notes that something is wrong with `field`, a path inside the section such as `listen` or
+    /// Adds a problem of `field`, a path inside the section such as `listen` or
     /// `nodes[2].name`. A field that already has a problem, or one inside it, gets no second one:
     /// the later is most often a consequence of the first.
     pub fn add(&mut self, field: &str, what: impl Into<String>) {
@@ -93,12 +93,12 @@ impl Problems {
         self.found.push(Problem { location, field: full, what: what.into() });
     }
 
-    /// Notes a problem that no field is to blame for.
+    /// Adds a problem of a source as a whole.
     pub(crate) fn add_at(&mut self, location: Location, field: &str, what: impl Into<String>) {
         self.found.push(Problem { location, field: field.to_owned(), what: what.into() });
     }
 
-    /// Gives the value of a field that has no default; notes a problem if it was left out.
+    /// Returns the value of a field without default; adds a problem if it was left out.
     pub fn required<T>(&mut self, field: &str, value: Option<T>) -> Option<T> {
         if value.is_none() {
             self.add(field, "missing; it has no default");
@@ -122,7 +122,7 @@ impl Problems {
     }
 }
 
-/// Whether a problem of `earlier` already covers `field` or something inside it.
+/// True if one of the two fields is, or is inside, the other.
 fn concerns(earlier: &str, field: &str) -> bool {
     let inside = |whole: &str, part: &str| {
         part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))

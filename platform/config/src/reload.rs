@@ -1,11 +1,12 @@
 //! Settings read again while a part runs.
 //!
-//! Some can change at any time: what is logged, which share of traces is kept, how fast something is done, how long is
-//! waited. The others are what the part was built from. A file that differs in one of those is refused whole, so that
-//! what runs is always one file, and never half of two (docs/adr/0025-settings-are-read-again-whole-or-not-at-all.md).
+//! Some can change at any time: the log filter, the share of traces, limits, intervals and
+//! timeouts. The part was built from the others. A file that differs in one of those is refused as
+//! a whole, so that the settings in force always are those of one file
+//! (docs/adr/0025-settings-are-read-again-whole-or-not-at-all.md).
 //!
 //! Invariants
-//! - CONFIG-2: what is read again is taken over whole or not at all.
+//! - CONFIG-2: settings that are read again are taken over all together or not at all.
 
 use fabricast_rpc::Limits;
 
@@ -18,42 +19,47 @@ use crate::switch_agent::SwitchAgentConfig;
 use crate::telemetry::TelemetryConfig;
 use crate::tic::TicConfig;
 
-/// What came of reading settings again.
+/// Result of reading settings again.
 #[derive(Debug, PartialEq)]
 pub enum Reread<R> {
-    /// They are as they were.
+    /// All settings are unchanged.
     Same,
-    /// They differ, in nothing that cannot change; the names of what does.
+    /// Some settings changed, all of which may change while the part runs.
     Other {
-        /// The settings of the part.
+        /// New settings of the part.
         part: R,
-        /// Those that all parts have.
+        /// New settings that all parts have.
         telemetry: TelemetryConfig,
-        /// Which differ.
+        /// Full names of the changed settings.
         changed: Vec<String>,
     },
-    /// These differ, and cannot change while the part runs.
+    /// Names of changed settings that cannot change while the part runs.
     Fixed(Vec<String>),
-    /// They are none.
+    /// The sources have errors.
     Bad(ConfigErrors),
 }
 
-/// A part that grants its clients something.
+/// Settings with limits of clients.
 pub trait Granting {
-    /// What it grants.
+    /// Limits of each client.
     fn limits(&self) -> Limits;
 }
 
 /// A part whose settings can be read again.
 pub trait Reload: Role + Clone + PartialEq {
-    /// Names of the settings that differ: those that cannot change while the part runs, then the others.
+    /// Names of the settings that differ: those that cannot change while the part runs, then the
+    /// others.
     fn differences(&self, next: &Self) -> (Vec<&'static str>, Vec<&'static str>);
 }
 
-/// Reads the settings of a part again, and says what that comes to.
+/// Reads the settings of a part again and compares them.
 ///
-/// - `now`: what is in force.
-pub fn read_again<R: Reload>(now: &(R, TelemetryConfig), sources: &Sources) -> Reread<R> {
+/// `part_now` and `telemetry_now` are the settings in force.
+pub fn read_again<R: Reload>(
+    part_now: &R,
+    telemetry_now: &TelemetryConfig,
+    sources: &Sources,
+) -> Reread<R> {
     let (part, telemetry) = match load_all::<R>(sources) {
         Ok(read) => read,
         Err(errors) => return Reread::Bad(errors),
@@ -61,8 +67,8 @@ pub fn read_again<R: Reload>(now: &(R, TelemetryConfig), sources: &Sources) -> R
     let named = |section: &str, names: Vec<&str>| {
         names.into_iter().map(|name| format!("{section}.{name}")).collect::<Vec<_>>()
     };
-    let (fixed, free) = now.0.differences(&part);
-    let (all_fixed, all_free) = now.1.differences(&telemetry);
+    let (fixed, free) = part_now.differences(&part);
+    let (all_fixed, all_free) = telemetry_now.differences(&telemetry);
     let shared = TelemetryConfig::SECTION;
     let fixed = [named(R::SECTION, fixed), named(shared, all_fixed)].concat();
     let changed = [named(R::SECTION, free), named(shared, all_free)].concat();
@@ -73,8 +79,8 @@ pub fn read_again<R: Reload>(now: &(R, TelemetryConfig), sources: &Sources) -> R
     }
 }
 
-/// Sorts every field of a type of settings, by its name or by the names it is written under; one that is left out does
-/// not compile.
+/// Sorts every field of a type of settings, by its name or by the names it is written under; one
+/// that is left out does not compile.
 macro_rules! reload {
     ($type:ty, fixed: [$($fixed:ident $(as $name:literal)?),*], free: [$($free:ident $(as $other:literal)?),*]) => {
         impl Reload for $type {
@@ -118,7 +124,7 @@ reload!(
         listen, certificates, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
         aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping"
     ],
-    free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, probe_timeout or probe_attempts"]
+    free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, max_silent_percent, probe_timeout or probe_attempts"]
 );
 
 reload!(

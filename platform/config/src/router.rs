@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fabricast_routing::{EngineKind, RootPolicy, RootScope};
+use fabricast_routing::{EngineKind, EngineOptions, RootPolicy, RootScope};
 use fabricast_rpc::Limits;
 use fabricast_topology::TableKind;
 use serde::{Deserialize, Deserializer};
@@ -16,10 +16,10 @@ use crate::ports;
 use crate::problem::Problems;
 use crate::value::{PeerAddress, check_calls, check_colors, check_connections, check_positive};
 
-/// Counters are not read more often.
+/// Least interval between two readings of port counters.
 const LEAST_COUNTER_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Stands for the engine that fits.
+/// Value of `engine` that selects the engine by topology.
 const AUTO: &str = "auto";
 
 /// Checked settings of the route service.
@@ -27,39 +27,54 @@ const AUTO: &str = "auto";
 pub struct RouterConfig {
     /// Address to serve on.
     pub listen: SocketAddr,
-    /// What callers of other route services are told of this one, if not `listen`.
+    /// Address that other route services give to callers; `None` for `listen`.
     pub advertise: Option<PeerAddress>,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of it.
+    /// Limits of each client.
     pub limits: Limits,
-    /// The TICs.
+    /// Addresses of all TICs that share a store.
     pub tic: Vec<PeerAddress>,
     /// Switch agents, at least one; each says itself which switches it programs.
     pub switch_agents: Vec<PeerAddress>,
-    /// How trees are computed; `None` for what fits the topology.
+    /// Routing engine; `None` to select it by topology.
     pub engine: Option<EngineKind>,
     /// Where `c-mr4lms-dynamic` looks for roots.
     pub root_scope: RootScope,
-    /// Whether every group has two trees, of which one may fail.
+    /// If true, every group has two disjoint trees.
     pub fault_tolerant: bool,
-    /// Whether groups that a dead link has moved stay where they are when it is back.
+    /// If true, groups that a failed link has moved stay on their new tree when it is back.
     pub stay_after_healing: bool,
-    /// How roots are chosen where several are equally good; none: by the engine's own order.
+    /// Policy among equally good roots; `None` for the order of the engine.
     pub root_policy: Option<RootPolicy>,
     /// Time between two readings of all port counters.
     pub counter_interval: Duration,
     /// Table entries that may be used, at least 1.
     pub colors: u16,
-    /// How the switches key their tables.
+    /// One table for each switch, or one for each port.
     pub tables: TableKind,
-    /// How long new and old entries stand side by side; longer than the report interval of the
+    /// Time for which old entries are kept beside new ones; longer than the report interval of the
     /// operating agents.
     pub drain: Duration,
     /// Time in which every table is read back and compared once.
     pub read_back: Duration,
     /// Tables that are read back in a second at most; where there are more, it takes longer.
     pub read_back_rate: u32,
+}
+
+impl RouterConfig {
+    /// Tables of the switches, and options of the engine.
+    #[must_use]
+    pub fn engine_options(&self) -> EngineOptions {
+        EngineOptions {
+            colors: self.colors,
+            tables: self.tables,
+            root_scope: self.root_scope,
+            fault_tolerant: self.fault_tolerant,
+            stay_after_healing: self.stay_after_healing,
+            root_policy: self.root_policy,
+        }
+    }
 }
 
 /// Section `[router]` as written.
@@ -71,44 +86,47 @@ pub struct RawRouterConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Where callers reach this route service, `host:port`; others that wait for its term send theirs
-    /// there. Default: `listen`, which another machine can use only if it is no loopback or
+    /// Where callers reach this route service, `host:port`; others that wait for its term send
+    /// theirs there. Default: `listen`, which another machine can use only if it is no loopback or
     /// unspecified address.
     pub advertise: Option<String>,
-    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
-    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
+    /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
+    /// who they are; left out, none.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of the part, as `[router.limits]`.
+    /// Limits of each client, as `[router.limits]`.
     pub limits: RawLimits,
-    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
-    /// 127.0.0.1:7401, the TIC's own default.
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found.
+    /// Default 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
-    /// How trees are computed: one of the engines that `route plan --help` lists, or `auto`. Default `auto`:
-    /// `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the topology is a fat tree, and
-    /// else, or with a `root_policy`, `mr4lms`.
+    /// Routing engine: one of those that `route plan --help` lists, or `auto`.
+    /// Default `auto`: `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the
+    /// topology is a fat tree, and else, or with a `root_policy`, `mr4lms`.
     #[serde(deserialize_with = "engine")]
     pub engine: Option<EngineKind>,
     /// Where `c-mr4lms-dynamic` looks for roots: `tn` or `tn-group`. Default `tn`, as in the paper;
     /// `tn-group` merges less and needs per-port tables.
-    pub root_scope: ScopeName,
+    pub root_scope: RootScope,
     /// Give every group two trees that share nothing above the leaf switches, so that no packet is
-    /// lost when a link or switch there dies; `c-mr4lms-fixed` only, and the TIC must be told the same.
-    /// Default false: it halves the groups that can go without sharing trees.
+    /// lost when a link or switch there dies; `c-mr4lms-fixed` only, and the TIC must be told the
+    /// same. Default false: it halves the groups that can go without sharing trees.
     pub fault_tolerant: bool,
     /// Leave groups that a dead link has moved where they are when it is back, so that nothing is
-    /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups and
-    /// dead parts, and a group that came back shares a tree with whom its MGID says.
+    /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups
+    /// and dead parts, and a group that came back shares a tree with whom its MGID says.
     pub stay_after_healing: bool,
-    /// How roots are chosen where several are equally good: `cyclic`, `llp`, `llp-ec-max`, `llp-ec-sum`
-    /// or `hlse`; all but `cyclic` look at the load that port counters show. Not for `c-mr4lms-fixed` and
-    /// `global-tree`, whose roots follow from the MGIDs. Default: none, the engine's own order, which
-    /// counts groups and not bytes. A root that was chosen stays while it is as good as any other.
+    /// Policy among equally good roots: `cyclic`, `llp`, `llp-ec-max`,
+    /// `llp-ec-sum` or `hlse`; all but `cyclic` look at the load that port counters show. Not for
+    /// `c-mr4lms-fixed` and `global-tree`, whose roots follow from the MGIDs. Default: none, the
+    /// engine's own order, which counts groups and not bytes. A root that was chosen stays while it
+    /// is as good as any other.
     #[serde(deserialize_with = "root_policy")]
     pub root_policy: Option<RootPolicy>,
     /// Time between two readings of all port counters; at least 100ms, so that agents have time for
-    /// other work. Default 1s: loads are older than that anyway by the time a packet takes the tree.
+    /// other work. Default 1s: loads are older than that anyway by the time a packet takes the
+    /// tree.
     #[serde(with = "humantime_serde")]
     pub counter_interval: Duration,
     /// Table entries that may be used, 1 to 65535. Default 32: what the paper's switches have.
@@ -121,34 +139,15 @@ pub struct RawRouterConfig {
     /// again is in reserve. With a longer report interval, lengthen this too.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
-    /// Time in which every table is read back from its switch and compared once, a few at a time. Default 10s: a
-    /// switch that lost its tables without anybody seeing it go down serves nobody until its turn comes.
+    /// Time in which every table is read back from its switch and compared once, a few at a time.
+    /// Default 10s: a switch that lost its tables without anybody seeing it go down serves nobody
+    /// until its turn comes.
     #[serde(with = "humantime_serde")]
     pub read_back: Duration,
-    /// Tables that are read back in a second at most, at least 1; with more switches than fit into `read_back`, a
-    /// round takes longer. Default 200: an InfiniBand table is about 100 packets, and one adapter sends
-    /// 20000 a second.
+    /// Tables that are read back in a second at most, at least 1; with more switches than fit into
+    /// `read_back`, a round takes longer. Default 200: an InfiniBand table is about 100 packets,
+    /// and one adapter sends 20000 a second.
     pub read_back_rate: u32,
-}
-
-/// Where dynamic roots are looked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScopeName {
-    /// In the top midplane of the spanning tree.
-    #[default]
-    Tn,
-    /// In all top midplanes of its group.
-    TnGroup,
-}
-
-impl From<ScopeName> for RootScope {
-    fn from(name: ScopeName) -> Self {
-        match name {
-            ScopeName::Tn => Self::Tn,
-            ScopeName::TnGroup => Self::TnGroup,
-        }
-    }
 }
 
 fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<Option<EngineKind>, D::Error> {
@@ -176,10 +175,10 @@ impl Default for RawRouterConfig {
             advertise: None,
             certificates: None,
             limits: RawLimits::default(),
-            tic: Addresses::one(ports::local_peer(ports::TIC)),
+            tic: Addresses::from_iter([ports::local_peer(ports::TIC)]),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: None,
-            root_scope: ScopeName::default(),
+            root_scope: RootScope::Tn,
             fault_tolerant: false,
             stay_after_healing: false,
             root_policy: None,
@@ -198,17 +197,20 @@ impl Role for RouterConfig {
     const SECTION: &'static str = "router";
 
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
-        let open = (raw.listen, raw.allow_plaintext);
-        let certificates = check_connections(problems, open, raw.certificates);
+        let certificates =
+            check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         let only = EngineKind::CMr4lmsFixed;
-        for (field, asked) in
-            [("fault_tolerant", raw.fault_tolerant), ("stay_after_healing", raw.stay_after_healing)]
-        {
+        let lacks_trees = raw.engine.is_some_and(|engine| !engine.supports_fault_tolerance());
+        let cannot_stay = raw.engine.is_some_and(|engine| !engine.supports_stay_after_healing());
+        for (field, asked, is_missing) in [
+            ("fault_tolerant", raw.fault_tolerant, lacks_trees),
+            ("stay_after_healing", raw.stay_after_healing, cannot_stay),
+        ] {
             match raw.engine {
-                Some(engine) if asked && engine != only => {
+                Some(engine) if asked && is_missing => {
                     problems.add(field, format!("only {only} has it, not {engine}"));
                 }
                 None if asked && raw.root_policy.is_some() => {
@@ -253,7 +255,7 @@ impl Role for RouterConfig {
             tic: tic?,
             switch_agents,
             engine: raw.engine,
-            root_scope: raw.root_scope.into(),
+            root_scope: raw.root_scope,
             fault_tolerant: raw.fault_tolerant,
             stay_after_healing: raw.stay_after_healing,
             root_policy: raw.root_policy,

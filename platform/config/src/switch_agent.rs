@@ -9,7 +9,7 @@ use fabricast_rpc::Limits;
 use serde::Deserialize;
 
 use crate::addresses::Addresses;
-use crate::infiniband::{DriverName, InfinibandConfig, RawInfinibandConfig};
+use crate::infiniband::{InfinibandConfig, RawInfinibandConfig};
 use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
@@ -25,7 +25,7 @@ pub struct SwitchAgentConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of it.
+    /// Limits of each client.
     pub limits: Limits,
     /// Its name, unique among switch agents.
     pub name: String,
@@ -49,8 +49,38 @@ pub enum Hardware {
         /// Key that it wants to see.
         management_key: Secret,
     },
-    /// InfiniBand switches.
+    /// InfiniBand switches, through libibumad.
     Infiniband(InfinibandConfig),
+    /// Hardware of a driver that checks its own options.
+    Other {
+        /// Name of the driver.
+        driver: String,
+        /// Its options, as TOML.
+        options: String,
+    },
+}
+
+/// Name of a driver, as in the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum DriverName {
+    /// The emulated fabric.
+    #[default]
+    Emulated,
+    /// InfiniBand switches, through libibumad.
+    Infiniband,
+    /// A driver without a section of its own in the settings.
+    Other(String),
+}
+
+impl From<String> for DriverName {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "emulated" => Self::Emulated,
+            "infiniband" => Self::Infiniband,
+            _ => Self::Other(name),
+        }
+    }
 }
 
 impl Hardware {
@@ -58,8 +88,18 @@ impl Hardware {
     #[must_use]
     pub fn discovery_interval(&self) -> Option<Duration> {
         match self {
-            Self::Emulated { .. } => None,
+            Self::Emulated { .. } | Self::Other { .. } => None,
             Self::Infiniband(config) => config.report_topology.then_some(config.sweep),
+        }
+    }
+
+    /// Name of the driver.
+    #[must_use]
+    pub fn driver_name(&self) -> &str {
+        match self {
+            Self::Emulated { .. } => "emulated",
+            Self::Infiniband(_) => "infiniband",
+            Self::Other { driver, .. } => driver,
         }
     }
 }
@@ -73,23 +113,27 @@ pub struct RawSwitchAgentConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
-    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
+    /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
+    /// who they are; left out, none.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of the part, as `[switch_agent.limits]`.
+    /// Limits of each client, as `[switch_agent.limits]`.
     pub limits: RawLimits,
     /// Its name. No default: two agents of one name would overwrite each other's reports.
     pub name: Option<String>,
-    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found. Default
-    /// 127.0.0.1:7401, the TIC's own default.
+    /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found.
+    /// Default 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
-    /// Kind of hardware: `emulated` or `infiniband`. Default `emulated`: it needs nothing.
+    /// Driver of the hardware, such as `emulated` or `infiniband`. Default `emulated`: it needs no
+    /// hardware.
     pub driver: DriverName,
+    /// Options of a driver that has no settings here. The driver checks them. Default: none.
+    pub driver_options: toml::Table,
     /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
     /// Key that the emulated fabric wants to see. No default: a key that everyone knows is none.
     pub management_key: Option<String>,
-    /// How to reach InfiniBand switches; only read with `driver = "infiniband"`.
+    /// Access to InfiniBand switches; only read with `driver = "infiniband"`.
     pub infiniband: RawInfinibandConfig,
     /// Node ids such as `S-ec0d9a0300ec8240`. Left out: all switches of the fabric, which is
     /// right for a single agent.
@@ -107,8 +151,9 @@ impl Default for RawSwitchAgentConfig {
             certificates: None,
             limits: RawLimits::default(),
             name: None,
-            tic: Addresses::one(ports::local_peer(ports::TIC)),
+            tic: Addresses::from_iter([ports::local_peer(ports::TIC)]),
             driver: DriverName::default(),
+            driver_options: toml::Table::new(),
             fabric: ports::local_peer(ports::FABRIC),
             management_key: None,
             infiniband: RawInfinibandConfig::default(),
@@ -123,8 +168,8 @@ impl Role for SwitchAgentConfig {
     const SECTION: &'static str = "switch_agent";
 
     fn check(raw: RawSwitchAgentConfig, problems: &mut Problems) -> Option<Self> {
-        let open = (raw.listen, raw.allow_plaintext);
-        let certificates = check_connections(problems, open, raw.certificates);
+        let certificates =
+            check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
@@ -141,6 +186,9 @@ impl Role for SwitchAgentConfig {
                     .map(|(fabric, management_key)| Hardware::Emulated { fabric, management_key })
             }
             DriverName::Infiniband => raw.infiniband.check(problems).map(Hardware::Infiniband),
+            DriverName::Other(driver) => {
+                Some(Hardware::Other { driver, options: raw.driver_options.to_string() })
+            }
         };
         let switches = raw.switches.map(|names| check_switches(problems, names));
         Some(Self {

@@ -9,9 +9,9 @@ use crate::problem::Problems;
 /// Checked settings of log and traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetryConfig {
-    /// What is logged, where `FABRICAST_LOG` does not say it.
+    /// Log filter, unless `FABRICAST_LOG` is set.
     pub log: String,
-    /// How log lines look.
+    /// Format of log lines.
     pub log_format: LogFormat,
     /// The collector that traces are sent to, `http://host:port`; `None` if there are to be none.
     pub traces: Option<String>,
@@ -19,11 +19,11 @@ pub struct TelemetryConfig {
     pub trace_share: f64,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text with columns.
     #[default]
     Text,
     /// One JSON object on each line, for log collectors.
@@ -34,15 +34,17 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawTelemetryConfig {
-    /// What is logged: a level, or levels of single crates, such as `info` or `warn,fabricast_router=debug`.
-    /// The variable `FABRICAST_LOG` overrides it. Default `info`: what changes, and what goes wrong.
+    /// Log filter: a level, or levels of single crates, such as `info` or
+    /// `warn,fabricast_router=debug`. The variable `FABRICAST_LOG` overrides it. Default `info`:
+    /// what changes, and what goes wrong.
     pub log: String,
     /// `text` or `json`. Default `text`: somebody reads it.
     pub log_format: LogFormat,
-    /// Collector of traces that speaks OTLP over gRPC, in plain text, as `http://host:port`. Left out: no traces.
+    /// Collector of traces that speaks OTLP over gRPC, in plain text, as `http://host:port`. Left
+    /// out: no traces.
     pub traces: Option<String>,
-    /// Share of the traces that begin here to keep, 0 to 1; one that another process has begun is kept as that says.
-    /// Default 1: all, as one is looked for by whoever asks for traces.
+    /// Share of the traces that begin here to keep, 0 to 1; one that another process has begun is
+    /// kept as that says. Default 1: all, as one is looked for by whoever asks for traces.
     pub trace_share: f64,
 }
 

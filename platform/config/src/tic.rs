@@ -28,23 +28,26 @@ pub struct TicConfig {
     pub listen: SocketAddr,
     /// Folder with the part's certificate; `None` for plain text.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of it.
+    /// Limits of each client.
     pub limits: Limits,
-    /// What others are told to call when this TIC leads; `None` for the address it listens at.
+    /// Address that others use when this TIC leads; `None` for `listen`.
     pub advertise: Option<PeerAddress>,
     /// Where groups, members and nodes are kept.
     pub store: StoreLocation,
-    /// A leader that the store has not heard of for this time is replaced, where several TICs share it.
+    /// A leader that the store has not heard of for this time is replaced, where several TICs share
+    /// it.
     pub leader_lease: Duration,
-    /// A route service that has not been heard of for this time is replaced, where another one waits.
+    /// A route service that has not been heard of for this time is replaced, where another one
+    /// waits.
     pub route_lease: Duration,
-    /// Topology file, which the route service downloads from the TIC; `None` if switch agents discover it.
+    /// Topology file, which the route service downloads from the TIC; `None` if switch agents
+    /// discover it.
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, at least 1; MGIDs are chosen by it.
     pub colors: u16,
-    /// Whether the route service gives every group two trees; MGIDs are chosen by it, too.
+    /// If true, the route service gives every group two trees; the choice of MGIDs depends on it.
     pub fault_tolerant: bool,
-    /// How the switches key their tables.
+    /// One table for each switch, or one for each port.
     pub tables: TableKind,
     /// Entries of a switch's aggregation engine, at least 1.
     pub aggregation_entries: u16,
@@ -54,7 +57,7 @@ pub struct TicConfig {
     pub aggregation_parameters: Option<PathBuf>,
     /// When a node is probed, and when it is expelled.
     pub watch: WatchConfig,
-    /// How nodes that come and go are held off.
+    /// Damping of nodes that come and go.
     pub damping: FlapDamping,
 }
 
@@ -67,66 +70,77 @@ pub struct RawTicConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all in PEM, as cert-manager
-    /// names them. Given, all connections are encrypted and both ends show who they are; left out, none.
+    /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
+    /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
+    /// who they are; left out, none.
     pub certificates: Option<PathBuf>,
-    /// What one client may ask of the part, as `[tic.limits]`.
+    /// Limits of each client, as `[tic.limits]`.
     pub limits: RawLimits,
-    /// What others are told to call when this TIC leads, `host:port`. Default: the address it listens
-    /// at, which will not do if that is of all interfaces.
+    /// Address that others use when this TIC leads, `host:port`. Default: the address it
+    /// listens at, which will not do if that is of all interfaces.
     pub advertise: Option<String>,
-    /// `memory`, the path of the store's file, or `etcd://host:port,.../prefix`, which several TICs may
-    /// share: then one of them leads. `?certificates=FOLDER` after it encrypts the connections, with `ca.crt`, `tls.crt` and
-    /// `tls.key` of that folder; without it, `?plaintext` must say so of an etcd on other machines. No default:
-    /// records that vanish with the process must be a choice.
+    /// `memory`, the path of the store's file, or `etcd://host:port,.../prefix`, which several TICs
+    /// may share: then one of them leads. `?certificates=FOLDER` after it encrypts the connections,
+    /// with `ca.crt`, `tls.crt` and `tls.key` of that folder; without it, `?plaintext` must say so
+    /// of an etcd on other machines. No default: records that vanish with the process must be a
+    /// choice.
     pub store: Option<String>,
-    /// A leader that the store has not heard of for this time is replaced; whole seconds, at least 2s, as
-    /// etcd grants nothing shorter. Default 5s: an etcd that elects a leader of its own, which takes it a
-    /// second or two, deposes nobody.
+    /// A leader that the store has not heard of for this time is replaced; whole seconds, at least
+    /// 2s, as etcd grants nothing shorter. Default 5s: an etcd that elects a leader of its own,
+    /// which takes it a second or two, deposes nobody.
     #[serde(with = "humantime_serde")]
     pub leader_lease: Duration,
-    /// A route service that has not been heard of for this time is replaced, where another one waits. It
-    /// says that it is there three times as often. Default 2s: switches go on forwarding meanwhile.
+    /// A route service that has not been heard of for this time is replaced, where another one
+    /// waits. It says that it is there three times as often. Default 2s: switches go on forwarding
+    /// meanwhile.
     #[serde(with = "humantime_serde")]
     pub route_lease: Duration,
-    /// Topology file, as `ibnetdiscover` prints it; or `discovered`, if switch agents report what they find
-    /// (`report_topology`). No default: there is no usual network.
+    /// Topology file, as `ibnetdiscover` prints it; or `discovered`, if switch agents report what
+    /// they find (`report_topology`). No default: there is no usual network.
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,
-    /// Whether the route service gives every group two trees. Default false, as there.
+    /// Must be set if the route service gives every group two trees. Default false, as there.
     pub fault_tolerant: bool,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
-    /// Entries of a switch's aggregation engine, at least 1. Default 16: what the paper's switches have.
+    /// Entries of a switch's aggregation engine, at least 1. Default 16: what the paper's switches
+    /// have.
     pub aggregation_entries: u16,
     /// Children of such an entry, at least 3. Default 64: the most the paper measured.
     pub aggregation_children: u32,
-    /// File with the constants that trees of collectives are compared by, as `fabricast collective fit` writes
-    /// it. Left out: the paper's.
+    /// File with the constants that trees of collectives are compared by, as `fabricast collective
+    /// fit` writes it. Left out: the paper's.
     pub aggregation_parameters: Option<PathBuf>,
-    /// A host of group agents that has not reported for this time has failed, or is asked. Default 2s: four
-    /// reports of an operating agent at its default interval, so that one lost report or a pause of a
-    /// second expels nobody.
+    /// A host of group agents that has not reported for this time has failed, or is asked. Default
+    /// 2s: four reports of an operating agent at its default interval, so that one lost report or a
+    /// pause of a second expels nobody.
     #[serde(with = "humantime_serde")]
     pub report_timeout: Duration,
-    /// How a report may be overdue earlier, as `[tic.adaptive]`. Default: not at all.
+    /// Adaptive timeouts of reports, as `[tic.adaptive]`. Default: none.
     pub adaptive: Option<RawAdaptive>,
-    /// `probe` or `expel` a host whose report is overdue. Default `probe`: a slow node is no dead one.
+    /// `probe` or `expel` a host whose report is overdue. Default `probe`: a slow node is no dead
+    /// one.
     pub on_silence: Expel,
-    /// `probe` or `expel` a member's node that a group agent cannot reach. Default `probe`: the agent knows
-    /// only that the way from its own node is cut.
+    /// `probe` or `expel` a member's node that a group agent cannot reach. Default `probe`: the
+    /// agent knows only that the way from its own node is cut.
     pub on_report: Expel,
-    /// `probe` or `expel` a node all of whose ports are down. Default `probe`: one that answers over the
-    /// management network keeps its memberships, so a cable may be changed.
+    /// `probe` or `expel` a node all of whose ports are down. Default `probe`: one that answers
+    /// over the management network keeps its memberships, so a cable may be changed.
     pub on_ports_down: Expel,
-    /// How nodes that come and go are held off, as `[tic.flapping]`.
+    /// No node is expelled while more than this percentage of the nodes is silent, 1 to 100; 100
+    /// expels whatever their number. Default 55, as in Kubernetes' node controller: the TIC
+    /// is more likely cut off itself than so many have failed at once. With `on_silence = "expel"`
+    /// the first ones are expelled before that is seen.
+    pub max_silent_percent: u8,
+    /// Damping of nodes that come and go, as `[tic.flapping]`.
     pub flapping: RawFlapping,
-    /// How long to wait for the answer to one probe. Default 500ms: a thousand times a round trip in a cluster, so only the dead miss it.
+    /// Timeout of one probe. Default 500ms: a thousand times a round trip
+    /// in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
     pub probe_timeout: Duration,
-    /// Probes without an answer, one after the other, that are a verdict; at least 1. Default 2: one lost
-    /// message expels nobody.
+    /// Probes without an answer, one after the other, that are a verdict; at least 1. Default 2:
+    /// one lost message expels nobody.
     pub probe_attempts: u32,
 }
 
@@ -153,6 +167,7 @@ impl Default for RawTicConfig {
             on_silence: Expel::Probe,
             on_report: Expel::Probe,
             on_ports_down: Expel::Probe,
+            max_silent_percent: 55,
             flapping: RawFlapping::default(),
             probe_timeout: Duration::from_millis(500),
             probe_attempts: 2,
@@ -165,8 +180,8 @@ impl Role for TicConfig {
     const SECTION: &'static str = "tic";
 
     fn check(raw: RawTicConfig, problems: &mut Problems) -> Option<Self> {
-        let open = (raw.listen, raw.allow_plaintext);
-        let certificates = check_connections(problems, open, raw.certificates);
+        let certificates =
+            check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
         check_aggregation(problems, raw.aggregation_entries, raw.aggregation_children);
@@ -181,6 +196,10 @@ impl Role for TicConfig {
         if raw.listen.ip().is_unspecified() && is_shared && advertise.is_none() {
             let why = "missing; nobody can call a TIC at an address of all interfaces";
             problems.add("advertise", why);
+        }
+        if !(1..=100).contains(&raw.max_silent_percent) {
+            let what = format!("{} is not from 1 to 100", raw.max_silent_percent);
+            problems.add("max_silent_percent", what);
         }
         let topology = check_path(problems, "topology", raw.topology);
         let detection = RawDetection {
@@ -208,7 +227,12 @@ impl Role for TicConfig {
             aggregation_entries: raw.aggregation_entries,
             aggregation_children: raw.aggregation_children,
             aggregation_parameters: raw.aggregation_parameters,
-            watch: WatchConfig { detector: detector?, on_report, on_ports_down },
+            watch: WatchConfig {
+                detector: detector?,
+                on_report,
+                on_ports_down,
+                max_silent_percent: raw.max_silent_percent,
+            },
             damping,
         })
     }

@@ -18,7 +18,7 @@ pub(crate) struct Tree<'a> {
     nodes: Vec<Node<'a>>,
 }
 
-/// What is known of one value; its index is the start of the value's span.
+/// Origin of one value; its index is the start of the value's span.
 struct Node<'a> {
     path: String,
     location: Location,
@@ -28,11 +28,11 @@ struct Node<'a> {
 
 /// A value that cannot be read.
 pub(crate) struct Fault {
-    /// Its number.
+    /// Index of the value's node.
     pub(crate) node: usize,
     /// Its path inside the section.
     pub(crate) path: String,
-    /// serde's complaint.
+    /// Error text of serde.
     pub(crate) what: String,
 }
 
@@ -74,7 +74,8 @@ impl<'a> Tree<'a> {
                 let (node, inner) = if last {
                     (node, DeValue::String(Cow::Borrowed(text)))
                 } else {
-                    // A table on the way is a node of its own: what is wrong with the value concerns only that.
+                    // A table on the way is a node of its own: what is wrong with the value
+                    // concerns only that.
                     let (path, location) = (walked.clone(), location.clone());
                     nodes.push(Node { path, location, other_reading: None });
                     (nodes.len() - 1, DeValue::Table(DeTable::new()))

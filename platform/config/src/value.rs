@@ -36,6 +36,12 @@ impl PeerAddress {
     }
 }
 
+impl AsRef<str> for PeerAddress {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -89,11 +95,12 @@ pub(crate) fn check_store(
     }
 }
 
-/// How a part serves, and connects to others: with certificates, or in plain text, which beyond this machine
-/// must have been asked for. The files are not looked at.
+/// Checks that a part which other machines can reach has certificates, or that plain text was
+/// allowed. The files are not read.
 pub(crate) fn check_connections(
     problems: &mut Problems,
-    (listen, allow_plaintext): (SocketAddr, bool),
+    listen: SocketAddr,
+    allow_plaintext: bool,
     certificates: Option<PathBuf>,
 ) -> Option<PathBuf> {
     match &certificates {
@@ -111,9 +118,9 @@ pub(crate) fn check_connections(
     certificates
 }
 
-/// Refuses to call other machines in plain text that nobody asked for.
+/// Refuses peers on other machines if connections are in plain text and that was not allowed.
 ///
-/// - `unasked`: whether connections are in plain text, and that was not asked for.
+/// - `unasked`: connections are in plain text, and `allow_plaintext` is not set.
 pub(crate) fn check_calls<'a>(
     problems: &mut Problems,
     unasked: bool,
@@ -129,26 +136,32 @@ pub(crate) fn check_calls<'a>(
     }
 }
 
-/// Refuses a duration of zero, with which nothing would ever happen, or all the time.
+/// Refuses a duration of zero.
 pub(crate) fn check_positive(problems: &mut Problems, field: &str, duration: Duration) {
     if duration.is_zero() {
         problems.add(field, "must be longer than 0s");
     }
 }
 
-/// Refuses a deadline for reports that a reporter on time would already miss.
-pub(crate) fn check_longer(
-    problems: &mut Problems,
-    (timeout_field, timeout): (&str, Duration),
-    (interval_field, interval): (&str, Duration),
-) {
-    if timeout <= interval {
-        let what = format!("{timeout:?} is not longer than {interval_field}, {interval:?}");
-        problems.add(timeout_field, what);
+/// A duration and the field that it was given in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) duration: Duration,
+}
+
+/// Refuses a timeout of reports that is not longer than their interval.
+pub(crate) fn check_longer(problems: &mut Problems, timeout: Field<'_>, interval: Field<'_>) {
+    if timeout.duration <= interval.duration {
+        let what = format!(
+            "{:?} is not longer than {}, {:?}",
+            timeout.duration, interval.name, interval.duration
+        );
+        problems.add(timeout.name, what);
     }
 }
 
-/// Refuses a verdict without a single probe.
+/// Refuses zero probes.
 pub(crate) fn check_attempts(problems: &mut Problems, attempts: u32) {
     if attempts == 0 {
         problems.add("probe_attempts", "must be at least 1: nobody is given up unasked");
@@ -206,7 +219,7 @@ pub(crate) fn check_colors(problems: &mut Problems, colors: u16) {
     }
 }
 
-/// Refuses aggregation engines that can do nothing.
+/// Refuses aggregation engines that cannot hold a tree.
 pub(crate) fn check_aggregation(problems: &mut Problems, entries: u16, children: u32) {
     if entries == 0 {
         problems.add(

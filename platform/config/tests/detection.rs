@@ -1,4 +1,4 @@
-//! How failures are detected: what may be chosen, and the message for every bad choice.
+//! Settings of failure detection: valid ones, and the message for each invalid one.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ fn again<R: fabricast_config::Reload + std::fmt::Debug>(before: &str, after: &st
     let sources = Sources { file: Some(path.clone()), ..Sources::default() };
     let now: (R, TelemetryConfig) = load_all(&sources).expect("they are good");
     write(&path, after);
-    read_again(&now, &sources)
+    read_again(&now.0, &now.1, &sources)
 }
 
 fn write(path: &Path, text: &str) {

@@ -1,4 +1,4 @@
-//! Who may be called how, and what clients may ask.
+//! Settings of plain text, certificates and limits.
 
 use std::fmt::Debug;
 

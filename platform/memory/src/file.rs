@@ -1,7 +1,8 @@
-//! The file behind shared memory: made by one side, opened by the other, and soon without a name.
+//! The file behind shared memory: created by one side, opened by the other, then without a name.
 //!
-//! Who makes it owns the choice of its place, size and permissions, and never opens what somebody else has put
-//! there. Who opens it is told which file it is, by numbers that only the system gives out, and uses no other.
+//! The creator chooses place, size and permissions, and never opens a file that exists already. The
+//! opener gets the file's device and inode numbers, which the system assigns, and uses no other
+//! file.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
@@ -13,53 +14,53 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use thiserror::Error;
 
-use crate::rooms::Range;
+use crate::ranges::Range;
 
-/// What the system calls file systems that lie in memory (`man 2 statfs`): tmpfs and ramfs.
+/// Type numbers of the file systems in memory, tmpfs and ramfs (`man 2 statfs`).
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Why there is no shared memory.
+/// Failure to create or open shared memory.
 #[derive(Debug, Error)]
 pub enum MemoryError {
-    /// The folder lies on a disk, for which calls would wait.
+    /// The folder is on a disk, where reads and writes would wait.
     #[error("{folder} is not kept in memory")]
     NotInMemory {
-        /// The folder.
+        /// Folder that was tried.
         folder: String,
     },
-    /// The file is another one than the peer has made.
-    #[error("{path} is not the file that was made")]
+    /// The file is not the one that the peer has created.
+    #[error("{path} is not the file that the peer created")]
     AnotherFile {
-        /// The path.
+        /// Path that was opened.
         path: String,
     },
-    /// The file would have to be another user's, which only root may give it to.
+    /// The file would have to belong to another user, and only root can change its owner.
     #[error("the other process runs as user {user}, and only root shares memory with other users")]
     AnotherUser {
-        /// The other's user.
+        /// User id of the other process.
         user: u32,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("{path}")]
     System {
-        /// The path tried.
+        /// Path that was tried.
         path: String,
-        /// The system's reason.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
-/// Tells one file from all others of the machine.
+/// Identifies a file on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The number of its file system.
+    /// Number of the file system.
     pub device: u64,
-    /// Its own there.
+    /// Number of the file in its file system.
     pub inode: u64,
 }
 
-/// Where an agent makes files for shared memory.
+/// The folder in which an agent creates files for shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     folder: PathBuf,
@@ -74,7 +75,7 @@ pub struct Memory {
     half: u64,
 }
 
-/// Memory whose file can still be opened by its name; the name goes with this.
+/// Memory whose file still has a name. Dropping it removes the name.
 #[derive(Debug)]
 pub struct Named {
     memory: Memory,
@@ -82,13 +83,15 @@ pub struct Named {
     name: Name,
 }
 
-/// The name of a file; it is taken away with this.
+/// The name of a file. Dropping it removes the name.
 #[derive(Debug)]
 struct Name(PathBuf);
 
 impl Folder {
-    /// Files in `folder`, each of two halves of so many bytes, for the agent that listens at `socket`: of agents
-    /// that run at one time only one does.
+    /// Describes files in `folder` for the agent that listens at `socket`, which no other running
+    /// agent does.
+    ///
+    /// - `half`: bytes of each of a file's two halves.
     #[must_use]
     pub fn new(folder: &Path, socket: &Path, half: u64) -> Self {
         let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
@@ -102,8 +105,8 @@ impl Folder {
         self.half
     }
 
-    /// Removes files that an agent at the same socket left when it was killed between making one and hearing that it
-    /// was opened. Answers how many; a folder that cannot be read has none.
+    /// Removes files that an agent at the same socket left behind when it was killed before a peer
+    /// confirmed. Returns their number; 0 if the folder cannot be read.
     #[must_use]
     pub fn sweep(&self) -> usize {
         let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
@@ -115,26 +118,26 @@ impl Folder {
         ours.filter(|entry| fs::remove_file(entry.path()).is_ok()).count()
     }
 
-    /// Makes a file that the user `user` alone may open, by a name that nobody guesses; `None`: the user of this
-    /// process. No memory is used until something is written.
+    /// Creates a file with a random name that only `user` may open; `None` is the user of this
+    /// process. It uses no memory until something is written.
     ///
     /// # Errors
     ///
-    /// [`MemoryError`]; whoever chose the folder is at fault, or nobody where the system is short of something.
+    /// [`MemoryError`]; the configured folder is at fault, or the system is short of a resource.
     pub fn create(&self, user: Option<u32>) -> Result<Named, MemoryError> {
         let own = rustix::process::geteuid();
         let other = user.filter(|user| *user != own.as_raw());
         if let Some(user) = other.filter(|_| !own.is_root()) {
             return Err(MemoryError::AnotherUser { user });
         }
-        // The one source of chance that the standard library has.
+        // The only source of randomness in the standard library.
         let random = RandomState::new().build_hasher().finish();
         let path = self.folder.join(format!("{}{random:016x}", self.prefix));
-        // What is there already, be it a link, is never opened.
+        // A file or link that exists already is never opened.
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
         let file = file.map_err(|source| system(&path, source))?;
-        let name = Name(path.clone()); // gone if it does not become as it is to be
+        let name = Name(path.clone()); // removed again if a later step fails
         let failed = |source| system(&path, source);
         let made = file.metadata().map_err(failed)?;
         let kind = rustix::fs::fstatfs(&file).map_err(|errno| failed(errno.into()))?.f_type;
@@ -149,19 +152,19 @@ impl Folder {
 }
 
 impl Named {
-    /// The name.
+    /// Path of the file, for the peer.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.name.0
     }
 
-    /// Which file it is.
+    /// Device and inode number, for the peer.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Takes the name away; whoever has opened the file keeps it.
+    /// Removes the name; processes that have opened the file keep it.
     #[must_use]
     pub fn forget_name(self) -> Memory {
         self.memory
@@ -170,16 +173,16 @@ impl Named {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // Nobody can be told here; the next agent at the socket tries again.
+        // An error is ignored: the next agent at the socket sweeps the folder.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Opens a file that the peer has made, if it is that one: no link is followed, and nothing else is used.
+/// Opens the file with this identity that the peer has created; follows no link.
 ///
 /// # Errors
 ///
-/// [`MemoryError`]; the two may see different folders, or run as different users.
+/// [`MemoryError`]; the two processes may see different folders, or run as different users.
 pub fn open(path: &Path, identity: Identity, half: u64) -> Result<Memory, MemoryError> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
@@ -199,20 +202,20 @@ impl Memory {
         self.half
     }
 
-    /// Writes bytes from an offset on.
+    /// Writes bytes at an offset.
     ///
     /// # Errors
     ///
-    /// The system's reason, such as no room in the folder's file system; some bytes may have been written.
+    /// Such as a full file system; some bytes may have been written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Reads a range. Its bounds have been checked.
+    /// Reads a range, which the caller has checked with [`Half::check`](crate::Half::check).
     ///
     /// # Errors
     ///
-    /// The system's reason, or an early end if the peer has shortened the file.
+    /// An early end if the peer has shortened the file.
     pub fn read(&self, range: Range) -> io::Result<Vec<u8>> {
         let length = usize::try_from(range.length).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];

@@ -1,24 +1,26 @@
-//! Memory that two processes of a machine share: a file that lies in memory, read and written by system calls.
+//! Memory that two processes of a machine share: a file that lies in memory, read and written by
+//! system calls.
 //!
 //! ```text
 //!  agent: Folder ──create──► Named (file with a name) ──► path and identity, over a socket
 //!  process:                                    open ◄──┘
 //!  agent: Named::forget_name ──► Memory       Memory
-//!         takes Rooms of the second half      takes Rooms of the first half
+//!   allocates in the second half              allocates in the first half
 //! ```
 //!
-//! Nothing is mapped: a peer that shortens or rewrites the file makes a read end early or bring other bytes, and
-//! never stops whoever reads. Bytes are checked after they have been read, when nobody else can change them.
+//! Nothing is mapped. If a peer shortens or rewrites the file, a read ends early or returns other
+//! bytes, but it never crashes the reader. Bytes are checked after they were read, when the peer
+//! can no longer change them.
 //!
-//! Read [`Folder`] first, then [`Memory`] and [`Rooms`].
+//! Read [`Folder`] first, then [`Memory`] and [`RangeAllocator`].
 //!
 //! Invariants
-//! - MEMORY-1: ranges that are taken at one time never overlap.
-//! - MEMORY-2: a file has a name only from its creation to the peer's word that it has opened it, or until the peer
-//!   is given up.
+//! - MEMORY-1: ranges that are allocated at one time never overlap.
+//! - MEMORY-2: a file has a name only until the peer confirms that it has opened the file, or is
+//!   given up.
 
 mod file;
-mod rooms;
+mod ranges;
 
 pub use file::{Folder, Identity, Memory, MemoryError, Named, open};
-pub use rooms::{Half, Range, RangeError, Rooms};
+pub use ranges::{Half, Range, RangeAllocator, RangeError};

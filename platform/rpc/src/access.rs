@@ -1,37 +1,37 @@
-//! The one table of who may call what, and the one place that enforces it.
+//! The table of calls that each role may make, and the layer that enforces it.
 //!
-//! It holds for connections whose other end is named by a certificate; plain text asks nobody. That an
-//! operating agent acts for its own nodes only, and a tenant sees its own groups only, is checked by the calls
-//! themselves, through [`Caller`].
+//! It applies to connections with certificates; in plain text every call is allowed. The calls
+//! themselves check, through [`Caller`], that an operating agent acts for its own nodes only and a
+//! tenant for its own groups only.
 
 use http::{Request, Response};
 use tonic::body::Body;
 use tracing::info;
 
-use crate::around::{Around, Server};
 use crate::identity::{Caller, Role};
+use crate::middleware::{InnerService, Middleware};
 use crate::status::Reason;
 
 use Role::{Administrator, Fabric, OperatingAgent, Router, SwitchAgent, Tenant, Tic};
 
-/// Who may make one call.
+/// The roles that may make one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Name of the service, without its package.
     pub service: &'static str,
     /// Name of the call.
     pub call: &'static str,
-    /// Who may make it.
+    /// Roles that may make it.
     pub roles: &'static [Role],
 }
 
-/// Everybody of the cluster.
+/// Every role.
 const ALL: &[Role] = &Role::ALL;
-/// The services and agents, and who administers them.
+/// Services, agents and administrators.
 const PARTS: &[Role] = &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator];
 const NOBODY: &[Role] = &[];
 const ADMIN: &[Role] = &[Administrator];
-/// Who has groups: nodes for their processes, launchers for their jobs.
+/// Roles that use groups: nodes for their processes, launchers for their jobs.
 const USERS: &[Role] = &[OperatingAgent, Administrator, Tenant];
 const LAUNCHERS: &[Role] = &[Administrator, Tenant];
 const AGENTS: &[Role] = &[OperatingAgent];
@@ -201,17 +201,18 @@ const TABLE: &[Calls] = &[
     ),
 ];
 
-/// Who may make which call, of every service of `fabricast.v1`.
+/// The access of every call of `fabricast.v1`.
 pub fn access_table() -> impl Iterator<Item = Access> {
     TABLE.iter().flat_map(|(service, calls)| {
         calls.iter().map(|(call, roles)| Access { service, call, roles })
     })
 }
 
-/// How the paths of our calls begin.
+/// Prefix of the paths of our calls.
 const PACKAGE: &str = "/fabricast.v1.";
 
-/// The line of the table for the call that a path names, such as `/fabricast.v1.TicService/JoinGroup`.
+/// The line of the table for the call that a path names, such as
+/// `/fabricast.v1.TicService/JoinGroup`.
 pub(crate) fn access_of(path: &str) -> Option<Access> {
     let path = path.strip_prefix(PACKAGE)?;
     access_table().find(|access| {
@@ -220,25 +221,25 @@ pub(crate) fn access_of(path: &str) -> Option<Access> {
     })
 }
 
-/// Who may make the call that a path names. Health and reflection, which are not ours, are for everybody who
-/// may connect.
+/// Roles that may make the call of a path. Health and reflection, which are not in the table, are
+/// allowed to every role.
 fn roles_of(path: &str) -> &'static [Role] {
     if !path.starts_with(PACKAGE) {
         return ALL;
     }
-    // What is not in the table is nobody's.
+    // A call of ours that is not in the table is allowed to no role.
     access_of(path).map_or(&[], |access| access.roles)
 }
 
-/// Refuses calls whose caller may not make them.
+/// Refuses calls that the caller's roles may not make.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Enforcing;
+pub(crate) struct EnforceAccess;
 
-impl Around for Enforcing {
-    async fn answer<S: Server>(
+impl Middleware for EnforceAccess {
+    async fn handle<S: InnerService>(
         self,
         request: Request<Body>,
-        mut server: S,
+        mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
         let caller = request.extensions().get::<Caller>();
         let path = request.uri().path();
@@ -250,7 +251,7 @@ impl Around for Enforcing {
             let why = format!("{caller} may not call {call}");
             return Ok(Reason::NotPermitted.status(why, &[("call", call)]).into_http());
         }
-        server.call(request).await
+        inner.call(request).await
     }
 }
 

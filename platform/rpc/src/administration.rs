@@ -1,4 +1,4 @@
-//! The administration service: what runs at this address.
+//! The administration service, which describes the server at this address.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::Instant;
 use fabricast_proto::v1;
 use tonic::{Request, Response, Status};
 
-/// Says who leads, as far as the part knows at the moment.
+/// Returns the leader that the part knows at the moment.
 pub type AskLeadership = Arc<dyn Fn() -> v1::Leadership + Send + Sync>;
 
-/// Answers for one server.
+/// The service of one server.
 #[derive(Clone)]
 pub(crate) struct Administration {
     pub(crate) roles: Vec<String>,

@@ -1,8 +1,8 @@
 //! An authority of one's own: makes the certificates of a cluster that has none.
 //!
-//! For trying out and for tests. A cluster in production gets its certificates from whoever hands them
-//! out there, such as cert-manager; they need an identity ([`Identity::uri`]) and the names by which the
-//! process is called, and serve for servers and clients.
+//! For trying out and for tests. A cluster in production gets its certificates from whoever hands
+//! them out there, such as cert-manager; they need an identity ([`Identity::uri`]) and the names by
+//! which the process is called, and serve for servers and clients.
 
 use std::fmt;
 
@@ -83,20 +83,21 @@ impl Authority {
         &self.credentials
     }
 
-    /// Makes a certificate for a process, believed from `now` for `lifetime`.
+    /// Issues a certificate for a process, valid from `now` for `lifetime`.
     ///
-    /// - `identities`: who it is; at least one, or no part will speak with it. Servers of other programs, such as
-    ///   etcd, need none.
-    /// - `hosts`: names and addresses by which others call it; none for a mere client.
+    /// - `identities`: identities of the process. Parts refuse a certificate without one; servers
+    ///   of other programs, such as etcd, need none.
+    /// - `hosts`: names and addresses by which clients call the process; none for a mere client.
     ///
     /// # Errors
     ///
-    /// [`AuthorityError`] if a host cannot stand in a certificate.
+    /// [`AuthorityError`] if a host is not valid in a certificate.
     pub fn issue(
         &self,
         identities: &[Identity],
         hosts: &[String],
-        (now, lifetime): (OffsetDateTime, Duration),
+        now: OffsetDateTime,
+        lifetime: Duration,
     ) -> Result<Credentials, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(hosts.to_vec())?;

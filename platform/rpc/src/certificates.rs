@@ -1,11 +1,12 @@
-//! Files with certificates, read again when they change.
+//! Files with certificates, which are read again when they change.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,22 +16,22 @@ use tracing::{info, warn};
 
 use crate::identity::NamelessError;
 
-/// The files are looked at at most so often.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Least interval between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where a process finds its certificate; all in PEM.
+/// Paths of the certificates and the key of a process; all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// Certificates of the authorities whose certificates are believed.
+    /// Certificates of the trusted authorities.
     pub authority: PathBuf,
-    /// The certificate of this process, followed by those between it and the authority.
+    /// The certificate of this process, followed by intermediate ones.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
 impl CertificateFiles {
-    /// As cert-manager names them: `ca.crt`, `tls.crt` and `tls.key` in one folder.
+    /// `ca.crt`, `tls.crt` and `tls.key` of one folder, the names of cert-manager.
     #[must_use]
     pub fn in_folder(folder: &Path) -> Self {
         Self {
@@ -44,43 +45,43 @@ impl CertificateFiles {
 /// Why certificates cannot be used.
 #[derive(Debug, Error)]
 pub enum SecurityError {
-    /// A file cannot be read, or has nothing of the kind in it.
+    /// A file cannot be read, or lacks the certificate or key.
     #[error("{path}: {what}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault, such as a missing key.
         what: String,
     },
-    /// The certificate names nobody.
+    /// The certificate has no identity.
     #[error("{path}: {source}")]
     Nameless {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The fault of the certificate's names.
         source: NamelessError,
     },
-    /// Certificate and key do not go together, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("{certificate} with {key}: {source}")]
     Pair {
         /// The file of the certificate.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// Why.
+        /// The error of rustls.
         source: rustls::Error,
     },
     /// The authority's certificates cannot be used.
     #[error("{path}: {source}")]
     Authority {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of rustls.
         source: VerifierBuilderError,
     },
 }
 
-/// What the files hold, and what is made of it: the newest of which something could be made.
+/// Contents of the files, and the value made of the newest valid ones.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     files: CertificateFiles,
@@ -90,13 +91,13 @@ pub(crate) struct Watched<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    made: Arc<T>,
-    /// Of the files when they were last tried.
+    value: Arc<T>,
+    /// Stamps of the files when they were last read.
     stamps: Stamps,
-    looked: Instant,
+    checked: Instant,
 }
 
-/// When each file was last written, and how long it is.
+/// Time of the last change and length of each file.
 type Stamps = [Option<(SystemTime, u64)>; 3];
 
 impl<T> Watched<T> {
@@ -106,8 +107,8 @@ impl<T> Watched<T> {
         make: fn(&CertificateFiles) -> Result<T, SecurityError>,
     ) -> Result<Self, SecurityError> {
         let stamps = stamps(&files);
-        let made = Arc::new(make(&files)?);
-        let state = Mutex::new(State { made, stamps, looked: Instant::now() });
+        let value = Arc::new(make(&files)?);
+        let state = Mutex::new(State { value, stamps, checked: Instant::now() });
         Ok(Self { files, make, state })
     }
 
@@ -115,24 +116,24 @@ impl<T> Watched<T> {
         &self.files
     }
 
-    /// What is in force now.
+    /// The value in force.
     pub(crate) fn current(&self) -> Arc<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.looked.elapsed() >= LOOK_AGAIN {
-            state.looked = Instant::now();
+        let mut state = self.state.lock();
+        if state.checked.elapsed() >= CHECK_INTERVAL {
+            state.checked = Instant::now();
             let stamps = stamps(&self.files);
             if stamps != state.stamps {
                 state.stamps = stamps;
                 match (self.make)(&self.files) {
-                    Ok(made) => {
+                    Ok(value) => {
                         info!(path = %self.files.certificate.display(), "certificate read again");
-                        state.made = Arc::new(made);
+                        state.value = Arc::new(value);
                     }
                     Err(error) => warn!(%error, "the old certificate stays in force"),
                 }
             }
         }
-        Arc::clone(&state.made)
+        Arc::clone(&state.value)
     }
 }
 

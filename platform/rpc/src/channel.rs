@@ -1,4 +1,4 @@
-//! The channel that generated clients call through: what a call comes of goes with it.
+//! The channel of generated clients, which sends the trace of the current work with each call.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tonic::body::Body;
 use tonic::transport::Error;
 use tower::Service;
 
-use crate::trace::{describe, ended, name_of};
+use crate::call_spans::{describe, ended, name_of};
 
 /// A channel to another part; cloning it is cheap, and it connects when used.
 #[derive(Clone, Debug)]
@@ -21,7 +21,9 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// - `address`: as spans are to name it, `host:port`.
+    /// Wraps a channel.
+    ///
+    /// - `address`: `host:port` for spans.
     #[must_use]
     pub fn new(inner: tonic::transport::Channel, address: Arc<str>) -> Self {
         Self { inner, address }

@@ -1,7 +1,7 @@
 //! The client side: lazy channels with deadlines, and the delays between attempts.
 //!
-//! A channel reconnects by itself but without any delay, so the back-off lives here. Who repeats
-//! a call decides on its own when to give up; every mutation of Fabricast is safe to repeat.
+//! A channel reconnects by itself but without any delay, so the back-off is here. Callers decide
+//! themselves when to give up; every mutation of Fabricast is safe to repeat.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,21 +18,22 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::channel::Channel;
 use crate::connection;
+use crate::error::RpcError;
 use crate::security::Security;
 use crate::status::retry_after;
 
-/// A connection attempt is given up after this time.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Every unary call and the start of every stream has this deadline.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// No server is believed that asks to be left alone for longer.
+/// Longest delay that a server can ask for; a longer one is cut to this.
 pub(crate) const MOST_ASKED: Duration = Duration::from_secs(5);
 
 /// Why a peer's address cannot be used.
 #[derive(Debug, Error)]
 pub enum PeerError {
-    /// It is none.
+    /// It cannot be parsed.
     #[error("'{address}' is not an address of the form host:port")]
     Address {
         /// The address as given.
@@ -41,7 +42,7 @@ pub enum PeerError {
         #[source]
         source: tonic::transport::Error,
     },
-    /// Others could listen, and nobody has said that they may.
+    /// It is on another machine, and plain text was not allowed.
     #[error("'{address}' is on another machine, and the connection would not be encrypted")]
     Plaintext {
         /// The address as given.
@@ -54,6 +55,17 @@ pub enum PeerError {
 pub struct Peer {
     address: Arc<str>,
     channel: Channel,
+}
+
+impl Security {
+    /// Prepares a channel to `host:port`; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError`] if the address cannot be parsed.
+    pub fn peer(&self, address: &str) -> Result<Peer, PeerError> {
+        Peer::secured(address, self.clone())
+    }
 }
 
 impl Peer {
@@ -109,8 +121,8 @@ impl Peer {
         self.channel.clone()
     }
 
-    /// Asks whether a service is served there, such as `fabricast.v1.TicService`; the empty name asks for the server as
-    /// a whole.
+    /// Asks whether a service is served there, such as `fabricast.v1.TicService`; the empty name
+    /// asks for the server as a whole.
     ///
     /// # Errors
     ///
@@ -122,7 +134,7 @@ impl Peer {
     }
 }
 
-/// Whether `host:port` leads to this machine by its looks: what a name stands for is not looked up.
+/// True if `host:port` is `localhost` or a loopback address. Names are not resolved.
 #[must_use]
 pub fn is_of_this_machine(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
@@ -140,7 +152,7 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// Notices within half a second that a part is back, and does not hammer one that is not.
+    /// From 20 ms to 400 ms, to notice within half a second that a part is back.
     fn default() -> Self {
         Self { first: Duration::from_millis(20), most: Duration::from_millis(400) }
     }
@@ -155,10 +167,16 @@ impl Backoff {
         delay / 2 + delay.mul_f64(jitter_share(jitter))
     }
 
-    /// The delay before the next attempt after one that ended so: no shorter than the server asks for, and
-    /// no longer than a few seconds.
+    /// The delay before the next attempt after a failed one: no shorter than the server asks for,
+    /// but at most a few seconds.
     pub fn delay_after(&mut self, status: &Status) -> Duration {
         let asked = retry_after(status).unwrap_or_default();
+        self.next_delay().max(asked.min(MOST_ASKED))
+    }
+
+    /// The same after a call of this process.
+    pub fn delay_after_error(&mut self, error: &RpcError) -> Duration {
+        let asked = error.retry_after().unwrap_or_default();
         self.next_delay().max(asked.min(MOST_ASKED))
     }
 }
@@ -168,7 +186,7 @@ fn jitter_share(jitter: u64) -> f64 {
     f64::from(u32::try_from(jitter).unwrap_or(0)) / 1024.0
 }
 
-/// Makes up an id that no other request of this or another process has.
+/// Returns an id that no other request of this or another process has.
 #[must_use]
 pub fn request_id() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);

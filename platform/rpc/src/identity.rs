@@ -1,7 +1,8 @@
-//! Who calls: what a certificate says of its holder, and what a holder may act for.
+//! Identities in certificates, and the nodes and groups that each may act for.
 //!
-//! A certificate names its holder in its alternative names, as `spiffe://fabricast/<role>/<name>`. One
-//! certificate may name several, as that of a process that hosts the operating agents of several nodes.
+//! A certificate names its holder in its alternative names, as `spiffe://fabricast/<role>/<name>`.
+//! One certificate may name several, as that of a process that hosts the operating agents of
+//! several nodes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +13,10 @@ use x509_parser::extensions::GeneralName;
 
 use crate::status::Reason;
 
-/// How an identity begins in a certificate.
+/// Prefix of identities in certificates.
 const SCHEME: &str = "spiffe://fabricast/";
 
-/// What a process is in a cluster.
+/// Role of a process in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A topology information center.
@@ -60,7 +61,7 @@ impl Role {
         }
     }
 
-    /// Whether others call such a process.
+    /// True if processes of this role are servers.
     pub(crate) fn serves(self) -> bool {
         !matches!(self, Self::Administrator | Self::Tenant)
     }
@@ -75,7 +76,7 @@ impl fmt::Display for Role {
 /// A role and a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Which one of its kind, such as the name of a node.
     pub name: String,
@@ -109,17 +110,18 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// How a certificate says it.
+    /// The identity as a URI in a certificate.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("{SCHEME}{self}")
     }
 }
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Caller {
-    /// Nobody asked: the connection is in plain text, which is for one machine, or a network that lets nobody else in.
+    /// Nobody asked: the connection is in plain text, which is for one machine, or a network that
+    /// lets nobody else in.
     #[default]
     Unasked,
     /// The holder of a certificate of this cluster.
@@ -127,13 +129,13 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Who makes a call, from its extensions.
+    /// The caller of a request, from its extensions.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Whether it has one of these roles.
+    /// True if it has one of these roles.
     pub(crate) fn has_role(&self, roles: &[Role]) -> bool {
         match self {
             Self::Unasked => true,
@@ -151,7 +153,7 @@ impl Caller {
             .then(|| identities.iter().map(|one| one.name.as_str()))
     }
 
-    /// Whether it may see and change the group: a tenant only those named `<tenant>/...`.
+    /// True if it may see and change the group: a tenant only those named `<tenant>/...`.
     #[must_use]
     pub fn owns_group(&self, group: &str) -> bool {
         let Some(mut namespaces) = self.namespaces() else { return true };
@@ -206,7 +208,8 @@ impl Caller {
     }
 }
 
-/// How a name is written in an identity: every byte that may not stand there as `%` and two hexadecimal digits.
+/// Encodes a name for an identity: every byte that may not stand there as `%` and two
+/// hexadecimal digits.
 #[must_use]
 pub fn identity_name(name: &str) -> String {
     let mut written = String::with_capacity(name.len());
@@ -219,7 +222,7 @@ pub fn identity_name(name: &str) -> String {
     written
 }
 
-/// What a name in an identity consists of, beside `%` and digits.
+/// Characters that a name in an identity has unescaped.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }

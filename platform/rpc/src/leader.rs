@@ -1,25 +1,27 @@
-//! Calls to whichever of several parts is at work: the TICs of a cluster, its route services.
+//! Calls to the leader among several parts: the TICs of a cluster, or its route services.
 //!
-//! A [`Leader`] knows the addresses of all and believes one of them to lead. Calls go there. Who is
-//! refused with `NOT_LEADER`, finds nobody, or waits longer than is usual, asks all of them who leads
-//! (`GetServerInfo` of the administration service) and sends its call again, to the new one if there
-//! is one. Who is asked to come again later does. A frozen leader answers nothing, and the others soon name its successor: then calls that
-//! wait for it are given up and sent to that one.
+//! A [`Leader`] knows the addresses of all of them and sends calls to the one it takes for the
+//! leader. If that one refuses with `NOT_LEADER`, cannot be reached, or does not answer in the
+//! usual time, all of them are asked who leads (`GetServerInfo` of the administration service), and
+//! the call is sent again, to the new leader if there is one. A call whose refusal asks for a delay
+//! is sent again after it. A frozen leader answers nothing, and the others soon name its successor:
+//! the calls that wait for it are then abandoned and sent to the successor.
 //!
-//! So every call made through here must be safe to repeat, which all of Fabricast's are, and must
-//! have said everything before it is answered: its messages are gathered first. With one address
-//! nobody is asked, and a call that fails has failed; but who is refused there by one that names the
-//! leader goes to that one, and comes back if it is not there any more.
+//! So every call made through a [`Leader`] must be safe to repeat, as all of Fabricast's are, and
+//! its messages are collected before it is sent. With a single address no one else is asked, and a
+//! failed call is not repeated; but if that part refuses and names the leader, the call goes to the
+//! leader, and later ones return to the given address if the leader has moved.
 
-mod answers;
+mod leadership;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -32,22 +34,22 @@ use crate::client::{Backoff, Peer, PeerError};
 use crate::security::Security;
 use crate::status::fact_of;
 
-use answers::{asked_to_wait, best, elsewhere, who_leads};
+use leadership::{ask_leadership, best, not_leading, requested_delay};
 
-/// A call that has had no answer for this long makes one ask who leads.
-const SUSPICION: Duration = Duration::from_millis(400);
-/// Whoever does not say by then who leads is not waited for.
-const ANSWER: Duration = Duration::from_millis(400);
-/// What was found out is good for this long, so that many waiting calls ask once.
-const FRESH: Duration = Duration::from_millis(100);
-/// Hints that a call follows where only one address was given: leaders change, and then once more.
-const HINTS: u32 = 3;
-/// A call is not sent again after this time.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Addresses that are remembered beside those given.
+/// Time without an answer after which a call makes the parts be asked who leads.
+const SLOW_ANSWER: Duration = Duration::from_millis(400);
+/// Timeout of the question who leads.
+const LEADERSHIP_TIMEOUT: Duration = Duration::from_millis(400);
+/// Time for which the answers are not asked for again, so that many waiting calls ask once.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+/// Redirections that a call follows if only one address was given.
+const MAX_REDIRECTS: u32 = 3;
+/// Time after which a call is not sent again.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Channels kept for addresses that were not given but named by parts.
 const MAX_PEERS: usize = 64;
 
-/// Several parts of which one is at work; cloning it is cheap.
+/// Several parts of which one leads; cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct Leader(Arc<Shared>);
 
@@ -56,24 +58,35 @@ struct Shared {
     addresses: Vec<String>,
     security: Security,
     peers: Mutex<BTreeMap<String, Peer>>,
-    believed: watch::Sender<Belief>,
-    /// When it was last asked who leads; held while somebody asks.
-    asked: tokio::sync::Mutex<Option<Instant>>,
+    known: watch::Sender<KnownLeader>,
+    /// Time of the last refresh; locked during a refresh.
+    refreshed: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Who is taken for the leader, and since which change.
+/// The part taken for the leader, and its term as far as known.
 #[derive(Clone, Debug)]
-struct Belief {
+struct KnownLeader {
     term: u64,
     peer: Peer,
 }
 
-/// How one attempt at a call ended.
+/// Result of one attempt at a call.
 enum Attempt {
     Answered(http::Response<Body>),
     Failed(Error),
-    /// Somebody else leads by now.
-    Left,
+    /// Another part was found to lead meanwhile.
+    LeaderChanged,
+}
+
+impl Security {
+    /// Prepares calls to one of several parts; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError`] if there is none, or one cannot be parsed.
+    pub fn leader(&self, addresses: &[impl AsRef<str>]) -> Result<Leader, PeerError> {
+        Leader::secured(addresses, self.clone())
+    }
 }
 
 impl Leader {
@@ -88,19 +101,22 @@ impl Leader {
         Self::secured(addresses, Security::plaintext())
     }
 
-    pub(crate) fn secured(addresses: &[String], security: Security) -> Result<Self, PeerError> {
+    pub(crate) fn secured(
+        addresses: &[impl AsRef<str>],
+        security: Security,
+    ) -> Result<Self, PeerError> {
         let mut peers = BTreeMap::new();
         for address in addresses {
-            peers.insert(address.clone(), security.peer(address)?);
+            peers.insert(address.as_ref().to_owned(), security.peer(address.as_ref())?);
         }
         let first = match addresses.first() {
-            Some(first) => peers[first].clone(),
+            Some(first) => peers[first.as_ref()].clone(),
             None => security.peer("")?,
         };
-        let (believed, _) = watch::channel(Belief { term: 0, peer: first });
-        let (peers, asked) = (Mutex::new(peers), tokio::sync::Mutex::default());
-        let addresses = addresses.to_vec();
-        Ok(Self(Arc::new(Shared { addresses, security, peers, believed, asked })))
+        let (known, _) = watch::channel(KnownLeader { term: 0, peer: first });
+        let (peers, refreshed) = (Mutex::new(peers), tokio::sync::Mutex::default());
+        let addresses = addresses.iter().map(|address| address.as_ref().to_owned()).collect();
+        Ok(Self(Arc::new(Shared { addresses, security, peers, known, refreshed })))
     }
 
     /// The channel for generated clients.
@@ -109,10 +125,10 @@ impl Leader {
         LeaderChannel { leader: self.clone() }
     }
 
-    /// The address of the one that is believed to lead, for logs.
+    /// The address of the presumed leader, for logs.
     #[must_use]
     pub fn address(&self) -> String {
-        self.0.believed.borrow().peer.address().to_owned()
+        self.0.known.borrow().peer.address().to_owned()
     }
 
     /// All addresses that were given.
@@ -121,37 +137,36 @@ impl Leader {
         &self.0.addresses
     }
 
-    /// Waits until another one than `address` is believed to lead, asking around meanwhile.
+    /// Waits until a part other than `address` is found to lead.
     ///
-    /// For whoever reads a stream: one from a leader that is frozen does not end by itself.
+    /// For readers of streams: a stream from a frozen leader does not end by itself.
     pub async fn left(&self, address: &str) {
         if self.0.addresses.len() == 1 {
             return std::future::pending().await;
         }
         tokio::select! {
             () = self.is_not(address) => {}
-            () = self.suspect() => {}
+            () = self.refresh_forever() => {}
         }
     }
 
     async fn is_not(&self, address: &str) {
-        let mut belief = self.0.believed.subscribe();
-        let ended = belief.wait_for(|belief| belief.peer.address() != address).await.is_err();
+        let mut known = self.0.known.subscribe();
+        let ended = known.wait_for(|known| known.peer.address() != address).await.is_err();
         if ended {
-            std::future::pending().await // the sender lives as long as this
+            std::future::pending().await // unreachable: `self` has the sender
         }
     }
 
-    /// Asks again and again; never ends.
-    async fn suspect(&self) {
+    async fn refresh_forever(&self) {
         loop {
-            sleep(SUSPICION).await;
-            self.look().await;
+            sleep(SLOW_ANSWER).await;
+            self.refresh().await;
         }
     }
 
     fn peer(&self, address: &str) -> Option<Peer> {
-        let mut peers = self.0.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.0.peers.lock();
         if let Some(peer) = peers.get(address) {
             return Some(peer.clone());
         }
@@ -162,50 +177,51 @@ impl Leader {
         Some(peer)
     }
 
-    /// Takes over what somebody said about who leads.
+    /// Takes a part for the leader.
     ///
-    /// - `over`: believe it even if it is older than what was believed.
-    fn believe(&self, term: u64, address: &str, over: bool) {
+    /// - `even_if_older`: also if a leader of a later term is known.
+    fn set_leader(&self, term: u64, address: &str, even_if_older: bool) {
         let Some(peer) = self.peer(address) else { return };
-        let changed = self.0.believed.send_if_modified(|belief| {
-            if term < belief.term && !over {
+        let changed = self.0.known.send_if_modified(|known| {
+            if term < known.term && !even_if_older {
                 return false;
             }
-            let other = belief.peer.address() != address;
-            *belief = Belief { term, peer: peer.clone() };
+            let other = known.peer.address() != address;
+            *known = KnownLeader { term, peer: peer.clone() };
             other
         });
         if changed {
-            tracing::info!(peer = address, epoch = term, "leader found");
+            tracing::info!(peer = address, term, "leader found");
         }
     }
 
-    /// Asks everybody who leads, unless that was done a moment ago.
-    async fn look(&self) {
-        let mut asked = self.0.asked.lock().await;
-        if asked.is_some_and(|at| at.elapsed() < FRESH) {
+    /// Asks all parts who leads, unless that was done a moment ago.
+    async fn refresh(&self) {
+        let mut refreshed = self.0.refreshed.lock().await;
+        if refreshed.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
             return;
         }
-        let believed = self.0.believed.borrow().clone();
+        let known = self.0.known.borrow().clone();
         let mut addresses = self.0.addresses.clone();
-        if !addresses.iter().any(|address| address == believed.peer.address()) {
-            addresses.push(believed.peer.address().to_owned());
+        if !addresses.iter().any(|address| address == known.peer.address()) {
+            addresses.push(known.peer.address().to_owned());
         }
         let mut asking = JoinSet::new();
         for peer in addresses.iter().filter_map(|address| self.peer(address)) {
             asking.spawn(async move {
-                let said = timeout(ANSWER, who_leads(&peer)).await.ok().flatten();
-                (peer.address().to_owned(), said)
+                let leadership =
+                    timeout(LEADERSHIP_TIMEOUT, ask_leadership(&peer)).await.ok().flatten();
+                (peer.address().to_owned(), leadership)
             });
         }
         let answers = asking.join_all().await;
-        let silent = answers
+        let is_silent = answers
             .iter()
-            .any(|(address, said)| address == believed.peer.address() && said.is_none());
+            .any(|(address, leadership)| address == known.peer.address() && leadership.is_none());
         if let Some((term, address, leads)) = best(answers, &self.0.addresses) {
-            self.believe(term, &address, silent && leads);
+            self.set_leader(term, &address, is_silent && leads);
         }
-        *asked = Some(Instant::now());
+        *refreshed = Some(Instant::now());
     }
 
     async fn call(self, request: http::Request<Body>) -> Result<http::Response<Body>, Error> {
@@ -220,17 +236,17 @@ impl Leader {
         };
         let started = Instant::now();
         loop {
-            let ended = self.call_now(&request, started).await;
-            let Some(wait) = ended.as_ref().ok().and_then(asked_to_wait) else { return ended };
-            if started.elapsed() + wait >= PATIENCE {
+            let ended = self.call_once(&request, started).await;
+            let Some(wait) = ended.as_ref().ok().and_then(requested_delay) else { return ended };
+            if started.elapsed() + wait >= RETRY_TIMEOUT {
                 return ended;
             }
             sleep(wait).await;
         }
     }
 
-    /// Makes a call, whatever its server says of coming again later.
-    async fn call_now(
+    /// Makes a call, without regard to delays that a refusal asks for.
+    async fn call_once(
         &self,
         request: &impl Fn() -> http::Request<Body>,
         started: Instant,
@@ -240,22 +256,22 @@ impl Leader {
         }
         let mut backoff = Backoff::default();
         loop {
-            let belief = self.0.believed.borrow().clone();
-            let ended = match self.attempt(&belief, request()).await {
-                Attempt::Left => continue,
+            let known = self.0.known.borrow().clone();
+            let ended = match self.attempt(&known, request()).await {
+                Attempt::LeaderChanged => continue,
                 Attempt::Answered(response) => {
-                    let Some(status) = elsewhere(&response) else { return Ok(response) };
-                    self.take_hint(&status);
+                    let Some(status) = not_leading(&response) else { return Ok(response) };
+                    self.follow_hint(&status);
                     Ok(response)
                 }
                 Attempt::Failed(error) => Err(error),
             };
-            if started.elapsed() >= PATIENCE {
+            if started.elapsed() >= RETRY_TIMEOUT {
                 return ended;
             }
-            let stays = || self.0.believed.borrow().peer.address() == belief.peer.address();
+            let stays = || self.0.known.borrow().peer.address() == known.peer.address();
             if stays() {
-                self.look().await;
+                self.refresh().await;
             }
             if stays() {
                 sleep(backoff.next_delay()).await;
@@ -263,60 +279,60 @@ impl Leader {
         }
     }
 
-    /// Calls the only address that was given, or whom it names as the leader.
+    /// Calls the only address that was given, or the leader that it names.
     async fn call_from(
         &self,
         only: &str,
         request: impl Fn() -> http::Request<Body>,
     ) -> Result<http::Response<Body>, Error> {
-        let (mut hints, mut refused) = (0, None);
+        let (mut redirects, mut refused) = (0, None);
         loop {
-            let believed = self.0.believed.borrow().peer.clone();
-            let ended = believed.channel().oneshot(request()).await;
-            let refusal = ended.as_ref().ok().and_then(elsewhere);
+            let peer = self.0.known.borrow().peer.clone();
+            let ended = peer.channel().oneshot(request()).await;
+            let refusal = ended.as_ref().ok().and_then(not_leading);
             if ended.is_ok() && refusal.is_none() {
                 return ended;
             }
-            if hints == HINTS {
-                // Where the only one pointed to cannot be reached from here: what it said tells more.
+            if redirects == MAX_REDIRECTS {
+                // If the named leader cannot be reached from here, the refusal says more.
                 return ended.or_else(|error| refused.ok_or(error));
             }
-            hints += 1;
-            refusal.iter().for_each(|status| self.take_hint(status));
-            if self.0.believed.borrow().peer.address() == believed.address() {
-                if believed.address() == only {
+            redirects += 1;
+            refusal.iter().for_each(|status| self.follow_hint(status));
+            if self.0.known.borrow().peer.address() == peer.address() {
+                if peer.address() == only {
                     return ended;
                 }
-                self.believe(0, only, true);
+                self.set_leader(0, only, true);
             }
             refused = ended.ok().or(refused);
         }
     }
 
-    async fn attempt(&self, belief: &Belief, request: http::Request<Body>) -> Attempt {
+    async fn attempt(&self, known: &KnownLeader, request: http::Request<Body>) -> Attempt {
         tokio::select! {
             biased;
-            answer = belief.peer.channel().oneshot(request) => match answer {
+            answer = known.peer.channel().oneshot(request) => match answer {
                 Ok(response) => Attempt::Answered(response),
                 Err(error) => Attempt::Failed(error),
             },
-            () = self.left(belief.peer.address()) => Attempt::Left,
+            () = self.left(known.peer.address()) => Attempt::LeaderChanged,
         }
     }
 
-    fn take_hint(&self, status: &Status) {
+    fn follow_hint(&self, status: &Status) {
         let address = fact_of(status, "leader").filter(|address| !address.is_empty());
         let term = fact_of(status, "term").and_then(|term| term.parse().ok());
-        // As in `best`; who knows all addresses asks all, and goes to the one that says itself that it leads.
+        // An address that was not given may not be reachable from here, as in `best`.
         let ours =
             |address: &String| self.0.addresses.len() == 1 || self.0.addresses.contains(address);
         if let (Some(address), Some(term)) = (address.filter(ours), term) {
-            self.believe(term, &address, false);
+            self.set_leader(term, &address, false);
         }
     }
 }
 
-/// A channel to whoever leads.
+/// A channel to the leader.
 #[derive(Clone, Debug)]
 pub struct LeaderChannel {
     leader: Leader,
@@ -341,16 +357,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn older_news_is_believed_only_over_a_leader_that_is_silent() {
+    async fn an_older_term_replaces_a_newer_one_only_if_its_leader_is_silent() {
         let leader = Leader::new(&["a:1".to_owned(), "b:1".to_owned()]).unwrap();
-        leader.believe(5, "b:1", false);
+        leader.set_leader(5, "b:1", false);
         assert_eq!(leader.address(), "b:1");
-        leader.believe(4, "a:1", false);
+        leader.set_leader(4, "a:1", false);
         assert_eq!(leader.address(), "b:1");
-        leader.believe(4, "a:1", true);
+        leader.set_leader(4, "a:1", true);
         assert_eq!(leader.address(), "a:1");
-        leader.believe(6, "c:1", false);
-        assert_eq!(leader.address(), "c:1", "a hint may name one that was not given");
+        leader.set_leader(6, "c:1", false);
+        assert_eq!(leader.address(), "c:1", "a hint may name an address that was not given");
         leader.left("a:1").await;
     }
 

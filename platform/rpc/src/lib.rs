@@ -1,48 +1,55 @@
-//! What every gRPC server and client of Fabricast shares.
+//! The common parts of every gRPC server and client of Fabricast.
 //!
-//! Read [`Services`] and [`BoundServer`] first for the server side: health, reflection and the
-//! administration service come with them, and with [`BoundSocket`], which listens at a Unix domain
-//! socket. [`Peer`] is the client side: a lazy channel with
-//! deadlines and keep-alive, [`Leader`] calls to whichever of several parts is at work, [`Backoff`] the delays of whoever asks again. [`Reason`] is the one place where an error
-//! gets a gRPC code. [`Security`] is who may connect, [`Caller`] who did, and `access.rs` the one table of who may call what.
-//! [`Limits`] are what one client may ask of a server, [`OutsideServers`] are those of other programs that want certificates.
+//! - Servers: [`Services`] and [`BoundServer`], or [`BoundSocket`] for a Unix domain socket.
+//!   Health, reflection and the administration service come with them. Read these first.
+//! - Clients: [`Peer`] is a lazy channel with deadlines and keep-alive, [`Leader`] calls the leader
+//!   among several parts, [`Backoff`] gives the delays between attempts.
+//! - Errors: [`Reason`] makes a status of a refusal, [`RpcError`] is the error of a call as its
+//!   caller handles it.
+//! - Security: [`Security`] has the certificates of a process, [`Caller`] the identities of a
+//!   client; `access.rs` is the table of calls that each role may make. [`ExternalTls`] connects to
+//!   servers of other programs.
+//! - [`Limits`] bound the calls and connections of each client; `message_bounds.rs` bounds the
+//!   memory of a request.
 
 mod access;
 mod administration;
-mod allowance;
-mod around;
 mod authority;
+mod call_log;
+mod call_spans;
 mod certificates;
 mod channel;
 mod client;
+mod client_limiter;
 mod connection;
+mod error;
+mod external_tls;
 mod identity;
 mod leader;
 mod limits;
-mod observe;
-mod outside;
-mod pace;
-mod refusals;
+mod message_bounds;
+mod middleware;
+mod scheduled_clock;
 mod security;
 mod server;
 mod socket;
 mod status;
 mod topology;
-mod trace;
 
 pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
+pub use client_limiter::client_key;
+pub use error::RpcError;
+pub use external_tls::{ExternalTls, MonitoredStream};
 pub use identity::{
     Caller, Identity, IdentityError, NamelessError, Role, certificate_identities, identity_name,
 };
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
-pub use outside::{OutsideServers, Watchful};
-pub use pace::{BEAT, Pace};
-pub use refusals::{refusal_from_wire, refusal_to_wire};
+pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
 pub use server::{AskLeadership, BindError, BoundServer, ServeError, Services};
 pub use socket::{BoundSocket, SocketError};

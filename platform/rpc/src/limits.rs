@@ -1,15 +1,18 @@
-//! What a server grants its clients, and who a client is.
+//! Limits of the clients of a server, and the definition of a client.
 //!
-//! A client is who its certificate says. In plain text it is the address that it calls from; on this machine,
-//! where all would be one, each connection is one; and at a socket each process of a user.
+//! With certificates, a client is the identity in its certificate. In plain text it is an address;
+//! from this machine, where all addresses are the same, each connection is a client. At a socket it
+//! is a process.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::identity::{Caller, Identity};
 
-/// What a server grants.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Calls that a client may make in a second, at least 1.
@@ -25,8 +28,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Four times what the busiest operating agent asks, which joins 5 000 times a second; two full connections of
-    /// calls; and room for the agents of 40 000 nodes.
+    /// Four times the load of the busiest operating agent, 5 000 joins a second; the streams of two
+    /// connections as open calls; connections for the agents of 40 000 nodes.
     fn default() -> Self {
         Self {
             calls_per_second: 20_000,
@@ -38,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server grants, which may change while it serves; a clone is another handle of the same.
+/// Limits that can change while the server runs; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveLimits(Arc<RwLock<Limits>>);
 
@@ -50,26 +53,26 @@ impl From<Limits> for LiveLimits {
 
 impl LiveLimits {
     pub(crate) fn get(&self) -> Limits {
-        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+        *self.0.read()
     }
 
     pub(crate) fn set(&self, limits: Limits) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        *self.0.write() = limits;
     }
 }
 
-/// Who is at the other end of a connection, to be told apart from others.
+/// The client of a connection, as a key for its usage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Client {
     /// The holder of a certificate.
     Named(Vec<Identity>),
-    /// Whoever calls from another machine.
+    /// An address of another machine.
     At(IpAddr),
-    /// Whoever made this connection on this machine.
+    /// One connection from this machine.
     Through(SocketAddr),
     /// A process of this machine, at a socket.
     Process { user: u32, process: i32 },
-    /// Nothing is known.
+    /// The system gave no address.
     Unknown,
 }
 

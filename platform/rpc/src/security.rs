@@ -1,9 +1,9 @@
-//! Who may connect: certificates, read again when their files change.
+//! Security of connections: certificates, which are read again when their files change.
 //!
-//! Every process of a cluster has a certificate of the cluster's authority, which it shows as a server and as a
-//! client alike. Connections are TLS 1.3, both ends named. The files are looked at again before a connection
-//! is made or taken, at most once a second: a certificate that replaced another is in use for every connection
-//! from then on, and one that cannot be used is reported and leaves the old one in force.
+//! Every process of a cluster has a certificate of the cluster's authority, which it uses as server
+//! and as client. Connections are TLS 1.3 with a certificate at both ends. Before a connection is
+//! made or accepted, at most once a second, the files are checked for changes. A new certificate
+//! applies to every later connection; an invalid one is logged, and the old one stays in force.
 
 use std::sync::Arc;
 
@@ -15,25 +15,23 @@ use rustls::{ClientConfig, ServerConfig};
 use crate::certificates::{
     CertificateFiles, SecurityError, Watched, authorities, certificates, private_key,
 };
-use crate::client::{Peer, PeerError};
 use crate::identity::{Identity, certificate_identities};
-use crate::leader::Leader;
 use crate::limits::{Limits, LiveLimits};
 
-/// HTTP/2, which is all that gRPC speaks.
+/// HTTP/2, the only protocol of gRPC.
 const PROTOCOL: &[u8] = b"h2";
 
-/// How a process connects to others and lets others connect; cloning it is cheap.
+/// Security of the connections of a process, both as client and server; cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// `None` for plain text.
     certificates: Option<Arc<Watched<Loaded>>>,
     limits: LiveLimits,
-    /// Without certificates, others on this machine only are called.
+    /// Only parts on this machine may be called in plain text.
     local: bool,
 }
 
-/// What the files hold.
+/// TLS settings made of the files.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) server: Arc<ServerConfig>,
@@ -42,19 +40,19 @@ pub(crate) struct Loaded {
 }
 
 impl Security {
-    /// Plain text: for one machine, or a network that lets nobody else in.
+    /// Plain text, for a single machine or an isolated network.
     #[must_use]
     pub fn plaintext() -> Self {
         Self::default()
     }
 
-    /// Plain text, and nobody on another machine is called.
+    /// Plain text, which refuses to call other machines.
     #[must_use]
     pub fn local() -> Self {
         Self { local: true, ..Self::default() }
     }
 
-    /// Certificates on both ends.
+    /// TLS with a certificate at both ends.
     ///
     /// # Errors
     ///
@@ -64,14 +62,15 @@ impl Security {
         Ok(Self { certificates, ..Self::default() })
     }
 
-    /// What each client may ask of the servers of this process, if not what is usual.
+    /// Sets the limits of each client of this process's servers.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Self {
         self.limits = limits.into();
         self
     }
 
-    /// Grants so much from now on, at every listener that has this: whoever has more connections keeps them.
+    /// Changes the limits of all servers with this security. Existing connections are kept, even
+    /// over the new limits.
     pub fn set_limits(&self, limits: Limits) {
         self.limits.set(limits);
     }
@@ -80,42 +79,24 @@ impl Security {
         self.limits.clone()
     }
 
-    /// Whether connections are encrypted and both ends named.
+    /// True if connections are TLS with a certificate at both ends.
     #[must_use]
     pub fn is_mutual(&self) -> bool {
         self.certificates.is_some()
     }
 
-    /// Whether others on this machine only may be called.
+    /// True if only parts on this machine may be called.
     pub(crate) fn is_local(&self) -> bool {
         self.local
     }
 
-    /// Who this process is, for logs; nobody with plain text.
+    /// Identities of this process, for logs; none with plain text.
     #[must_use]
     pub fn identities(&self) -> Vec<Identity> {
         self.current().map(|loaded| loaded.identities.clone()).unwrap_or_default()
     }
 
-    /// Prepares a channel to `host:port`; nothing is sent yet.
-    ///
-    /// # Errors
-    ///
-    /// [`PeerError`] if the address cannot be parsed.
-    pub fn peer(&self, address: &str) -> Result<Peer, PeerError> {
-        Peer::secured(address, self.clone())
-    }
-
-    /// Prepares calls to one of several parts; nothing is sent yet.
-    ///
-    /// # Errors
-    ///
-    /// [`PeerError`] if there is none, or one cannot be parsed.
-    pub fn leader(&self, addresses: &[String]) -> Result<Leader, PeerError> {
-        Leader::secured(addresses, self.clone())
-    }
-
-    /// What is in force now; `None` with plain text.
+    /// The certificates in force; `None` with plain text.
     pub(crate) fn current(&self) -> Option<Arc<Loaded>> {
         self.certificates.as_ref().map(|certificates| certificates.current())
     }
@@ -143,7 +124,7 @@ fn load(files: &CertificateFiles) -> Result<Loaded, SecurityError> {
     Ok(Loaded { server: Arc::new(server), client: Arc::new(load_client(files)?), identities })
 }
 
-/// What a client shows and believes.
+/// TLS settings of a client: its certificate, and the authority to trust.
 pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientConfig, SecurityError> {
     let roots = Arc::new(authorities(&files.authority)?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());

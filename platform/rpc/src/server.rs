@@ -14,31 +14,33 @@ use thiserror::Error;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
+use tonic::codegen::BoxFuture;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
-use crate::access::Enforcing;
+use crate::access::EnforceAccess;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
-use crate::allowance::Allowing;
-use crate::around::AroundLayer;
-use crate::connection::{self, Taken};
-use crate::observe::Observing;
+use crate::call_log::CountCalls;
+use crate::call_spans::TraceCalls;
+use crate::client_limiter::LimitClients;
+use crate::connection::{self, AcceptedConnection};
+use crate::message_bounds::BoundMessages;
+use crate::middleware::MiddlewareLayer;
 use crate::security::Security;
-use crate::trace::Tracing;
 
-/// Calls a server works on at once; further ones are refused with `RESOURCE_EXHAUSTED`.
+/// Calls in progress at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
-/// A silent connection is asked for a sign of life after this time.
+/// Idle time after which a connection is pinged.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// A connection that gives no sign of life for this long is closed.
+/// Time without an answer to a ping after which a connection is closed.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Calls in flight have this long to end after the order to stop.
+/// Time for calls in flight to end after the request to stop.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Why a listener could not be had.
+/// A listener that could not be bound.
 #[derive(Debug, Error)]
 #[error("cannot listen on {address}")]
 pub struct BindError {
@@ -66,7 +68,7 @@ pub enum ServeError {
     Reflection(#[source] tonic_reflection::server::Error),
 }
 
-/// Adds one service to a server that is being put together.
+/// Adds one service to a server under construction.
 type Adder = Arc<dyn Fn(&mut RoutesBuilder) + Send + Sync>;
 
 /// A set of gRPC services that are served together.
@@ -118,15 +120,15 @@ impl Services {
         self
     }
 
-    /// Has the administration service say who leads, where several parts stand in for each other.
+    /// Makes the administration service report the leader, for parts with standbys.
     #[must_use]
     pub fn with_leadership(mut self, ask: AskLeadership) -> Self {
         self.leadership = Some(ask);
         self
     }
 
-    /// Joins two sets, so that one address serves both. Which of several parts leads is not said then:
-    /// there may be several answers.
+    /// Joins two sets, so that one address serves both. The joined set reports no leader, as each
+    /// may have its own.
     #[must_use]
     pub fn merged(mut self, other: Self) -> Self {
         self.adders.extend(other.adders);
@@ -185,7 +187,7 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Takes the address; port 0 picks a free one.
+    /// Binds the address; port 0 picks a free one.
     ///
     /// # Errors
     ///
@@ -199,8 +201,8 @@ impl BoundServer {
         Ok(Self { incoming, address, security: Security::plaintext() })
     }
 
-    /// Lets in only who shows a certificate, if `security` says so, and to each client what it grants. Without this,
-    /// everybody is let in, with the usual limits.
+    /// Demands certificates and applies limits as `security` has them. Without this, the server is
+    /// in plain text with default limits.
     #[must_use]
     pub fn secured(mut self, security: Security) -> Self {
         self.security = security;
@@ -215,40 +217,39 @@ impl BoundServer {
 
     /// Serves until `stop` is cancelled, then lets calls in flight end.
     ///
+    /// The future is boxed: otherwise every crate that awaits it compiles the HTTP server again.
+    ///
     /// # Errors
     ///
     /// [`ServeError`] when the transport fails; never because of a client.
-    pub async fn serve(
-        self,
-        services: Services,
-        stop: CancellationToken,
-    ) -> Result<(), ServeError> {
-        let incoming = connection::take(self.incoming, self.security, stop.clone());
-        serve_incoming(incoming, self.address.to_string(), services, stop).await
+    pub fn serve(self, services: Services, stop: CancellationToken) -> BoxFuture<(), ServeError> {
+        let incoming = connection::accept(self.incoming, self.security, stop.clone());
+        Box::pin(serve_incoming(incoming, self.address.to_string(), services, stop))
     }
 }
 
-/// Serves whoever comes in until `stop` is cancelled, then lets calls in flight end.
+/// Serves accepted connections until `stop` is cancelled, then lets calls in flight end.
 pub(crate) async fn serve_incoming(
-    incoming: impl Stream<Item = io::Result<Taken>>,
+    incoming: impl Stream<Item = io::Result<AcceptedConnection>>,
     address: String,
     services: Services,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let routes = services.routes().await?;
-    let limits = tower::ServiceBuilder::new()
-        .layer(tower::load_shed::LoadShedLayer::new())
+    let layers = tower::ServiceBuilder::new()
+        .layer(MiddlewareLayer(LimitClients))
+        .layer(MiddlewareLayer(TraceCalls))
+        .layer(MiddlewareLayer(BoundMessages))
+        .layer(MiddlewareLayer(CountCalls))
+        .layer(MiddlewareLayer(EnforceAccess))
+        .load_shed()
         .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
         .into_inner();
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .max_concurrent_streams(Some(1024))
-        .layer(AroundLayer(Allowing))
-        .layer(AroundLayer(Tracing))
-        .layer(AroundLayer(Observing))
-        .layer(AroundLayer(Enforcing))
-        .layer(limits)
+        .layer(layers)
         .add_routes(routes);
     let mut serving =
         Box::pin(server.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));

@@ -1,8 +1,8 @@
-//! Serves at a Unix domain socket: to processes of the same machine, told apart by the system.
+//! Servers at a Unix domain socket, for processes of the same machine.
 //!
-//! A socket's file outlives the process that made it, so a file that nobody listens at is replaced,
-//! and one that somebody listens at is not. The file appears under its name only once it listens and
-//! has its permissions.
+//! A socket's file outlives the process that made it, so a file without a listener is replaced, and
+//! one with a listener is not. The file appears under its name only when it listens and has its
+//! permissions.
 
 use std::fs;
 use std::io;
@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
 
 use crate::connection;
 use crate::limits::LiveLimits;
 use crate::security::Security;
 use crate::server::{ServeError, Services, serve_incoming};
 
-/// Why a socket could not be had.
+/// A socket that could not be bound.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// A process listens there.
@@ -74,7 +75,7 @@ impl BoundSocket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
-        // In a folder of its own, which nobody else can enter, until it is as it is to be.
+        // Created in a private folder, and moved when it listens and has its permissions.
         let folder =
             path.parent().unwrap_or(Path::new("")).join(format!(".{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
@@ -93,7 +94,7 @@ impl BoundSocket {
         Ok(Self { listener, file, limits: LiveLimits::default() })
     }
 
-    /// Grants each process what `security` grants each client; nobody is asked for a certificate here.
+    /// Applies the limits of `security` to each process; certificates are not used at a socket.
     #[must_use]
     pub fn limited(mut self, security: &Security) -> Self {
         self.limits = security.limits();
@@ -106,19 +107,18 @@ impl BoundSocket {
         &self.file.path
     }
 
-    /// Serves until `stop` is cancelled, then lets calls in flight end.
+    /// Serves until `stop` is cancelled, then lets calls in flight end. Boxed as
+    /// [`BoundServer::serve`](crate::BoundServer::serve).
     ///
     /// # Errors
     ///
     /// [`ServeError`] when the transport fails; never because of a client.
-    pub async fn serve(
-        self,
-        services: Services,
-        stop: CancellationToken,
-    ) -> Result<(), ServeError> {
+    pub fn serve(self, services: Services, stop: CancellationToken) -> BoxFuture<(), ServeError> {
         let Self { listener, file, limits } = self;
-        let name = file.path.display().to_string();
-        serve_incoming(connection::take_local(listener, limits), name, services, stop).await
+        Box::pin(async move {
+            let name = file.path.display().to_string();
+            serve_incoming(connection::accept_local(listener, limits), name, services, stop).await
+        })
     }
 }
 
@@ -133,7 +133,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
-            // Nobody can be told here, and a file left over is replaced.
+            // An error has no consequence: a file that is left over is replaced.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -35,6 +35,15 @@ macro_rules! reasons {
                 }
             }
 
+            /// The reason with this text; `None` for one that is unknown here.
+            #[must_use]
+            pub fn from_text(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
             /// The gRPC code that goes with the reason.
             #[must_use]
             pub fn code(self) -> Code {
@@ -123,8 +132,8 @@ reasons! {
     ContributionInvalid => InvalidArgument / "CONTRIBUTION_INVALID",
     /// A run of a collective ended without a value; do it again.
     CollectiveFailed => Aborted / "COLLECTIVE_FAILED",
-    /// The member takes part already, through another seat.
-    SeatTaken => AlreadyExists / "SEAT_TAKEN",
+    /// The member takes part already, through another handle.
+    TakesPartAlready => AlreadyExists / "SEAT_TAKEN",
     /// The process is a member of the group and does not take part in its messages and operations.
     TakesNoPart => FailedPrecondition / "TAKES_NO_PART",
     /// Members were gone before they contributed to an operation.
@@ -149,11 +158,11 @@ reasons! {
     EndpointAttached => AlreadyExists / "ENDPOINT_ATTACHED",
     /// The color is not below the number of entries.
     ColorOutOfRange => InvalidArgument / "COLOR_OUT_OF_RANGE",
-    /// What is said to have been chosen contradicts itself.
+    /// The recorded choice contradicts itself.
     ChoiceInvalid => InvalidArgument / "CHOICE_INVALID",
     /// The caller has another topology than the part it calls.
     TopologyDiffers => FailedPrecondition / "TOPOLOGY_DIFFERS",
-    /// What is said to be a topology is none.
+    /// The text is not a valid topology.
     TopologyInvalid => InvalidArgument / "TOPOLOGY_INVALID",
     /// The topology comes from a file.
     TopologyFixed => FailedPrecondition / "TOPOLOGY_FIXED",
@@ -163,6 +172,10 @@ reasons! {
     EndpointInUse => FailedPrecondition / "ENDPOINT_IN_USE",
     /// The payload is longer than allowed.
     PayloadTooLong => InvalidArgument / "PAYLOAD_TOO_LONG",
+    /// The start of a node lies too far beyond the TIC's clock.
+    StartOutOfRange => InvalidArgument / "START_OUT_OF_RANGE",
+    /// The revision is newer than the records.
+    RevisionOutOfRange => InvalidArgument / "REVISION_OUT_OF_RANGE",
     /// A table entry names a port or color that does not exist.
     BadEntry => InvalidArgument / "BAD_ENTRY",
     /// The node has come back since, or was expelled.
@@ -179,6 +192,8 @@ reasons! {
     StaleTerm => Aborted / "STALE_TERM",
     /// A switch has seen a newer route service or plan.
     StaleFence => Aborted / "STALE_FENCE",
+    /// The TIC has not granted the term of a route service.
+    TermNotGranted => FailedPrecondition / "TERM_NOT_GRANTED",
     /// The switch does not answer.
     SwitchDown => Unavailable / "SWITCH_DOWN",
     /// The group has no hardware route yet.
@@ -213,7 +228,7 @@ impl Reason {
     /// - `message`: what is wrong with which field, for people.
     /// - `metadata`: the same facts for programs, such as `("group", "rows/3")`; a few.
     ///
-    /// What is too long, because it repeats what a caller sent, is cut.
+    /// Texts that are too long, because they repeat input of a caller, are cut.
     #[must_use]
     pub fn status(self, message: impl Into<String>, metadata: &[(&str, &str)]) -> Status {
         let facts: HashMap<String, String> =

@@ -1,4 +1,4 @@
-//! The topology that the leading TIC works with, as a caller gets it.
+//! Download of the topology from the leading TIC.
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
@@ -7,11 +7,11 @@ use tonic::Status;
 use crate::Leader;
 
 impl Leader {
-    /// Asks the TIC that leads for its topology: what `ibnetdiscover` prints.
+    /// Downloads the topology of the leading TIC, in the format of `ibnetdiscover`.
     ///
     /// # Errors
     ///
-    /// That of the call; `INTERNAL` if what came is no text.
+    /// The error of the call; `INTERNAL` if the topology is not UTF-8.
     pub async fn download_topology(&self) -> Result<String, Status> {
         let mut tic = TicServiceClient::new(self.channel());
         let mut stream = tic.download_topology(v1::DownloadTopologyRequest {}).await?.into_inner();

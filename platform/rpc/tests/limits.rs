@@ -1,4 +1,4 @@
-//! What one client may ask of a server, from both ends, over real sockets.
+//! Limits of clients, over real sockets.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -33,11 +33,11 @@ fn serve(security: Security) -> (String, DropGuard) {
     (address, stop.drop_guard())
 }
 
-/// What a process with this identity connects and serves with.
+/// Security of a process with this identity.
 fn known(authority: &Authority, identity: &str) -> Security {
     let from = OffsetDateTime::now_utc() - DAY;
     let hosts = ["127.0.0.1".to_owned()];
-    let own = authority.issue(&[identity.parse().unwrap()], &hosts, (from, DAY * 2)).unwrap();
+    let own = authority.issue(&[identity.parse().unwrap()], &hosts, from, DAY * 2).unwrap();
     let folder = TempDir::new().unwrap();
     let files = CertificateFiles::in_folder(folder.path());
     for (path, text) in [
@@ -65,7 +65,7 @@ async fn watch(channel: Channel) -> Result<Streaming<HealthCheckResponse>, Statu
     Ok(HealthClient::new(channel).watch(request).await?.into_inner())
 }
 
-/// How a call ends as soon as that is not because of a limit.
+/// Repeats a call until no limit refuses it.
 async fn in_time<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> T {
     let patience = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {

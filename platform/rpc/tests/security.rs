@@ -34,10 +34,11 @@ fn issue_until(
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     let identities = [identity.parse().expect("an identity")];
     let from = OffsetDateTime::now_utc() - DAY;
-    authority.issue(&identities, &hosts, (from, lifetime)).expect("a certificate")
+    authority.issue(&identities, &hosts, from, lifetime).expect("a certificate")
 }
 
-/// Writes what a process needs into a folder, each file in one step as a careful administrator does.
+/// Writes what a process needs into a folder, each file in one step as a careful administrator
+/// does.
 fn write(folder: &Path, authority: &Authority, own: &Credentials) -> CertificateFiles {
     let files = CertificateFiles {
         authority: folder.join("ca.pem"),
@@ -193,7 +194,7 @@ fn files_that_cannot_be_used_are_named() {
     assert!(swapped.ends_with("key.pem: no certificate in it"), "{swapped}");
     let swapped = fault(&|files| files.key = files.certificate.clone());
     assert!(swapped.ends_with("cert.pem: no private key in it"), "{swapped}");
-    let nameless = ours.issue(&[], &[], (OffsetDateTime::now_utc(), DAY)).unwrap();
+    let nameless = ours.issue(&[], &[], OffsetDateTime::now_utc(), DAY).unwrap();
     std::fs::write(folder.path().join("nameless.pem"), nameless.certificate).unwrap();
     let nameless = fault(&|files| files.certificate = folder.path().join("nameless.pem"));
     assert!(nameless.contains("no name of the form spiffe://fabricast/"), "{nameless}");

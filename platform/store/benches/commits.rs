@@ -1,4 +1,4 @@
-//! How many durable transactions a second, alone and many at once, and how fast a store is read.
+//! Durable transactions per second, one and many at a time, and the speed of reads.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the bench")]
 

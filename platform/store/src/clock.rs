@@ -1,7 +1,8 @@
-//! Where the store takes its time from, so that lease tests need not wait.
+//! The clock of the embedded store, an argument so that tests of leases need not wait.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A monotonic clock. Only differences between two readings mean anything.
 pub trait Clock: Send + Sync + 'static {
@@ -35,7 +36,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only by [`ManualClock::advance`].
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Duration>,
@@ -44,12 +45,12 @@ pub struct ManualClock {
 impl ManualClock {
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) += by;
+        *self.now.lock() += by;
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Duration {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.now.lock()
     }
 }

@@ -1,10 +1,10 @@
 //! The store of one process: a redb database in one file.
 //!
 //! Reads run on tokio's blocking threads, each on its own consistent view. Writes go to one thread
-//! that commits many of them at once (see the writer's diagram). A watch reads the change log at
+//! that commits many of them at once (see the diagram in `writer`). A watch reads the change log at
 //! its reader's pace, so a slow reader costs no memory.
 //!
-//! Leases are kept in the file; their clocks start anew when it is opened.
+//! Leases are kept in the file; their times restart when it is opened.
 
 mod apply;
 mod leases;
@@ -30,7 +30,8 @@ use crate::embedded::open::Opened;
 use crate::embedded::pump::Pump;
 use crate::embedded::writer::{Body, Command, Reply, Shared, Writer};
 use crate::error::{OpenError, StoreError};
-use crate::store::{KeyValue, LeaseId, Limits, Snapshot, Store};
+use crate::lease::LeaseId;
+use crate::store::{KeyValue, Limits, Snapshot, Store};
 use crate::txn::{Txn, TxnOutcome};
 use crate::watch::Watch;
 
@@ -40,7 +41,7 @@ pub struct Options {
     /// Revisions kept in the change log for watches, default 100 000: minutes of heavy work, so
     /// that a restarted reader can resume.
     pub keep_revisions: u64,
-    /// Writes waiting for the writer, default 8 192; one more is refused.
+    /// Writes that wait for the writer, default 8 192; one more is refused.
     pub max_queue: usize,
     /// Writes that share one commit, default 1 024: more would make each wait longer without saving
     /// much.
@@ -53,8 +54,8 @@ pub struct Options {
     pub max_txn_bytes: usize,
     /// Batches that wait for a watch's reader before the watch pauses, default 64.
     pub max_watch_buffer: usize,
-    /// Whether opening a file checks every checksum in it, default yes: damage is better met at the
-    /// start than in the middle of the work.
+    /// Verify every checksum in a file that is opened, default true: damage is better found at the
+    /// start than during work.
     pub verify: bool,
 }
 
@@ -110,7 +111,7 @@ impl EmbeddedStore {
         Self::start(path, opened, options, clock)
     }
 
-    /// Makes a store that is gone when it is dropped.
+    /// Creates a store in memory, lost when it is dropped.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl EmbeddedStore {
         Self::in_memory_with(Options::default(), Arc::new(SystemClock::new()))
     }
 
-    /// Makes a store in memory with the given bounds and clock.
+    /// Creates a store in memory with the given bounds and clock.
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl EmbeddedStore {
         Ok(Self { shared, commands: Some(commands), writer: Some(writer), reads, clock, options })
     }
 
-    /// Deletes the keys of expired leases now instead of soon. For tests that move a
+    /// Deletes the keys of expired leases at once. For tests that advance a
     /// [`crate::ManualClock`].
     ///
     /// # Errors
@@ -164,11 +165,11 @@ impl EmbeddedStore {
         let command = Command { sent_at: self.clock.now(), body: body(reply) };
         let queue = self.commands.as_ref().ok_or(StoreError::Closed)?;
         match queue.try_send(command) {
-            Ok(()) => answer.await.unwrap_or_else(|_| Err(self.gone())),
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(self.writer_error())),
             Err(TrySendError::Full(_)) => {
                 Err(StoreError::Overloaded { queue: "write queue", limit: self.options.max_queue })
             }
-            Err(TrySendError::Disconnected(_)) => Err(self.gone()),
+            Err(TrySendError::Disconnected(_)) => Err(self.writer_error()),
         }
     }
 
@@ -186,13 +187,13 @@ impl EmbeddedStore {
             let _permit = permit;
             read(&db)
         });
-        // The only way to lose the task is that the runtime is going down.
+        // The task is lost only when the runtime shuts down.
         let result = task.await.map_err(|_| StoreError::Closed)?;
         result.map_err(|error| StoreError::Storage { source: Arc::new(error) })
     }
 
-    /// Why there is no answer.
-    fn gone(&self) -> StoreError {
+    /// Returns the reason why the writer has ended.
+    fn writer_error(&self) -> StoreError {
         self.shared.failed.get().cloned().unwrap_or(StoreError::Closed)
     }
 }
@@ -265,7 +266,7 @@ impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         drop(self.commands.take());
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so already.
+            // A panic of the writer was reported already.
             let _ = writer.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Why a store could not be opened, or could not do what it was asked.
+//! Errors of stores.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -6,32 +6,31 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::store::LeaseId;
+use crate::lease::LeaseId;
 
-/// Why a store refused or failed. Nothing was changed, except where a variant says that it may have
-/// been.
+/// Error of a call to a store. Nothing was changed, unless the variant says that it may have been.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
     /// A bounded queue is full; try again after a pause.
     #[error("store is overloaded: {queue} holds its limit of {limit}")]
     Overloaded {
-        /// Which queue.
+        /// Name of the queue.
         queue: &'static str,
-        /// Its bound.
+        /// Bound of the queue.
         limit: usize,
     },
-    /// The history asked for is no longer kept; read a snapshot and watch from there.
+    /// The history no longer reaches back so far; read a snapshot and watch from its revision.
     #[error("revision {asked} has been compacted, history starts at {oldest}")]
     Compacted {
-        /// The revision asked for.
+        /// Revision asked for.
         asked: u64,
-        /// The oldest revision that can still be had.
+        /// The oldest revision that is still kept.
         oldest: u64,
     },
-    /// The caller asked to compact what has not happened yet.
+    /// The caller asked to compact a revision in the future.
     #[error("revision {asked} lies in the future, the store is at {current}")]
     FutureRevision {
-        /// The revision asked for.
+        /// Revision asked for.
         asked: u64,
         /// The newest revision.
         current: u64,
@@ -39,7 +38,7 @@ pub enum StoreError {
     /// The lease never existed, was revoked, or has expired.
     #[error("lease {lease} does not exist or has expired")]
     LeaseNotFound {
-        /// The lease named by the caller.
+        /// Lease named by the caller.
         lease: LeaseId,
     },
     /// A lease must live for at least a millisecond.
@@ -48,34 +47,34 @@ pub enum StoreError {
     /// Two operations of one transaction touch the same key.
     #[error("two operations of one transaction touch key {:?}", String::from_utf8_lossy(key))]
     OverlappingOps {
-        /// The key (or prefix) touched twice.
+        /// Key or prefix that two operations touch.
         key: Vec<u8>,
     },
-    /// The transaction is larger than the store takes.
+    /// The transaction exceeds the limits of the store.
     #[error("transaction has {actual} {unit}, the limit is {limit}")]
     TooLarge {
-        /// What is counted: `operations` or `bytes`.
+        /// `operations` or `bytes`.
         unit: &'static str,
-        /// How many the transaction has.
+        /// Size of the transaction in this unit.
         actual: usize,
-        /// How many are allowed.
+        /// Limit in this unit.
         limit: usize,
     },
     /// The store's disk is full; nothing was changed.
     #[error("store has no space left")]
     NoSpace,
     /// The store did not answer in time, or cannot be reached. A write may or may not have been
-    /// done; try again, with a comparison that tells.
+    /// done; repeat it with a comparison that detects that.
     #[error("store does not answer")]
     Unavailable {
-        /// What the last attempt came to.
+        /// Error of the last attempt.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The storage failed. A write may or may not have become durable; an embedded store takes no
     /// more writes until it is opened again.
     #[error("storage failed")]
     Storage {
-        /// What the storage said.
+        /// Error of the storage.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The store is shutting down, or its writer is gone. A write may or may not have become
@@ -84,71 +83,71 @@ pub enum StoreError {
     Closed,
 }
 
-/// Why a store could not be opened. What is there is left as it was.
+/// Error of opening a store. Existing data is left as it was.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Another process (or another part of this one) has the file open.
     #[error("{} is in use by another process", path.display())]
     Locked {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file is something else: no store of any kind, or another program's database.
+    /// The file is no store: no database, or that of another program.
     #[error("{} is not a fabricast store", path.display())]
     NotAStore {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file was written by a version with another layout.
     #[error("{} has store layout {found}, this program reads layout {expected}", path.display())]
     SchemaVersion {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The layout in the file.
+        /// Layout of the file.
         found: u64,
-        /// The layout this program reads.
+        /// Layout that this program reads.
         expected: u64,
     },
     /// The file is a store, but its content is damaged; restore it from a copy.
     #[error("{} is damaged: {detail}", path.display())]
     Corrupted {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Kind of damage.
         detail: String,
     },
     /// The file could not be created, opened, read or written.
     #[error("cannot open store {}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The certificates for an etcd cannot be used.
     #[error("certificates for etcd cannot be used")]
     Certificates {
-        /// Which file, and what is wrong with it.
+        /// Names the file and the fault.
         source: fabricast_rpc::SecurityError,
     },
     /// No member of an etcd answers.
     #[error("etcd at {endpoints} does not answer {how}")]
     Unreachable {
-        /// Its members, as given.
+        /// Members as given, joined by commas.
         endpoints: String,
-        /// In plain text, or over TLS.
+        /// `in plain text` or `over TLS`.
         how: &'static str,
-        /// What the last attempt came to.
+        /// Error of the last attempt.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// What lies under the prefix in etcd was written by a version with another layout.
+    /// The keys under the prefix in etcd were written by a version with another layout.
     #[error("etcd has store layout {found} at '{prefix}', this program reads layout {expected}")]
     EtcdLayout {
-        /// The prefix.
+        /// Prefix of the keys.
         prefix: String,
-        /// The layout that was found.
+        /// Layout in etcd.
         found: String,
-        /// The layout this program reads.
+        /// Layout that this program reads.
         expected: &'static str,
     },
 }

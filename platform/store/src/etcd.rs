@@ -1,21 +1,21 @@
 //! The store of a cluster: keys of an etcd, which keeps them as long as most of its members live.
 //!
-//! Everything goes through one client, which asks one member at a time and goes on to the next when
-//! that one fails (see `client`). A transaction is carried out once however often it was sent (see
-//! `txn`). Watches and keep-alives ride over broken streams (see `watch` and `leases`).
+//! The crate etcd-client speaks to etcd, with one client for each member. Calls go to one member
+//! until it fails, then to the next (see `members`). A transaction is carried out once however
+//! often it was sent (see `txn`). Watches and keep-alives go on when their streams break (see
+//! `watch` and `leases`).
 //!
-//! What differs from an embedded store: revisions are etcd's own, so they also grow with what others
-//! write there; leases are rounded up to seconds, and etcd grants none shorter than about two;
-//! forgetting the history forgets that of the whole etcd, so give Fabricast one of its own.
+//! Differences from an embedded store: revisions are etcd's own, so they also grow with writes of
+//! other clients. Leases are rounded up to seconds, and etcd grants none shorter than about two.
+//! Compaction deletes the history of the whole etcd, so Fabricast needs one of its own.
 
-mod client;
 mod keys;
 mod leases;
+mod members;
 mod pages;
 mod slots;
 mod txn;
 mod watch;
-mod wire;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -23,36 +23,37 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use fabricast_rpc::OutsideServers;
+use etcd_client::proto::{PbKeyValue, PbTxnOpResponse};
+use etcd_client::{Compare, CompareOp, GetOptions, LeaseGrantOptions, TxnOp};
+use fabricast_rpc::ExternalTls;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tonic::Code;
 
 use crate::error::{OpenError, StoreError};
-use crate::etcd::client::{Client, Failure};
 use crate::etcd::keys::{Keys, to_signed, to_unsigned};
 use crate::etcd::leases::KeepAlives;
+use crate::etcd::members::{Failure, Member, Members, QUICK};
 use crate::etcd::pages::{is_compacted, read_all};
 use crate::etcd::slots::Slots;
-use crate::etcd::txn::{Receipt, header_revision};
+use crate::etcd::txn::Receipt;
 use crate::etcd::watch::Pump;
+use crate::lease::LeaseId;
 use crate::location::EtcdLocation;
-use crate::store::{KeyValue, LeaseId, Limits, Snapshot, Store};
+use crate::store::{KeyValue, Limits, Snapshot, Store};
 use crate::txn::{Txn, TxnOutcome};
 use crate::watch::Watch;
 
 /// Version of the layout of the keys.
 const LAYOUT: &str = "1";
-/// The first attempt at a call may take this long, and at one that is slow.
-const QUICK: Duration = Duration::from_secs(1);
+/// Time limit of the first attempt at a compaction.
 const SLOW: Duration = Duration::from_secs(5);
-/// A receipt this old belongs to a client that is gone: no call is repeated for so long.
+/// Age of receipts that are swept: no call is repeated for so long.
 const RECEIPT_AGE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Bounds of a store in etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// A call that has had no answer for this long is given up, default 8 s: etcd elects a leader
-    /// in one or two.
+    /// Time limit of a call with all its attempts, default 8 s: etcd elects a leader in one or two.
     pub patience: Duration,
     /// Transactions that may wait for a slot, default 8 192; one more is refused.
     pub max_queue: usize,
@@ -83,7 +84,7 @@ impl Default for EtcdOptions {
 
 /// A [`Store`] in etcd. Share it as `Arc`.
 pub struct EtcdStore {
-    client: Arc<Client>,
+    members: Arc<Members>,
     keys: Keys,
     options: EtcdOptions,
     slots: Slots,
@@ -96,8 +97,8 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Certificates`] names a file that cannot be used; [`OpenError::Unreachable`] if etcd does
-    /// not answer, [`OpenError::EtcdLayout`] if what lies there is of another version.
+    /// [`OpenError::Certificates`] names a file that cannot be used; [`OpenError::Unreachable`] if
+    /// etcd does not answer, [`OpenError::EtcdLayout`] if the keys there are of another version.
     pub async fn open(location: &EtcdLocation) -> Result<Self, OpenError> {
         Self::open_with(location, EtcdOptions::default()).await
     }
@@ -115,14 +116,13 @@ impl EtcdStore {
             let how = if location.certificates.is_some() { "over TLS" } else { "in plain text" };
             OpenError::Unreachable { endpoints: location.endpoints.join(","), how, source }
         };
-        let servers = location.certificates.as_deref().map(OutsideServers::new).transpose();
+        let servers = location.certificates.as_deref().map(ExternalTls::new).transpose();
         let servers = servers.map_err(|source| OpenError::Certificates { source })?;
-        let client = Client::new(&location.endpoints, servers, options.patience)
-            .map_err(|error| unreachable(Arc::new(error)))?;
-        let client = Arc::new(client);
-        let keep_alives = KeepAlives::start(Arc::clone(&client), options.patience);
+        let members = Members::new(&location.endpoints, servers, options.patience).await;
+        let members = Arc::new(members.map_err(|error| unreachable(Arc::new(error)))?);
+        let keep_alives = KeepAlives::new(Arc::clone(&members));
         let store = Self {
-            client,
+            members,
             keys: Keys::new(&location.prefix),
             slots: Slots::new(options.max_queue),
             reads: Semaphore::new(options.max_reads),
@@ -144,23 +144,14 @@ impl EtcdStore {
     /// Reads the layout's version; writes it if the store is new.
     async fn layout(&self) -> Result<Vec<u8>, StoreError> {
         let key = self.keys.layout();
-        let put = wire::PutRequest { key: key.clone(), value: LAYOUT.into(), lease: 0 };
-        let read = wire::RangeRequest { key: key.clone(), ..Default::default() };
-        let request = wire::TxnRequest {
-            compare: vec![wire::Compare {
-                result: wire::CompareResult::Equal.into(),
-                target: wire::CompareTarget::Create.into(),
-                key,
-                target_union: Some(wire::TargetUnion::CreateRevision(0)),
-            }],
-            success: vec![wire::RequestOp { request: Some(wire::Request::Put(put)) }],
-            failure: vec![wire::RequestOp { request: Some(wire::Request::Range(read)) }],
-        };
-        let answer = self.client.call(wire::path::TXN, &request, QUICK).await;
-        let answer: wire::TxnResponse = answer.map_err(Failure::into_error)?;
+        let create = etcd_client::Txn::new()
+            .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
+            .and_then([TxnOp::put(key.clone(), LAYOUT, None)])
+            .or_else([TxnOp::get(key, None)]);
+        let answer = self.members.txn(create).await.map_err(Failure::into_error)?;
         let found = answer.responses.into_iter().find_map(|step| match step.response {
-            Some(wire::Response::Range(found)) => found.kvs.into_iter().next(),
-            Some(wire::Response::Txn(_)) | None => None,
+            Some(PbTxnOpResponse::ResponseRange(found)) => found.kvs.into_iter().next(),
+            _ => None,
         });
         Ok(found.map_or_else(|| LAYOUT.into(), |entry| entry.value))
     }
@@ -172,18 +163,13 @@ impl EtcdStore {
         let is_old = |value: &[u8]| {
             Receipt::time_of(value).is_none_or(|time| time + RECEIPT_AGE.as_secs() < now)
         };
-        let (found, _revision) = read_all(&self.client, &prefix).await?;
+        let (found, _revision) = read_all(&self.members, &prefix).await?;
         let old: Vec<_> = found.into_iter().filter(|entry| is_old(&entry.value)).collect();
         for some in old.chunks(self.options.max_txn_ops) {
-            let delete = |entry: &wire::KeyValue| {
-                let key = entry.key.clone();
-                let delete = wire::DeleteRangeRequest { key, range_end: Vec::new() };
-                wire::RequestOp { request: Some(wire::Request::DeleteRange(delete)) }
-            };
-            let success = some.iter().map(delete).collect();
-            let request = wire::TxnRequest { success, ..Default::default() };
-            let answer = self.client.call(wire::path::TXN, &request, QUICK).await;
-            let _: wire::TxnResponse = answer.map_err(Failure::into_error)?;
+            let deletes: Vec<_> =
+                some.iter().map(|entry| TxnOp::delete(entry.key.clone(), None)).collect();
+            let txn = etcd_client::Txn::new().and_then(deletes);
+            self.members.txn(txn).await.map_err(Failure::into_error)?;
         }
         Ok(())
     }
@@ -202,7 +188,7 @@ impl EtcdStore {
             time: unix_time(),
         });
         let request = txn::request(&self.keys, txn, receipt.as_ref());
-        match self.client.call(wire::path::TXN, &request, QUICK).await {
+        match self.members.txn(request).await {
             Ok(answer) => txn::outcome(txn, receipt.as_ref(), answer),
             Err(failure) if failure.status.code() == Code::NotFound => {
                 Err(StoreError::LeaseNotFound { lease: self.missing_lease(txn).await? })
@@ -211,21 +197,24 @@ impl EtcdStore {
         }
     }
 
-    /// Which of a transaction's leases is gone; etcd does not say.
+    /// Finds the lease of a transaction that has ended; etcd's error does not name it.
     async fn missing_lease(&self, txn: &Txn) -> Result<LeaseId, StoreError> {
         let leases = txn::leases(txn);
         for lease in &leases {
-            let request = wire::LeaseTimeToLiveRequest { id: to_signed(lease.0) };
-            let answer = self.client.call(wire::path::LEASE_TIME_TO_LIVE, &request, QUICK).await;
-            let left: wire::LeaseTimeToLiveResponse = answer.map_err(Failure::into_error)?;
-            if left.ttl < 0 {
+            let id = to_signed(lease.0);
+            let read = |member: &Member| {
+                let mut client = member.lease.clone();
+                async move { client.time_to_live(id, None).await }
+            };
+            let left = self.members.call(QUICK, read).await.map_err(Failure::into_error)?;
+            if left.ttl() < 0 {
                 return Ok(*lease);
             }
         }
         Ok(leases.first().copied().unwrap_or(LeaseId(0)))
     }
 
-    fn key_value(&self, entry: wire::KeyValue) -> Option<KeyValue> {
+    fn key_value(&self, entry: PbKeyValue) -> Option<KeyValue> {
         Some(KeyValue {
             key: self.keys.callers(&entry.key)?,
             value: entry.value,
@@ -243,25 +232,23 @@ impl Store for EtcdStore {
 
     async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError> {
         let _permit = self.read_permit()?;
-        let request = wire::RangeRequest { key: self.keys.data(key), ..Default::default() };
-        let answer = self.client.call(wire::path::RANGE, &request, QUICK).await;
-        let found: wire::RangeResponse = answer.map_err(Failure::into_error)?;
+        let found = self.members.get(&self.keys.data(key), &GetOptions::new(), QUICK).await;
+        let found = found.map_err(Failure::into_error)?;
         Ok(found.kvs.into_iter().next().and_then(|entry| self.key_value(entry)))
     }
 
     async fn range(&self, prefix: &[u8]) -> Result<Snapshot, StoreError> {
         let _permit = self.read_permit()?;
-        let (entries, revision) = read_all(&self.client, &self.keys.data(prefix)).await?;
+        let (entries, revision) = read_all(&self.members, &self.keys.data(prefix)).await?;
         let entries = entries.into_iter().filter_map(|entry| self.key_value(entry)).collect();
         Ok(Snapshot { revision, entries })
     }
 
     async fn revision(&self) -> Result<u64, StoreError> {
         let _permit = self.read_permit()?;
-        let request = wire::RangeRequest { key: self.keys.layout(), ..Default::default() };
-        let answer = self.client.call(wire::path::RANGE, &request, QUICK).await;
-        let found: wire::RangeResponse = answer.map_err(Failure::into_error)?;
-        Ok(header_revision(found.header))
+        let found = self.members.get(&self.keys.layout(), &GetOptions::new(), QUICK).await;
+        let found = found.map_err(Failure::into_error)?;
+        Ok(to_unsigned(found.header.map_or(0, |header| header.revision)))
     }
 
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
@@ -273,7 +260,7 @@ impl Store for EtcdStore {
     async fn watch(&self, prefix: &[u8], from_revision: u64) -> Result<Watch, StoreError> {
         let (sender, receiver) = mpsc::channel(self.options.max_watch_buffer.max(1));
         let mut pump = Pump {
-            client: Arc::clone(&self.client),
+            members: Arc::clone(&self.members),
             keys: self.keys.clone(),
             prefix: prefix.to_vec(),
             next: from_revision.max(1),
@@ -289,16 +276,17 @@ impl Store for EtcdStore {
             return Err(StoreError::LeaseTooShort);
         }
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-        // A number of our own makes the call safe to repeat.
+        // A lease id of our own makes the call safe to repeat.
         let id = RandomState::new().hash_one(seconds) >> 1;
-        let request = wire::LeaseGrantRequest { ttl: to_signed(seconds), id: to_signed(id) };
-        let answer = self.client.call(wire::path::LEASE_GRANT, &request, QUICK).await;
-        match answer {
-            Ok(answer) => {
-                let granted: wire::LeaseGrantResponse = answer;
-                Ok(LeaseId(to_unsigned(granted.id)))
-            }
-            // It exists: an attempt of which nothing was heard was the one that made it.
+        let (ttl, number) = (to_signed(seconds), to_signed(id));
+        let grant = |member: &Member| {
+            let mut client = member.lease.clone();
+            let options = LeaseGrantOptions::new().with_id(number);
+            async move { client.grant(ttl, Some(options)).await }
+        };
+        match self.members.call(QUICK, grant).await {
+            Ok(granted) => Ok(LeaseId(to_unsigned(granted.id()))),
+            // It exists: an attempt whose answer was lost has created it.
             Err(failure)
                 if failure.unclear && failure.status.code() == Code::FailedPrecondition =>
             {
@@ -313,13 +301,14 @@ impl Store for EtcdStore {
     }
 
     async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
-        let request = wire::LeaseRevokeRequest { id: to_signed(lease.0) };
-        let answer = self.client.call(wire::path::LEASE_REVOKE, &request, QUICK).await;
-        match answer {
-            Ok(answer) => {
-                let wire::LeaseRevokeResponse {} = answer;
-                Ok(())
-            }
+        self.keep_alives.forget(lease);
+        let id = to_signed(lease.0);
+        let revoke = |member: &Member| {
+            let mut client = member.lease.clone();
+            async move { client.revoke(id).await }
+        };
+        match self.members.call(QUICK, revoke).await {
+            Ok(_revoked) => Ok(()),
             Err(failure) if failure.status.code() == Code::NotFound => {
                 if failure.unclear {
                     Ok(())
@@ -336,23 +325,18 @@ impl Store for EtcdStore {
         if revision > current {
             return Err(StoreError::FutureRevision { asked: revision, current });
         }
-        // etcd keeps the revision it compacts to, so one more is needed: this write.
-        let put = wire::PutRequest {
-            key: self.keys.compacted(),
-            value: revision.to_string().into_bytes(),
-            lease: 0,
+        // etcd keeps the revision it compacts to, so one more revision is needed: this write.
+        let put = TxnOp::put(self.keys.compacted(), revision.to_string(), None);
+        let txn = etcd_client::Txn::new().and_then([put]);
+        self.members.txn(txn).await.map_err(Failure::into_error)?;
+        let revision = to_signed(revision + 1);
+        let compact = |member: &Member| {
+            let mut client = member.kv.clone();
+            async move { client.compact(revision, None).await }
         };
-        let success = vec![wire::RequestOp { request: Some(wire::Request::Put(put)) }];
-        let request = wire::TxnRequest { success, ..Default::default() };
-        let answer = self.client.call(wire::path::TXN, &request, QUICK).await;
-        let _: wire::TxnResponse = answer.map_err(Failure::into_error)?;
-        let request = wire::CompactionRequest { revision: to_signed(revision + 1) };
-        match self.client.call(wire::path::COMPACT, &request, SLOW).await {
-            Ok(answer) => {
-                let wire::CompactionResponse {} = answer;
-                Ok(())
-            }
-            // By us or by another: it is done.
+        match self.members.call(SLOW, compact).await {
+            Ok(_compacted) => Ok(()),
+            // It was done before, by this client or another.
             Err(failure) if is_compacted(&failure) => Ok(()),
             Err(failure) => Err(failure.into_error()),
         }

@@ -1,4 +1,4 @@
-//! Where a store is, as people write it.
+//! Locations of stores, as they are written in configurations.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fabricast_rpc::is_of_this_machine;
 use thiserror::Error;
+use tonic::codegen::BoxFuture;
 
 use crate::clock::SystemClock;
 use crate::embedded::{EmbeddedStore, Options};
@@ -14,43 +15,42 @@ use crate::error::OpenError;
 use crate::etcd::EtcdStore;
 use crate::store::Store;
 
-/// What a URL of an etcd begins with.
+/// Scheme of the URL of an etcd.
 const ETCD: &str = "etcd://";
-/// What may stand after the `?` of such a URL.
+/// Option after the `?` of such a URL: a folder of certificates, or plain text.
 const CERTIFICATES: &str = "certificates=";
 const PLAINTEXT: &str = "plaintext";
-/// The prefix of the keys if the URL names none.
+/// Prefix of the keys if the URL names none.
 const DEFAULT_PREFIX: &str = "fabricast";
 
-/// Where durable records are kept: `memory`, the path of a file, or
-/// `etcd://host:port,host:port,.../prefix?certificates=FOLDER`, or `...?plaintext`; on this machine plain text
-/// need not be asked for.
+/// Location of durable records: `memory`, the path of a file, or
+/// `etcd://host:port,host:port,.../prefix?certificates=FOLDER`, or `...?plaintext`, which may be
+/// left out for members on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
-    /// Nowhere: they are gone with the process.
+    /// In the memory of the process, and lost with it.
     Memory,
-    /// In this file of the embedded store; created if there is none.
+    /// In this file of an embedded store; created if there is none.
     File(PathBuf),
     /// In an etcd, which several processes may share.
     Etcd(EtcdLocation),
 }
 
-/// An etcd, and where in it.
+/// Members of an etcd, and a prefix in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdLocation {
     /// `host:port` of each member, at least one.
     pub endpoints: Vec<String>,
-    /// What the keys begin with, between slashes. Two clusters that share an etcd must differ in it.
+    /// Prefix of the keys, between slashes. Clusters that share an etcd must have different ones.
     pub prefix: String,
-    /// Folder with `ca.crt`, `tls.crt` and `tls.key`, for connections that are encrypted and whose ends both show
-    /// certificates; `None` for plain text.
+    /// Folder with `ca.crt`, `tls.crt` and `tls.key` for mutual TLS; `None` for plain text.
     pub certificates: Option<PathBuf>,
 }
 
-/// Why a text is no location.
+/// Error of parsing a location.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LocationError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("empty; expected 'memory', the path of a file, or etcd://host:port,.../prefix")]
     Empty,
     /// The URL of an etcd names no member, or one that is not `host:port`.
@@ -58,33 +58,33 @@ pub enum LocationError {
         "'{endpoint}' is not a member of the form host:port; expected etcd://host:port,.../prefix"
     )]
     Endpoint {
-        /// The member as given.
+        /// Member as given.
         endpoint: String,
     },
     /// The prefix has other characters than letters, digits, '-', '_', '.' and inner '/'.
     #[error("'{prefix}' is no prefix: letters, digits, '-', '_', '.', and '/' between them")]
     Prefix {
-        /// The prefix as given.
+        /// Prefix as given.
         prefix: String,
     },
-    /// What stands after the `?` is not known, or there twice.
+    /// The option after the `?` is unknown or repeated.
     #[error("'{option}' after the '?': expected either certificates=FOLDER or plaintext")]
     Option {
-        /// It, as given.
+        /// Option as given.
         option: String,
     },
-    /// Others could listen to what is said, and nobody has said that they may.
+    /// Connections to another machine would be plain text, and `?plaintext` is missing.
     #[error(
         "{endpoint} can be reached from other machines, and connections to it are not encrypted: add ?certificates=FOLDER, or ?plaintext to accept that"
     )]
     Plaintext {
-        /// A member that is not on this machine.
+        /// Member that is not on this machine.
         endpoint: String,
     },
-    /// A URL of a kind that is not known.
+    /// The scheme of the URL is unknown.
     #[error("'{scheme}://' is not known; expected 'memory', the path of a file, or etcd://...")]
     Scheme {
-        /// What the URL begins with.
+        /// Scheme as given.
         scheme: String,
     },
 }
@@ -133,21 +133,18 @@ impl fmt::Display for EtcdLocation {
 impl StoreLocation {
     /// Opens the store; blocks while a file is read.
     ///
-    /// - `options`: bounds, should it be an embedded one.
+    /// - `options`: bounds of an embedded store.
+    /// - The future is boxed, so that the client of etcd is not compiled again in every crate that
+    ///   awaits it.
     ///
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError> {
-        let clock = Arc::new(SystemClock::new());
-        Ok(match self {
-            Self::Memory => Arc::new(EmbeddedStore::in_memory_with(options, clock)?),
-            Self::File(path) => Arc::new(EmbeddedStore::open_with(path, options, clock)?),
-            Self::Etcd(etcd) => Arc::new(EtcdStore::open(etcd).await?),
-        })
+    pub fn open(&self, options: Options) -> BoxFuture<Arc<dyn Store>, OpenError> {
+        Box::pin(open(self.clone(), options))
     }
 
-    /// Whether other processes may use the store at the same time.
+    /// Returns whether other processes may use the store at the same time.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Etcd(_))
@@ -183,11 +180,20 @@ fn read_etcd(rest: &str) -> Result<EtcdLocation, LocationError> {
     Ok(EtcdLocation { endpoints, prefix, certificates })
 }
 
-/// Whether a text has the form `host:port`.
+/// Returns whether a text has the form `host:port`.
 fn is_address(text: &str) -> bool {
     let Ok(authority) = text.parse::<http::uri::Authority>() else { return false };
     let has_port = authority.port_u16().is_some_and(|port| port > 0);
     !text.contains('@') && !authority.host().is_empty() && has_port
+}
+
+async fn open(location: StoreLocation, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+    let clock = Arc::new(SystemClock::new());
+    Ok(match location {
+        StoreLocation::Memory => Arc::new(EmbeddedStore::in_memory_with(options, clock)?),
+        StoreLocation::File(path) => Arc::new(EmbeddedStore::open_with(&path, options, clock)?),
+        StoreLocation::Etcd(etcd) => Arc::new(EtcdStore::open(&etcd).await?),
+    })
 }
 
 #[cfg(test)]
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_read_and_written_back() {
+    fn locations_are_parsed_and_printed() {
         let near = ["127.0.0.1:1", "localhost:2", "[::1]:3"];
         for (text, location) in [
             ("memory", StoreLocation::Memory),
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_location_is_said() {
+    fn errors_name_the_bad_part_of_a_location() {
         for (text, what) in [
             ("", "empty; expected"),
             ("etcd://", "'' is not a member"),

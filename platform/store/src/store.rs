@@ -1,11 +1,11 @@
 //! The contract of every store.
 
-use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::error::StoreError;
+use crate::lease::LeaseId;
 use crate::txn::{Txn, TxnOutcome};
 use crate::watch::Watch;
 
@@ -14,10 +14,10 @@ use crate::watch::Watch;
 /// Every transaction that changes something gets the next revision. Reads see everything
 /// acknowledged before they began.
 ///
-/// Dropping a future of a write does not take the write back: it may still happen.
+/// Dropping the future of a write does not cancel the write: it may still be carried out.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// How large a transaction may be.
+    /// Returns the greatest size of a transaction.
     fn limits(&self) -> Limits;
 
     /// Reads one key.
@@ -42,14 +42,14 @@ pub trait Store: Send + Sync + 'static {
     /// As [`Store::get`].
     async fn revision(&self) -> Result<u64, StoreError>;
 
-    /// Does all operations under one revision if every comparison holds, and answers when that is
-    /// durable.
+    /// Carries out all operations under one revision if every comparison holds, and returns when
+    /// that is durable.
     ///
     /// # Errors
     ///
     /// Besides those of [`Store::get`]: [`StoreError::LeaseNotFound`] if a put names a lease that
-    /// is gone, [`StoreError::OverlappingOps`] and [`StoreError::TooLarge`] for a transaction that
-    /// no state of the store could make acceptable. A comparison that does not hold is no error but
+    /// has ended, [`StoreError::OverlappingOps`] and [`StoreError::TooLarge`] for a transaction
+    /// that is never acceptable. A comparison that does not hold is no error but
     /// [`TxnOutcome::Conflict`].
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError>;
 
@@ -61,22 +61,23 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Compacted`] if the history no longer reaches back to `from_revision`. The
-    /// watch itself ends with the same error when its reader falls behind what is kept.
+    /// watch itself ends with the same error when its reader falls behind the history.
     async fn watch(&self, prefix: &[u8], from_revision: u64) -> Result<Watch, StoreError>;
 
-    /// Creates a lease. Unless kept alive it expires `ttl` later, some time after which all its
-    /// keys are deleted under one revision.
+    /// Creates a lease. Unless kept alive it expires after `ttl`; some time later all its keys are
+    /// deleted under one revision.
     ///
     /// # Errors
     ///
     /// [`StoreError::LeaseTooShort`], and those of [`Store::get`].
     async fn grant_lease(&self, ttl: Duration) -> Result<LeaseId, StoreError>;
 
-    /// Gives a lease its full time again, counted from this call.
+    /// Restarts the time of a lease at this call.
     ///
     /// # Errors
     ///
-    /// [`StoreError::LeaseNotFound`] if it has expired: its keys are gone or will be, start over.
+    /// [`StoreError::LeaseNotFound`] if it has expired: its keys are or will be deleted; start
+    /// over.
     async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError>;
 
     /// Ends a lease now and deletes its keys under one revision.
@@ -86,8 +87,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::LeaseNotFound`], and those of [`Store::get`].
     async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
 
-    /// Forgets the history up to and including `revision`; present values stay. Forgetting twice
-    /// does no harm.
+    /// Deletes the history up to and including `revision`; present values stay. Idempotent.
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ pub trait Store: Send + Sync + 'static {
     async fn compact(&self, revision: u64) -> Result<(), StoreError>;
 }
 
-/// How large a transaction may be.
+/// Greatest size of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Operations, and as many comparisons.
+    /// Most operations, and most comparisons.
     pub txn_ops: usize,
-    /// Bytes of all keys and values.
+    /// Most bytes of all keys and values.
     pub txn_bytes: usize,
 }
 
@@ -109,7 +109,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`StoreError::TooLarge`] naming what there is too much of.
+    /// [`StoreError::TooLarge`] names the unit that exceeds its limit.
     pub fn check(&self, txn: &Txn) -> Result<(), StoreError> {
         let checks = [
             ("operations", txn.ops.len().max(txn.compares.len()), self.txn_ops),
@@ -125,31 +125,21 @@ impl Limits {
 /// One key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
-    /// The key.
+    /// Key without the store's own prefix.
     pub key: Vec<u8>,
-    /// The value.
+    /// Value of the key.
     pub value: Vec<u8>,
-    /// The revision that wrote this value.
+    /// Revision that wrote this value.
     pub mod_revision: u64,
-    /// The lease that the key lives on.
+    /// Lease that the key is attached to.
     pub lease: Option<LeaseId>,
 }
 
 /// All keys under one prefix, as of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The revision the snapshot shows.
+    /// Revision of the snapshot.
     pub revision: u64,
-    /// The keys, in order.
+    /// Keys and values, in key order.
     pub entries: Vec<KeyValue>,
-}
-
-/// Identity of a lease, never zero, never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseId(pub u64);
-
-impl fmt::Display for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}", self.0)
-    }
 }

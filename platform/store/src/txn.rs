@@ -1,17 +1,17 @@
-//! What a transaction says, and the checks that need no store.
+//! Transactions, and the checks of them that need no store.
 
 use crate::error::StoreError;
-use crate::store::LeaseId;
+use crate::lease::LeaseId;
 
-/// "If all of this holds, do all of that."
+/// Operations that are carried out together if all comparisons hold.
 ///
 /// Operations of one transaction must not touch the same key (as in etcd), so their order has no
 /// meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// What must hold. Empty: always.
+    /// Comparisons that must all hold.
     pub compares: Vec<Compare>,
-    /// What to do.
+    /// Operations to carry out.
     pub ops: Vec<Op>,
 }
 
@@ -22,21 +22,21 @@ impl Txn {
         Self::default()
     }
 
-    /// Demands `expected` of `key`.
+    /// Adds a comparison: `key` must be as `expected`.
     #[must_use]
     pub fn when(mut self, key: impl Into<Vec<u8>>, expected: Expected) -> Self {
         self.compares.push(Compare { key: key.into(), expected });
         self
     }
 
-    /// Writes a key that lives on no lease.
+    /// Adds a write of a key without a lease.
     #[must_use]
     pub fn put(mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
         self.ops.push(Op::Put { key: key.into(), value: value.into(), lease: None });
         self
     }
 
-    /// Writes a key that dies with `lease`.
+    /// Adds a write of a key that is deleted when `lease` ends.
     #[must_use]
     pub fn put_leased(
         mut self,
@@ -48,14 +48,14 @@ impl Txn {
         self
     }
 
-    /// Deletes a key; no error if it does not exist.
+    /// Adds the deletion of a key; no error if it does not exist.
     #[must_use]
     pub fn delete(mut self, key: impl Into<Vec<u8>>) -> Self {
         self.ops.push(Op::Delete { key: key.into() });
         self
     }
 
-    /// Deletes every key that begins with `prefix`.
+    /// Adds the deletion of every key that begins with `prefix`.
     #[must_use]
     pub fn delete_prefix(mut self, prefix: impl Into<Vec<u8>>) -> Self {
         self.ops.push(Op::DeletePrefix { prefix: prefix.into() });
@@ -85,7 +85,7 @@ impl Txn {
         compares + ops
     }
 
-    /// Checks that no two operations touch one key.
+    /// Checks that no two operations touch the same key.
     ///
     /// Cost: O(n log n) for n operations.
     ///
@@ -123,13 +123,13 @@ impl Txn {
 /// One condition of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
-    /// The key looked at.
+    /// Key to compare.
     pub key: Vec<u8>,
-    /// What it must be.
+    /// Condition on the key.
     pub expected: Expected,
 }
 
-/// What a key must be for a transaction to happen.
+/// Condition on a key of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The key does not exist.
@@ -143,38 +143,38 @@ pub enum Expected {
 /// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Writes a key; it then lives on `lease` only, whatever it lived on before.
+    /// Writes a key and attaches it to `lease` only.
     Put {
-        /// The key.
+        /// Key to write.
         key: Vec<u8>,
-        /// Its new value.
+        /// Value to write.
         value: Vec<u8>,
-        /// The lease it dies with.
+        /// Lease whose end deletes the key.
         lease: Option<LeaseId>,
     },
     /// Deletes one key, if it exists.
     Delete {
-        /// The key.
+        /// Key to delete.
         key: Vec<u8>,
     },
     /// Deletes every key that begins with a prefix.
     DeletePrefix {
-        /// The prefix; an empty one deletes everything.
+        /// Prefix of the keys; an empty one deletes everything.
         prefix: Vec<u8>,
     },
 }
 
-/// How a transaction ended.
+/// Outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxnOutcome {
-    /// Everything was done and is durable.
+    /// All operations were carried out and are durable.
     Committed {
-        /// The revision it got; the newest one before it if there was nothing to change.
+        /// Revision of the transaction; the newest one before it if nothing changed.
         revision: u64,
     },
-    /// A comparison did not hold; nothing was done.
+    /// A comparison did not hold; nothing was changed.
     Conflict {
-        /// The key of the first comparison that failed.
+        /// Key of the first comparison that did not hold.
         key: Vec<u8>,
     },
 }

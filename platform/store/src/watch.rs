@@ -1,4 +1,4 @@
-//! What a watch delivers.
+//! Watches, and the changes that they deliver.
 
 use tokio::sync::mpsc;
 
@@ -11,39 +11,38 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Wraps the channel that a store's implementation feeds. The channel must be bounded, and its
-    /// sender must stop after the first error.
+    /// Wraps the channel of a store's implementation. The channel must be bounded, and its sender
+    /// must stop after the first error.
     #[must_use]
     pub fn new(receiver: mpsc::Receiver<Result<WatchBatch, StoreError>>) -> Self {
         Self { receiver }
     }
 
-    /// Waits for the next revision that changed something under the prefix. Safe to cancel: nothing
-    /// is lost.
+    /// Waits for the next revision that changed something under the prefix. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// The watch is over after an error: [`StoreError::Compacted`] if the reader was too slow (read
-    /// a snapshot and start over), [`StoreError::Closed`], [`StoreError::Storage`].
+    /// An error ends the watch: [`StoreError::Compacted`] if the reader was too slow (read a
+    /// snapshot and start over), [`StoreError::Closed`], [`StoreError::Storage`].
     pub async fn next(&mut self) -> Result<WatchBatch, StoreError> {
         self.receiver.recv().await.unwrap_or(Err(StoreError::Closed))
     }
 }
 
-/// Everything that one revision changed under a watch's prefix.
+/// Changes of one revision under the prefix of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchBatch {
-    /// The revision.
+    /// Revision of the changes.
     pub revision: u64,
-    /// The changes, at least one, each key at most once.
+    /// At least one change, each key at most once.
     pub changes: Vec<Change>,
 }
 
 /// One key that was written or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The key.
+    /// Key that was changed.
     pub key: Vec<u8>,
-    /// Its new value; `None` if it was deleted.
+    /// New value; `None` if the key was deleted.
     pub value: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Stores in an etcd that wants certificates of everybody.
+//! Stores in an etcd that requires certificates.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -18,10 +18,10 @@ fn authority() -> Authority {
     Authority::create(OffsetDateTime::now_utc() - DAY, DAY * 3).unwrap()
 }
 
-/// Writes a certificate of `authority` into a folder, which believes `believed`.
+/// Writes a certificate of `authority` into a folder that trusts `believed`.
 fn write(folder: &Path, authority: &Authority, believed: &Authority) {
     let from = OffsetDateTime::now_utc() - DAY;
-    let own = authority.issue(&[], &["127.0.0.1".to_owned()], (from, DAY * 2)).unwrap();
+    let own = authority.issue(&[], &["127.0.0.1".to_owned()], from, DAY * 2).unwrap();
     let files = CertificateFiles::in_folder(folder);
     for (path, text) in [
         (&files.authority, &believed.credentials().certificate),
@@ -54,8 +54,8 @@ async fn put(store: &EtcdStore, value: &str) -> u64 {
     }
 }
 
-/// An error with all its causes.
-fn told(error: &OpenError) -> String {
+/// Prints an error with all its causes.
+fn chain(error: &OpenError) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
         text.push_str(&format!(": {error}"));
@@ -89,7 +89,7 @@ async fn records_watches_and_leases_go_over_connections_with_certificates() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_certificates_is_named() {
+async fn errors_name_the_bad_certificate() {
     let (ours, theirs) = (authority(), authority());
     let members = folder(&ours, &ours);
     let Some(etcd) = Etcd::start_secured(1, members.path()).await else { return };
@@ -105,24 +105,24 @@ async fn what_is_wrong_with_certificates_is_named() {
         "the certificate of {address} is not good by {}: invalid peer certificate: ",
         stranger.path().join("ca.crt").display()
     );
-    assert!(told(&error).contains(&expected), "{}", told(&error));
+    assert!(chain(&error).contains(&expected), "{}", chain(&error));
 
     let unknown = folder(&theirs, &ours);
     let error = open(&location(&etcd, Some(unknown.path())), quick).await.unwrap_err();
     let expected =
         format!("{address} does not accept {}: ", unknown.path().join("tls.crt").display());
-    assert!(told(&error).contains(&expected), "{}", told(&error));
+    assert!(chain(&error).contains(&expected), "{}", chain(&error));
 
     std::fs::remove_file(unknown.path().join("tls.key")).unwrap();
     let error = open(&location(&etcd, Some(unknown.path())), quick).await.unwrap_err();
     assert!(matches!(error, OpenError::Certificates { .. }), "{error:?}");
-    assert!(told(&error).ends_with("tls.key: no such file"), "{}", told(&error));
+    assert!(chain(&error).ends_with("tls.key: no such file"), "{}", chain(&error));
 
     let Some(open_to_all) = Etcd::start(1).await else { return };
     let friend = folder(&ours, &ours);
     let error = open(&location(&open_to_all, Some(friend.path())), quick).await.unwrap_err();
     let expected = format!("no TLS with {}: ", open_to_all.endpoints()[0]);
-    assert!(told(&error).contains(&expected), "{}", told(&error));
+    assert!(chain(&error).contains(&expected), "{}", chain(&error));
 }
 
 #[tokio::test]
@@ -139,5 +139,5 @@ async fn certificates_are_exchanged_while_the_store_is_open() {
     put(&store, "2").await;
     let late =
         open(&location(&etcd, Some(folder(&old, &new).path())), Duration::from_secs(1)).await;
-    assert!(late.is_err(), "the old authority is not believed any more");
+    assert!(late.is_err(), "the old authority is no longer trusted");
 }

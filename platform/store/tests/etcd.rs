@@ -1,4 +1,4 @@
-//! What a store in etcd keeps and says while members die and freeze, and at etcd's limits.
+//! A store in etcd while members die and freeze, and at etcd's limits.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -12,7 +12,7 @@ use fabricast_store::{
 use fabricast_testing::Etcd;
 use tokio::task::JoinSet;
 
-/// A bound for whatever must come about.
+/// Time limit for events that must happen.
 const SOON: Duration = Duration::from_secs(60);
 
 fn location(etcd: &Etcd) -> EtcdLocation {
@@ -37,7 +37,7 @@ async fn number(store: &EtcdStore, key: &str) -> (u64, u64) {
     (String::from_utf8(entry.value).unwrap().parse().unwrap(), entry.mod_revision)
 }
 
-/// Kills, freezes and brings back one member after the other, each while writers are at work.
+/// Kills, freezes and restarts one member after the other while writers are at work.
 async fn harass(etcd: &mut Etcd) {
     for member in 0..3 {
         etcd.kill(member).await;
@@ -52,7 +52,7 @@ async fn harass(etcd: &mut Etcd) {
     }
 }
 
-/// Adds 1 to a shared number again and again; answers the revisions that were acknowledged.
+/// Adds 1 to a shared number again and again; returns the acknowledged revisions.
 async fn add(store: Arc<EtcdStore>, stop: Arc<AtomicBool>) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     while !stop.load(Ordering::SeqCst) {
@@ -128,7 +128,7 @@ async fn an_etcd_that_does_not_answer_is_named() {
 }
 
 #[tokio::test]
-async fn what_another_version_left_is_refused_and_prefixes_keep_apart() {
+async fn keys_of_another_layout_are_refused_and_prefixes_are_separate() {
     let Some(etcd) = Etcd::start(1).await else { return };
     let parent = EtcdLocation { prefix: "a".into(), ..location(&etcd) };
     let store = EtcdStore::open(&parent).await.unwrap();
@@ -145,7 +145,7 @@ async fn what_another_version_left_is_refused_and_prefixes_keep_apart() {
 }
 
 #[tokio::test]
-async fn transactions_up_to_the_limits_are_taken_and_larger_ones_refused() {
+async fn transactions_up_to_the_limits_are_accepted_and_larger_ones_refused() {
     let Some(etcd) = Etcd::start(1).await else { return };
     let store = open(&etcd).await;
     let limits = store.limits();
@@ -178,7 +178,7 @@ async fn transactions_up_to_the_limits_are_taken_and_larger_ones_refused() {
 }
 
 #[tokio::test]
-async fn receipts_of_clients_long_gone_are_swept() {
+async fn old_receipts_are_swept() {
     let Some(etcd) = Etcd::start(1).await else { return };
     let store = EtcdStore::open(&location(&etcd)).await.unwrap();
     commit(&store, Txn::new().put("a", "1")).await;

@@ -1,4 +1,4 @@
-//! What the embedded store says of files it cannot open, and what it keeps across a restart.
+//! Errors of the embedded store for files it cannot open, and its state across a restart.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 

@@ -112,7 +112,7 @@ impl Model {
         txn
     }
 
-    /// What the transaction must answer; `None` for a refusal.
+    /// Expected outcome of the transaction; `None` for a refusal.
     fn apply(&mut self, txn: &Txn) -> Option<TxnOutcome> {
         if txn.check_overlaps().is_err() {
             return None;

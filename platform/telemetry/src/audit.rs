@@ -1,21 +1,22 @@
-//! The audit: lines of the log that say who changed what, and how that ended.
+//! The audit: log lines with the caller, the call and the result of every change.
 //!
-//! Who is a person, or a program that acts as one, by its certificate, as `admin/ann`; or a part of the
-//! cluster that changed something by itself, by its role, as `tic`. docs/metrics.md lists what parts write.
+//! A caller is the identity of a person, or of a program that acts as one, such as `admin/ann`; or
+//! the role of a part that changed something by itself, such as `tic`. docs/metrics.md lists the
+//! lines of parts.
 
 use tracing::info;
 
-/// What marks the lines of the audit.
+/// Target of the lines of the audit.
 pub const TARGET: &str = "fabricast_audit";
-/// Of a longer request only the beginning is written down, in characters.
+/// Longest request in a line, in characters; longer ones are cut.
 const LONGEST: usize = 1_000;
 
-/// Writes one line.
+/// Logs one line.
 ///
-/// - `caller`: who.
-/// - `call`: what, as the name of a call: a verb and what it is done to.
-/// - `code`: how it ended, as gRPC writes codes, such as `OK`.
-/// - `request`: with what, as JSON.
+/// - `caller`: identity or role.
+/// - `call`: name of the call: a verb and its object.
+/// - `code`: gRPC code of the result, such as `OK`.
+/// - `request`: the request as JSON.
 pub fn audit(caller: &str, call: &str, code: &str, request: &str) {
     let request = shortened(request);
     info!(target: TARGET, caller, call, code, request, "changed");

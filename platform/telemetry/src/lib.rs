@@ -1,7 +1,7 @@
-//! Sets up what a process says about itself: one call to [`init`] at the top of `main`.
+//! Logs, audit, traces and metrics of a process: one call to [`init`] at the top of `main`.
 //!
-//! Everything goes to the standard error stream; standard output belongs to data. Who changed what is written down by
-//! [`audit()`], what came of which request, across processes, is told by [`traces`]; how much there is of what by [`metrics`].
+//! Logs go to standard error; standard output is for data. [`audit()`] logs changes and their
+//! callers, [`traces`] follow a request across processes, [`metrics`] count.
 //!
 //! Invariants
 //! - LOG-1: one process has one subscriber; a second [`init`] is refused and changes nothing.
@@ -15,9 +15,10 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use thiserror::Error;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 use stamp::{Shape, Stamped};
 
@@ -36,8 +37,8 @@ pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
 ///
 /// # Errors
 ///
-/// [`InitError::BadFilter`] is the operator's to mend; [`InitError::AlreadyStarted`] is a fault
-/// of the program.
+/// [`InitError::BadFilter`] and [`InitError::UnsupportedFilter`] have to be corrected by the
+/// operator; [`InitError::AlreadyStarted`] is a fault of the program.
 pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard, InitError> {
     let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.is_empty());
     let fixed = from_environment.is_some();
@@ -45,7 +46,7 @@ pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard
     let (filter, handle) = reload::Layer::new(filter);
     let lines = fmt::layer()
         .with_writer(io::stderr)
-        // Who reads standard error may go away; that must not end a service.
+        // A closed standard error must not end a service.
         .log_internal_errors(false);
     let registry = tracing_subscriber::registry().with(filter);
     match format {
@@ -71,15 +72,15 @@ pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard
 ///
 /// # Errors
 ///
-/// [`InitError::BadFilter`].
+/// [`InitError::BadFilter`] and [`InitError::UnsupportedFilter`].
 pub fn check_filter(filter: &str) -> Result<(), InitError> {
     parse_filter(filter).map(drop)
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Readable text with columns.
     #[default]
     Text,
     /// One JSON object on each line, for log collectors.
@@ -93,26 +94,26 @@ pub enum Format {
 pub struct Guard {
     service: &'static str,
     since: Instant,
-    filter: reload::Handle<EnvFilter, Registry>,
+    filter: reload::Handle<Targets, Registry>,
     fixed: bool, // by the environment
 }
 
 impl Guard {
-    /// Whether `FABRICAST_LOG` says what is logged, so that no setting does.
+    /// True if `FABRICAST_LOG` is set, which overrides the setting.
     #[must_use]
     pub fn is_fixed(&self) -> bool {
         self.fixed
     }
 
-    /// Logs what another filter lets through from now on, unless `FABRICAST_LOG` says what is logged.
+    /// Replaces the filter, unless `FABRICAST_LOG` is set.
     ///
     /// # Errors
     ///
-    /// [`InitError::BadFilter`]; then the old one stays.
+    /// As [`check_filter`]; then the old one stays.
     pub fn set_filter(&self, filter: &str) -> Result<(), InitError> {
         let filter = parse_filter(filter)?;
         if !self.fixed {
-            // It fails only if there is no log any more, which nobody could be told of.
+            // It fails only if the subscriber is gone, and then there is no log.
             let _ = self.filter.reload(filter);
         }
         Ok(())
@@ -134,17 +135,36 @@ pub enum InitError {
     BadFilter {
         /// The filter as given.
         filter: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         #[source]
         source: tracing_subscriber::filter::ParseError,
+    },
+    /// The filter selects spans or fields.
+    #[error("log filter '{filter}': only levels and targets are supported, no spans or fields")]
+    UnsupportedFilter {
+        /// The filter as given.
+        filter: String,
     },
     /// This process logs already.
     #[error("logging is already set up in this process")]
     AlreadyStarted,
 }
 
-fn parse_filter(filter: &str) -> Result<EnvFilter, InitError> {
-    EnvFilter::try_new(filter)
+/// Parses a filter; an empty one logs errors only.
+///
+/// [`Targets`] would take an empty part of the list for every target, and a span for a target.
+fn parse_filter(filter: &str) -> Result<Targets, InitError> {
+    if filter.contains('[') {
+        return Err(InitError::UnsupportedFilter { filter: filter.to_owned() });
+    }
+    let parts: Vec<&str> =
+        filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return Ok(Targets::new().with_default(LevelFilter::ERROR));
+    }
+    parts
+        .join(",")
+        .parse()
         .map_err(|source| InitError::BadFilter { filter: filter.to_owned(), source })
 }
 
@@ -167,6 +187,21 @@ mod tests {
     fn a_bad_filter_is_quoted_back() {
         let error = parse_filter("fabricast_tic=loud").unwrap_err();
         assert_eq!(error.to_string(), "cannot read log filter 'fabricast_tic=loud'");
+    }
+
+    #[test]
+    fn empty_parts_of_a_filter_select_nothing() {
+        assert_eq!(
+            parse_filter("info, fabricast_tic=debug ,").unwrap(),
+            parse_filter("info,fabricast_tic=debug").unwrap()
+        );
+        assert_eq!(parse_filter("").unwrap(), parse_filter("error").unwrap());
+    }
+
+    #[test]
+    fn a_filter_of_spans_is_refused() {
+        let error = parse_filter("fabricast_tic[rpc]=debug").unwrap_err();
+        assert!(matches!(error, InitError::UnsupportedFilter { .. }), "{error}");
     }
 
     #[test]

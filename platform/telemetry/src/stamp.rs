@@ -1,4 +1,4 @@
-//! Log lines name the trace that they belong to, if they belong to one.
+//! Appends the ids of the current trace and span to log lines.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::traces;
 
-/// How a line ends.
+/// Format of the lines that the ids are appended to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Text,
@@ -41,16 +41,16 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(ids) = traces::current_ids() else {
+        let Some((trace, span)) = traces::current_ids() else {
             return self.inner.format_event(context, writer, event);
         };
         let mut line = String::new();
         self.inner.format_event(context, Writer::new(&mut line), event)?;
-        writer.write_str(&stamped(line, self.shape, &ids))
+        writer.write_str(&stamped(line, self.shape, &trace, &span))
     }
 }
 
-fn stamped(mut line: String, shape: Shape, (trace, span): &(String, String)) -> String {
+fn stamped(mut line: String, shape: Shape, trace: &str, span: &str) -> String {
     line.truncate(line.trim_end().len());
     match shape {
         Shape::Text => line + &format!(" trace_id={trace} span_id={span}\n"),
@@ -67,13 +67,12 @@ mod tests {
 
     #[test]
     fn a_line_stays_one_line_of_its_kind() {
-        let ids = ("aa".to_owned(), "bb".to_owned());
         assert_eq!(
-            stamped("INFO x: y\n".to_owned(), Shape::Text, &ids),
+            stamped("INFO x: y\n".to_owned(), Shape::Text, "aa", "bb"),
             "INFO x: y trace_id=aa span_id=bb\n"
         );
         assert_eq!(
-            stamped("{\"message\":\"y\"}\n".to_owned(), Shape::Json, &ids),
+            stamped("{\"message\":\"y\"}\n".to_owned(), Shape::Json, "aa", "bb"),
             "{\"message\":\"y\",\"trace_id\":\"aa\",\"span_id\":\"bb\"}\n"
         );
     }

@@ -1,13 +1,13 @@
-//! Traces: which work came of which request, in whichever process it was done.
+//! Traces: the work that each request causes, in all processes.
 //!
-//! A [`Span`] is a piece of work with a beginning and an end; an [`Origin`] is what further work comes of, and is what
-//! travels: along with a call, in a queue, on a stream. Both are empty, and everything done with them costs a look at one
-//! number, until [`start`] has been called, and for work that nobody asked to trace.
+//! A [`Span`] is a piece of work with a beginning and an end. An [`Origin`] is the span that causes
+//! further work; it is passed on with calls, in queues and on streams. Both are empty for work that
+//! is not traced and before [`start`] was called; operations on them then cost one atomic read.
 //!
-//! Read [`Origin::cover`] first: what is called while a covered future runs belongs to its origin.
+//! Read [`Origin::cover`] first: calls made while a covered future runs belong to its origin.
 //!
 //! Invariants
-//! - TRACE-1: nothing waits for a collector; what it does not take is dropped and counted.
+//! - TRACE-1: nothing waits for a collector; spans that it does not take are dropped and counted.
 
 mod export;
 mod propagation;
@@ -28,10 +28,10 @@ use thiserror::Error;
 use export::Exporter;
 use sampling::Share;
 
-/// Other origins that a piece of work names at most.
+/// Most links of a span to other origins.
 pub const LINKS: usize = 16;
 
-/// Set once, when traces begin.
+/// Set once, by [`start`].
 static TRACING: OnceLock<Tracing> = OnceLock::new();
 
 #[derive(Debug)]
@@ -40,41 +40,43 @@ struct Tracing {
     share: Share,
 }
 
-/// Where spans go, and how many.
+/// The collector, and the share of traces that it gets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Address of a collector that speaks OTLP over gRPC in plain text, such as `http://127.0.0.1:4317`.
+    /// Address of a collector that speaks OTLP over gRPC in plain text, such as
+    /// `http://127.0.0.1:4317`.
     pub collector: String,
     /// The share of traces that are kept, of those that begin here: 0 to 1.
     pub share: f64,
 }
 
-/// Why traces cannot be had.
+/// An error of [`start`].
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The address is none.
+    /// The address of the collector is invalid.
     #[error("'{address}' is not an address of the form http://host:port")]
     BadAddress {
-        /// As given.
+        /// The URL as it was given.
         address: String,
     },
-    /// They are written already.
+    /// [`start`] was called before.
     #[error("traces have begun in this process already")]
     AlreadyStarted,
-    /// The system gives no thread.
+    /// The system refuses a thread.
     #[error("cannot start the thread that sends traces")]
     NoThread(#[source] std::io::Error),
 }
 
-/// Begins to write traces, which nobody reads before the collector is there.
+/// Starts to export traces. The collector need not be reachable yet.
 ///
-/// - `service`: what the spans are said to be of.
+/// - `service`: name of the service in all spans.
 ///
-/// Keep what is returned until the end of the process: dropped, it sends what is left, for two seconds at most.
+/// Keep the result until the end of the process: when it is dropped, it sends the waiting spans,
+/// for two seconds at most.
 ///
 /// # Errors
 ///
-/// [`TraceError::BadAddress`] is the operator's to mend.
+/// [`TraceError::BadAddress`] has to be corrected by the operator.
 pub fn start(settings: &Settings, service: &'static str) -> Result<Exporting, TraceError> {
     let uri = collector(&settings.collector)
         .ok_or_else(|| TraceError::BadAddress { address: settings.collector.clone() })?;
@@ -101,7 +103,7 @@ pub fn start(settings: &Settings, service: &'static str) -> Result<Exporting, Tr
     Ok(Exporting(Some(exporting)))
 }
 
-/// Reads the address of a collector: `http://host:port`, nothing behind it.
+/// Parses the address of a collector: `http://host:port` without a path.
 #[must_use]
 pub fn collector(text: &str) -> Option<http::Uri> {
     let uri: http::Uri = text.parse().ok()?;
@@ -111,35 +113,35 @@ pub fn collector(text: &str) -> Option<http::Uri> {
     (plain && named && uri.port_u16().is_some_and(|port| port > 0)).then_some(uri)
 }
 
-/// Whether traces are written at all.
+/// True if traces are exported.
 #[must_use]
 pub fn is_on() -> bool {
     TRACING.get().is_some()
 }
 
-/// Keeps another share of the traces that begin here from now on; says whether there are any.
+/// Changes the share of traces that are kept of those that begin here; `false` if traces are off.
 pub fn set_share(share: f64) -> bool {
     let tracing = TRACING.get();
     tracing.inspect(|tracing| tracing.share.set(share)).is_some()
 }
 
-/// Sends what is left when it is dropped.
+/// Sends the waiting spans when it is dropped.
 #[derive(Debug)]
-#[must_use = "dropped at once, it waits for nothing"]
+#[must_use = "dropped at once, it sends nothing"]
 pub struct Exporting(Option<export::Flush>);
 
 impl Exporting {
-    /// How long the end of a process is held up at most.
-    const LAST_WORD: Duration = Duration::from_secs(2);
+    /// Longest delay of the end of a process.
+    const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Sends what is left, for two seconds at most; whether that was enough.
+    /// Sends the waiting spans, for two seconds at most; `false` if that was too short.
     #[must_use]
     pub fn finish(mut self) -> bool {
         self.flush()
     }
 
     fn flush(&mut self) -> bool {
-        self.0.take().is_none_or(|left| left.flush(Self::LAST_WORD))
+        self.0.take().is_none_or(|left| left.flush(Self::FLUSH_TIMEOUT))
     }
 }
 
@@ -151,7 +153,7 @@ impl Drop for Exporting {
     }
 }
 
-/// Which side of a call a span is.
+/// The side of a call that a span describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It answers the call.
@@ -162,17 +164,17 @@ pub enum Side {
     Inner,
 }
 
-/// A piece of work; it ends when this is dropped.
+/// A piece of work, which ends when this is dropped.
 #[derive(Debug, Default)]
 pub struct Span(Option<Context>);
 
 impl Span {
-    /// Begins work that comes of `origin`; nothing if that is nothing.
+    /// Begins a span caused by `origin`; an empty one if `origin` is empty.
     pub fn begin(name: impl Into<Cow<'static, str>>, side: Side, origin: &Origin) -> Self {
         Self::gather(name, side, origin, &[])
     }
 
-    /// As [`Span::begin`], and names others that the work is done for as well, at most [`LINKS`].
+    /// As [`Span::begin`], with links to other origins of the work, at most [`LINKS`].
     pub fn gather(
         name: impl Into<Cow<'static, str>>,
         side: Side,
@@ -185,7 +187,7 @@ impl Span {
         }
     }
 
-    /// Begins work that nothing came before: a new trace, if the share that is kept allows it.
+    /// Begins a new trace, subject to the share of traces that are kept.
     pub fn root(name: impl Into<Cow<'static, str>>, side: Side) -> Self {
         Self::build(name.into(), side, &Context::new(), &[])
     }
@@ -207,27 +209,27 @@ impl Span {
         Self(Some(context.with_span(tracing.tracer.build_with_context(builder, context))))
     }
 
-    /// Says something of the work.
+    /// Sets an attribute.
     pub fn set(&self, key: &'static str, value: impl Into<Value>) {
         if let Some(context) = &self.0 {
             context.span().set_attribute(KeyValue::new(key, value));
         }
     }
 
-    /// Says that the work failed, and why.
+    /// Marks the span as failed.
     pub fn fail(&self, why: impl Into<Cow<'static, str>>) {
         if let Some(context) = &self.0 {
             context.span().set_status(Status::error(why));
         }
     }
 
-    /// What comes of this work.
+    /// The origin for work that this span causes.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin(self.0.clone())
     }
 
-    /// The number of the trace, in hexadecimal digits; nothing if it is not written.
+    /// The trace id in hexadecimal digits; `None` if the trace is not sampled.
     #[must_use]
     pub fn trace_id(&self) -> Option<String> {
         let context = self.0.as_ref()?;
@@ -245,16 +247,16 @@ impl Drop for Span {
     }
 }
 
-/// What work comes of; empty for work that nobody traces.
+/// The span that caused some work; empty for work that is not traced.
 #[derive(Clone, Debug, Default)]
 pub struct Origin(Option<Context>);
 
-/// What is done on this thread comes of an origin until this is dropped.
+/// Sets the origin of the work of this thread until it is dropped.
 #[derive(Debug)]
 pub struct Entered(Option<ContextGuard>);
 
 impl Origin {
-    /// What the work that runs now comes of.
+    /// The origin of the work that runs now.
     #[must_use]
     pub fn current() -> Self {
         if !is_on() {
@@ -264,26 +266,26 @@ impl Origin {
         Self(context.has_active_span().then_some(context))
     }
 
-    /// As [`Origin::current`], but empty if it is not written down: for what is kept for later.
+    /// As [`Origin::current`], but empty if the trace is not sampled: for origins that are stored.
     #[must_use]
     pub fn kept() -> Self {
         let current = Self::current();
         if current.is_kept() { current } else { Self(None) }
     }
 
-    /// Whether it is empty.
+    /// True if it is empty.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether it belongs to a trace that is written down.
+    /// True if it belongs to a sampled trace.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.0.as_ref().is_some_and(|context| context.span().span_context().is_sampled())
     }
 
-    /// Whether two belong to the same piece of work.
+    /// True if both are the same span.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let ids = |origin: &Self| {
@@ -294,7 +296,7 @@ impl Origin {
         ids(self) == ids(other)
     }
 
-    /// Has everything that a future does come of this; an empty one leaves it as it is.
+    /// Runs a future with this as its origin; an empty one changes nothing.
     pub async fn cover<F: Future>(self, work: F) -> F::Output {
         match self.0 {
             Some(context) => work.with_context(context).await,
@@ -302,7 +304,8 @@ impl Origin {
         }
     }
 
-    /// Has everything that this thread does come of this, for a while; not to be held over an await.
+    /// Makes this the origin of the thread's work until the result is dropped. Not to be held over
+    /// an await.
     #[must_use]
     pub fn enter(&self) -> Entered {
         Entered(self.0.clone().map(Context::attach))
@@ -310,7 +313,7 @@ impl Origin {
 }
 
 impl Entered {
-    /// Whether there was anything to enter.
+    /// True if there was an origin to enter.
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.0.is_some()
@@ -322,7 +325,7 @@ impl Entered {
 pub struct Origins(Vec<Origin>);
 
 impl Origins {
-    /// Adds one, unless it is empty or there or there is no more room.
+    /// Adds one, unless it is empty, already there, or there are [`LINKS`].
     pub fn add(&mut self, origin: Origin) {
         if origin.is_kept()
             && self.0.len() < LINKS
@@ -332,7 +335,7 @@ impl Origins {
         }
     }
 
-    /// Begins what is done for all of them: in the trace of the first, and naming the others.
+    /// Begins one span for all of them: in the trace of the first, with links to the others.
     #[must_use]
     pub fn span(&self, name: &'static str) -> Span {
         match self.0.split_first() {
@@ -341,7 +344,7 @@ impl Origins {
         }
     }
 
-    /// Begins a piece of work for each: the first does it, the others name that one.
+    /// Begins a span for each: the first is the work, the others link to it.
     #[must_use]
     pub fn spans(&self, name: &'static str) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::with_capacity(self.0.len());
@@ -352,7 +355,7 @@ impl Origins {
         spans
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -367,7 +370,7 @@ impl FromIterator<Origin> for Origins {
     }
 }
 
-/// Says something of the work that runs now.
+/// Sets an attribute of the current span.
 pub fn note(key: &'static str, value: &str) {
     if is_on() {
         Context::map_current(|context| {
@@ -376,7 +379,7 @@ pub fn note(key: &'static str, value: &str) {
     }
 }
 
-/// Trace and span that the work that runs now belongs to, if they are written down.
+/// Ids of the current trace and span, if the trace is sampled.
 pub(crate) fn current_ids() -> Option<(String, String)> {
     if !is_on() {
         return None;

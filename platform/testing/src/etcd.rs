@@ -11,16 +11,16 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::Child;
 
-/// Set, a missing etcd fails a test instead of leaving it out.
+/// Environment variable that makes a missing etcd an error; otherwise tests are skipped.
 const NEEDED: &str = "FABRICAST_NEED_ETCD";
-/// A member that does not listen after this time never will.
+/// Time in which a member must listen.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Ports are taken from below the range that outgoing connections use, so that a member that was
-/// killed finds its own again.
+/// Ports are below the range of outgoing connections, so that a restarted member finds its port
+/// free.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 
-/// A running etcd with data of its own; it ends when it is dropped.
+/// A running etcd with its own data; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Etcd {
     members: Vec<Member>,
@@ -39,17 +39,17 @@ struct Member {
 }
 
 impl Etcd {
-    /// Starts an etcd of so many members; `None` if the machine has none and the test may be left
-    /// out. Where `FABRICAST_NEED_ETCD` is set it may not.
+    /// Starts an etcd of this many members; `None` if etcd is not installed, unless
+    /// `FABRICAST_NEED_ETCD` is set.
     ///
     /// # Panics
     ///
-    /// If there is no etcd though it is needed, or it does not start.
+    /// If etcd is not installed though it is needed, or does not start.
     pub async fn start(members: usize) -> Option<Self> {
         Self::start_with(members, None).await
     }
 
-    /// As [`Etcd::start`], but members and clients have to show certificates.
+    /// As [`Etcd::start`], with mutual TLS between members and clients.
     ///
     /// - `certificates`: folder with `ca.crt`, `tls.crt` and `tls.key`, good for 127.0.0.1.
     ///
@@ -99,7 +99,7 @@ impl Etcd {
         self.members.iter().map(address).collect()
     }
 
-    /// The URL of a store in it; with certificates, those of the members are the client's, too.
+    /// The URL of a store in this etcd; the client uses the certificates of the members.
     #[must_use]
     pub fn url(&self, prefix: &str) -> String {
         let url = format!("etcd://{}/{prefix}", self.endpoints().join(","));
@@ -109,14 +109,14 @@ impl Etcd {
         }
     }
 
-    /// Ends a member as a crash would.
+    /// Kills a member.
     ///
     /// # Panics
     ///
     /// If there is no such member.
     pub async fn kill(&mut self, member: usize) {
         if let Some(mut process) = self.members[member].process.take() {
-            // One that has ended already is as good.
+            // An error means that it has ended already.
             let _ = process.kill().await;
         }
     }
@@ -132,7 +132,7 @@ impl Etcd {
         self.listens(member).await;
     }
 
-    /// Freezes a member: its connections stay and nothing comes back.
+    /// Freezes a member: its connections stay open without answers.
     ///
     /// # Panics
     ///
@@ -141,7 +141,7 @@ impl Etcd {
         self.signal(member, "STOP");
     }
 
-    /// Lets a frozen member go on.
+    /// Resumes a frozen member.
     ///
     /// # Panics
     ///
@@ -195,7 +195,7 @@ impl Etcd {
         member.process = Some(process);
     }
 
-    /// Waits until a member takes connections.
+    /// Waits until a member accepts connections.
     async fn listens(&mut self, index: usize) {
         let started = Instant::now();
         let log = log_of(self.folder.path(), &self.members[index].name);
@@ -223,7 +223,7 @@ fn is_installed() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// A port that nobody listens at. Tests in other processes look for theirs in another order.
+/// Returns a free port. Tests in other processes try ports in another order.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % u32::from(PORTS)).unwrap_or(0);

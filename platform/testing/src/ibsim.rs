@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-/// Set, a missing ibsim fails a test instead of leaving it out.
+/// Environment variable that makes a missing ibsim an error; otherwise tests are skipped.
 const NEEDED: &str = "FABRICAST_NEED_IBSIM";
 const READY: &str = "Network simulator ready";
-/// Where Debian puts the library that stands in for the kernel.
+/// Debian's path of the library that replaces the kernel's interface.
 const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 
 /// A running simulator; it ends when it is dropped.
@@ -25,12 +25,12 @@ pub struct Ibsim {
 }
 
 impl Ibsim {
-    /// Starts a simulator of a fabric as `ibnetdiscover` prints it; `None` if the machine has none
-    /// and the test may be left out. Where `FABRICAST_NEED_IBSIM` is set it may not.
+    /// Starts a simulator of a fabric in the format of `ibnetdiscover`; `None` if ibsim is not
+    /// installed, unless `FABRICAST_NEED_IBSIM` is set.
     ///
     /// # Panics
     ///
-    /// If there is no ibsim though it is needed, or it does not take the fabric.
+    /// If ibsim is not installed though it is needed, or does not accept the fabric.
     #[must_use]
     pub fn start(fabric: &str) -> Option<Self> {
         static SIMULATORS: AtomicU32 = AtomicU32::new(0);
@@ -64,12 +64,12 @@ impl Ibsim {
             let read = said.read_line(&mut line).expect("ibsim prints text");
             assert!(read > 0, "ibsim ended before it was ready");
         }
-        // A full pipe would stop it.
+        // A full pipe would block the simulator.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Some(Self { process, console, socket, folder })
     }
 
-    /// Prepares a program that sees the fabric from one of its hosts.
+    /// Prepares a command that runs on a host of the fabric.
     ///
     /// - `host`: node id of an adapter, such as `H-506b4b03003fa9b6`.
     #[must_use]
@@ -83,19 +83,19 @@ impl Ibsim {
         command
     }
 
-    /// A folder that ends with the simulator.
+    /// A folder that is deleted with the simulator.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
-    /// Pulls the cable of a port.
+    /// Unplugs the cable of a port.
     ///
     /// # Panics
     ///
     /// If the simulator is gone.
     pub fn unlink(&mut self, node: &str, port: u8) {
-        self.say(&format!("Unlink \"{node}\"[{port}]"));
+        self.send(&format!("Unlink \"{node}\"[{port}]"));
     }
 
     /// Plugs the cable of a port in again.
@@ -104,7 +104,7 @@ impl Ibsim {
     ///
     /// If the simulator is gone.
     pub fn relink(&mut self, node: &str, port: u8) {
-        self.say(&format!("Relink \"{node}\"[{port}]"));
+        self.send(&format!("Relink \"{node}\"[{port}]"));
     }
 
     /// Sets a field of a port's performance counters, such as `PortXmitDiscards`.
@@ -113,11 +113,11 @@ impl Ibsim {
     ///
     /// If the simulator is gone.
     pub fn set_counter(&mut self, node: &str, port: u8, field: &str, value: u64) {
-        self.say(&format!("PerformanceSet \"{node}\"[{port}] PortCounters.{field}={value}"));
+        self.send(&format!("PerformanceSet \"{node}\"[{port}] PortCounters.{field}={value}"));
     }
 
-    /// Starts OpenSM on a host of the fabric, for unicast only: it gives LIDs and fills the unicast tables,
-    /// and leaves the multicast tables alone.
+    /// Starts OpenSM on a host of the fabric, for unicast only: it assigns LIDs and fills the
+    /// unicast tables, but not the multicast tables.
     ///
     /// # Panics
     ///
@@ -146,7 +146,7 @@ impl Ibsim {
         OpenSm { process, log }
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.console, "{line}").expect("ibsim listens");
         self.console.flush().expect("ibsim listens");
     }
@@ -160,14 +160,14 @@ pub struct OpenSm {
 }
 
 impl OpenSm {
-    /// Tells how often it has found the subnet to be up.
+    /// Returns the number of completed sweeps.
     #[must_use]
     pub fn sweeps(&self) -> usize {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|line| line.contains("SUBNET UP")).count()
     }
 
-    /// Has it look at the whole fabric and write all its tables again.
+    /// Starts a heavy sweep: discovery of the whole fabric and new tables.
     ///
     /// # Panics
     ///
@@ -181,7 +181,7 @@ impl OpenSm {
 
 impl Drop for OpenSm {
     fn drop(&mut self) {
-        // One that has ended already is as good.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -189,7 +189,7 @@ impl Drop for OpenSm {
 
 impl Drop for Ibsim {
     fn drop(&mut self) {
-        // One that has ended already is as good.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

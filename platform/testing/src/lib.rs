@@ -1,6 +1,5 @@
-//! What the tests of several crates share: a real etcd to be killed and frozen, a way between two
-//! processes that can be cut, and an InfiniBand fabric whose switches exist in a simulator that is not
-//! ours.
+//! Tools that the tests of several crates share: a real etcd whose members can be killed and
+//! frozen, a proxy that can cut connections, and an InfiniBand fabric in the simulator ibsim.
 //!
 //! Read [`Etcd`], [`Proxy`] and [`Ibsim`] first. Only tests use this crate.
 

@@ -1,4 +1,4 @@
-//! A way between two processes that can be cut: nothing comes through, and nobody is told.
+//! A TCP proxy that can be cut: bytes wait, and neither end sees an error.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Passes connections on to another address until it is dropped.
+/// Forwards connections to another address until it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -17,7 +17,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one in front of `host:port`.
+    /// Starts a proxy in front of `host:port`.
     ///
     /// # Panics
     ///
@@ -30,18 +30,18 @@ impl Proxy {
         Self { address, open, task }
     }
 
-    /// Where it listens, `host:port`.
+    /// Address of the proxy, `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// Cuts it: what is said from now on waits, and so do new connections.
+    /// Cuts the proxy: bytes and new connections wait from now on.
     pub fn cut(&self) {
         self.open.send_replace(false);
     }
 
-    /// Mends it: what waits goes on its way, late.
+    /// Ends the cut: what waits is forwarded.
     pub fn mend(&self) {
         self.open.send_replace(true);
     }
@@ -64,7 +64,7 @@ async fn accept(listener: TcpListener, target: String, open: watch::Receiver<boo
             let Ok(far) = TcpStream::connect(target).await else { return };
             let ((near_read, near_write), (far_read, far_write)) =
                 (near.into_split(), far.into_split());
-            // The end of either way is the end of both.
+            // The end of one direction ends both.
             tokio::select! {
                 () = pass(near_read, far_write, open.clone()) => {}
                 () = pass(far_read, near_write, open) => {}

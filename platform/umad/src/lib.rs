@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use library::Umad;
+use library::{Address, Umad, Wait};
 
 /// Bytes of a management packet.
 pub const PACKET_BYTES: usize = 256;
@@ -27,7 +27,7 @@ const QUEUE_KEY_1: u32 = 0x8001_0000;
 const WOULD_BLOCK: c_int = -11;
 const TIMED_OUT: c_int = -110;
 
-/// Why there is no port, or why it does not work any more.
+/// Error of opening or using a port.
 #[derive(Debug, Error)]
 pub enum UmadError {
     /// The library is not installed or too old.
@@ -36,23 +36,23 @@ pub enum UmadError {
     /// The name of the adapter holds a zero byte.
     #[error("adapter name '{name}' holds a zero byte")]
     AdapterName {
-        /// The name.
+        /// Name as given.
         name: String,
     },
     /// A call failed.
     #[error("{call} failed with status {status}")]
     Call {
-        /// Which one.
+        /// Name of the C function.
         call: &'static str,
-        /// What it returned, usually the negative of an error number.
+        /// Returned status, usually a negated error number.
         status: i32,
     },
 }
 
-/// Where a packet goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
-    /// Where the directed route in it leads: subnet management.
+    /// The end of the directed route in the packet: subnet management.
     Route,
     /// To the node with a LID: subnet management, which listens on queue pair 0.
     SubnetLid(u16),
@@ -60,16 +60,17 @@ pub enum To {
     Lid(u16),
 }
 
-/// What came in.
+/// Result of waiting for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A packet.
+    /// A packet from the port.
     Packet(Box<[u8; PACKET_BYTES]>),
-    /// A packet of ours comes back because nobody answered it.
+    /// A request of ours that was not answered in time.
     Unanswered(Box<[u8; PACKET_BYTES]>),
 }
 
-/// An open port, registered for subnet management, on directed routes and by LID, and for performance management.
+/// An open port, registered for subnet management, on directed routes and by LID, and for
+/// performance management.
 #[derive(Debug)]
 pub struct Port {
     umad: Umad,
@@ -79,7 +80,7 @@ pub struct Port {
     buffer: Vec<u8>,
 }
 
-/// What is registered on a port, one for each class of packets.
+/// Registrations on a port, one for each class of packets.
 #[derive(Clone, Copy, Debug)]
 struct Agents {
     directed: c_int,
@@ -120,32 +121,36 @@ impl Port {
 
     /// Sends a request.
     ///
-    /// - `timeout`: after so long it is sent again, `retries` times; then it comes back as
+    /// - `timeout`: time after which it is sent again, `retries` times; then it is returned as
     ///   [`Received::Unanswered`].
     ///
     /// # Errors
     ///
-    /// [`UmadError::Call`] if the port does not take it.
+    /// [`UmadError::Call`] if the port refuses it.
     pub fn send(
         &mut self,
-        (to, packet): (To, &[u8; PACKET_BYTES]),
+        to: To,
+        packet: &[u8; PACKET_BYTES],
         timeout: Duration,
         retries: u16,
     ) -> Result<(), UmadError> {
         self.buffer.fill(0);
         self.buffer[self.header..].copy_from_slice(packet);
         let (agent, address) = match to {
-            To::Route => (self.agents.directed, (PERMISSIVE_LID, 0, 0)),
-            To::SubnetLid(lid) => (self.agents.addressed, (lid.into(), 0, 0)),
-            To::Lid(lid) => (self.agents.performance, (lid.into(), 1, QUEUE_KEY_1)),
+            To::Route => (self.agents.directed, Address::subnet(PERMISSIVE_LID)),
+            To::SubnetLid(lid) => (self.agents.addressed, Address::subnet(lid.into())),
+            To::Lid(lid) => {
+                let (queue_pair, queue_key) = (1, QUEUE_KEY_1);
+                (self.agents.performance, Address { lid: lid.into(), queue_pair, queue_key })
+            }
         };
         checked("umad_set_addr", self.umad.set_address(&mut self.buffer, address))?;
-        let wait = (milliseconds(timeout), c_int::from(retries));
+        let wait = Wait { milliseconds: milliseconds(timeout), retries: retries.into() };
         let sent = self.umad.send(self.port, agent, &mut self.buffer, wait);
         checked("umad_send", sent).map(drop)
     }
 
-    /// Takes the next packet; none if there is none within `timeout`.
+    /// Receives the next packet; `None` if there is none within `timeout`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! libibumad's functions, found when the library is loaded.
+//! The functions of libibumad, resolved when the library is loaded.
 #![expect(unsafe_code, reason = "calls into C; each block says why it is sound")]
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -9,7 +9,7 @@ use libloading::Library;
 /// The library's name; 3 is its binary interface.
 const LIBRARY: &str = "libibumad.so.3";
 
-/// The library with the functions that we call.
+/// The loaded library, with the functions that are used.
 #[derive(Debug)]
 pub(crate) struct Umad {
     init: unsafe extern "C" fn() -> c_int,
@@ -25,11 +25,34 @@ pub(crate) struct Umad {
     _library: Library, // last: the functions live in it
 }
 
+/// Destination in the header of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) lid: c_int,
+    pub(crate) queue_pair: c_int,
+    pub(crate) queue_key: u32,
+}
+
+impl Address {
+    /// Queue pair 0 of a node, which subnet management listens on.
+    pub(crate) fn subnet(lid: c_int) -> Self {
+        Self { lid, queue_pair: 0, queue_key: 0 }
+    }
+}
+
+/// Time limit of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// Milliseconds until it is sent again.
+    pub(crate) milliseconds: c_int,
+    pub(crate) retries: c_int,
+}
+
 impl Umad {
-    /// Loads the library.
     pub(crate) fn load() -> Result<Self, libloading::Error> {
-        // SAFETY: libibumad has no initialiser with side effects, and the signatures below are those
-        // of its header, infiniband/umad.h; the pointers are used only while `_library` lives.
+        // SAFETY: libibumad has no initialiser with side effects, and the signatures below are
+        // those of its header, infiniband/umad.h; the pointers are used only while `_library`
+        // lives.
         unsafe {
             let library = Library::new(LIBRARY)?;
             Ok(Self {
@@ -80,29 +103,21 @@ impl Umad {
         unsafe { (self.size)() }
     }
 
-    /// - `(lid, queue_pair, key)`: where to.
-    pub(crate) fn set_address(
-        &self,
-        buffer: &mut [u8],
-        (lid, queue_pair, key): (c_int, c_int, u32),
-    ) -> c_int {
+    pub(crate) fn set_address(&self, buffer: &mut [u8], address: Address) -> c_int {
         assert!(buffer.len() >= self.header_bytes());
+        let Address { lid, queue_pair, queue_key } = address;
+        let key = queue_key.cast_signed();
         // SAFETY: writes into the header, which the buffer holds.
-        let key = key.cast_signed();
         unsafe { (self.set_addr)(buffer.as_mut_ptr().cast(), lid, queue_pair, 0, key) }
     }
 
-    /// - `wait`: milliseconds, and how often it is sent again.
-    pub(crate) fn send(
-        &self,
-        port: c_int,
-        agent: c_int,
-        buffer: &mut [u8],
-        wait: (c_int, c_int),
-    ) -> c_int {
+    pub(crate) fn send(&self, port: c_int, agent: c_int, buffer: &mut [u8], wait: Wait) -> c_int {
         let packet = self.packet_bytes(buffer);
+        let Wait { milliseconds, retries } = wait;
         // SAFETY: the buffer holds the header and `packet` bytes.
-        unsafe { (self.send)(port, agent, buffer.as_mut_ptr().cast(), packet, wait.0, wait.1) }
+        unsafe {
+            (self.send)(port, agent, buffer.as_mut_ptr().cast(), packet, milliseconds, retries)
+        }
     }
 
     pub(crate) fn receive(&self, port: c_int, buffer: &mut [u8], wait: c_int) -> c_int {

@@ -1546,7 +1546,8 @@ pub mod switch_aggregation_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes aggregation entries, a place's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
+        /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
+        /// FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
         /// FAILED_PRECONDITION / NO_AGGREGATION; a part that a place refuses is named in the answer.
         pub async fn write_aggregation(
             &mut self,
@@ -1608,7 +1609,8 @@ pub mod switch_aggregation_service_server {
             tonic::Status,
         >;
         /// Writes aggregation entries, a place's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
+        /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
+        /// FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE,
         /// FAILED_PRECONDITION / NO_AGGREGATION; a part that a place refuses is named in the answer.
         async fn write_aggregation(
             &self,
@@ -2584,7 +2586,8 @@ pub mod collective_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// The route service says which trees are not held yet; all others of the revision are.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// REVISION_OUT_OF_RANGE.
         pub async fn report_aggregation_trees(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportAggregationTreesRequest>,
@@ -2723,7 +2726,8 @@ pub mod collective_service_server {
             tonic::Status,
         >;
         /// The route service says which trees are not held yet; all others of the revision are.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// REVISION_OUT_OF_RANGE.
         async fn report_aggregation_trees(
             &self,
             request: tonic::Request<super::ReportAggregationTreesRequest>,
@@ -5257,6 +5261,70 @@ pub struct Route {
     /// with this one, too.
     #[prost(uint32, optional, tag = "7")]
     pub second_color: ::core::option::Option<u32>,
+    /// Output only. The reason as a code.
+    #[prost(enumeration = "RouteReason", tag = "8")]
+    pub reason_code: i32,
+}
+/// Why a route is as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RouteReason {
+    /// The route is as the MGID says, or was reported before there were codes.
+    Unspecified = 0,
+    /// The group waits for its members.
+    WaitsForMembers = 1,
+    /// Fewer than two endpoints are to be connected.
+    FewerThanTwoEndpoints = 2,
+    /// Senders of other groups still use table entries that the new route needs.
+    WaitsForEntries = 3,
+    /// The group is exclusive, and would have to share its tree.
+    ExclusiveTreeShared = 4,
+    /// The engine refused the group.
+    Refused = 5,
+    /// No spanning tree serves the group.
+    Unrouted = 6,
+    /// The group is on another spanning tree than its MGID says.
+    Moved = 7,
+    /// One of the two trees of the group lacks a link.
+    Unprotected = 8,
+    /// The engine does not have the group yet.
+    NotPlanned = 9,
+}
+impl RouteReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ROUTE_REASON_UNSPECIFIED",
+            Self::WaitsForMembers => "ROUTE_REASON_WAITS_FOR_MEMBERS",
+            Self::FewerThanTwoEndpoints => "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS",
+            Self::WaitsForEntries => "ROUTE_REASON_WAITS_FOR_ENTRIES",
+            Self::ExclusiveTreeShared => "ROUTE_REASON_EXCLUSIVE_TREE_SHARED",
+            Self::Refused => "ROUTE_REASON_REFUSED",
+            Self::Unrouted => "ROUTE_REASON_UNROUTED",
+            Self::Moved => "ROUTE_REASON_MOVED",
+            Self::Unprotected => "ROUTE_REASON_UNPROTECTED",
+            Self::NotPlanned => "ROUTE_REASON_NOT_PLANNED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ROUTE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "ROUTE_REASON_WAITS_FOR_MEMBERS" => Some(Self::WaitsForMembers),
+            "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS" => Some(Self::FewerThanTwoEndpoints),
+            "ROUTE_REASON_WAITS_FOR_ENTRIES" => Some(Self::WaitsForEntries),
+            "ROUTE_REASON_EXCLUSIVE_TREE_SHARED" => Some(Self::ExclusiveTreeShared),
+            "ROUTE_REASON_REFUSED" => Some(Self::Refused),
+            "ROUTE_REASON_UNROUTED" => Some(Self::Unrouted),
+            "ROUTE_REASON_MOVED" => Some(Self::Moved),
+            "ROUTE_REASON_UNPROTECTED" => Some(Self::Unprotected),
+            "ROUTE_REASON_NOT_PLANNED" => Some(Self::NotPlanned),
+            _ => None,
+        }
+    }
 }
 /// Whether packets of a group travel through switch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -5358,7 +5426,8 @@ pub struct RegisterNodeRequest {
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
     /// Required. Chosen by the operating agent at each start of the node, higher than before; a call with one that is
-    /// not higher than the recorded one changes nothing.
+    /// not higher than the recorded one changes nothing. Nanoseconds since 1970 do; at most a day
+    /// beyond the TIC's clock.
     #[prost(uint64, tag = "2")]
     pub start_id: u64,
 }
@@ -5607,6 +5676,9 @@ pub struct ListNodesResponse {
     /// Revision of the records.
     #[prost(uint64, tag = "3")]
     pub revision: u64,
+    /// Nodes that have not answered and are kept only because too many are silent at once.
+    #[prost(uint32, tag = "4")]
+    pub held_node_count: u32,
 }
 /// Request of ReportNodeFailure.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5721,6 +5793,10 @@ pub struct ReportFailedElementsResponse {
     /// Number of failed elements the TIC knows of, from all reporters.
     #[prost(uint32, tag = "1")]
     pub failed_count: u32,
+    /// The newest term that a route service was granted; 0 if none was. A switch agent takes no
+    /// newer one.
+    #[prost(uint64, tag = "2")]
+    pub newest_route_term: u64,
 }
 /// Request of WatchDirectory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5997,6 +6073,7 @@ pub mod tic_service_client {
         }
         /// Announces a node, or that a failed one is back. Safe to repeat.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
+        /// INVALID_ARGUMENT / START_OUT_OF_RANGE,
         /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
         pub async fn register_node(
             &mut self,
@@ -6447,7 +6524,9 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
+        /// INVALID_ARGUMENT / REVISION_OUT_OF_RANGE (the records are not so new).
         pub async fn report_routes(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportRoutesRequest>,
@@ -6489,6 +6568,7 @@ pub mod tic_service_server {
     pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
         /// Announces a node, or that a failed one is back. Safe to repeat.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
+        /// INVALID_ARGUMENT / START_OUT_OF_RANGE,
         /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
         async fn register_node(
             &self,
@@ -6663,7 +6743,9 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// The route service says what it has programmed.
-        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: ABORTED / STALE_TERM, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
+        /// INVALID_ARGUMENT / REVISION_OUT_OF_RANGE (the records are not so new).
         async fn report_routes(
             &self,
             request: tonic::Request<super::ReportRoutesRequest>,
@@ -14623,7 +14705,8 @@ pub struct GetRouteStatusResponse {
     /// What breaks the regularity of the fat tree.
     #[prost(string, repeated, tag = "18")]
     pub irregularities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The switches hold exactly the tables that the records ask for; nothing waits to be taken away.
+    /// The switches hold exactly the tables that the records ask for, nothing waits to be taken
+    /// away, and the TIC knows every route.
     #[prost(bool, tag = "19")]
     pub settled: bool,
     /// Groups have two trees, of which one may fail.
@@ -15451,7 +15534,8 @@ pub mod switch_agent_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
+        /// FIELD_MISSING,
         /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         pub async fn write_tables(
             &mut self,
@@ -15571,7 +15655,8 @@ pub mod switch_agent_service_server {
             request: tonic::Request<super::ReadTablesRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadTablesStream>, tonic::Status>;
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
-        /// Errors: ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
+        /// FIELD_MISSING,
         /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         async fn write_tables(
             &self,

@@ -1,65 +1,20 @@
-//! Aggregation entries and runs of collectives on the emulator, in the words of the wire.
-
-use std::collections::BTreeMap;
+//! Aggregation entries and contributions to operations, between the wire and the emulator.
 
 use fabricast_emulator::{
-    AggregationPlace, AggregationProblem, AggregationWrite, Contribution, ContributionError,
-    Failure, Fence, Reduction, Values, Work,
+    AggregationPlace, AggregationProblem, AggregationWrite, Contribution, Fence, Reduction, Values,
+    Work,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::{aggregation_node, aggregation_place, collective_values};
 use fabricast_rpc::Reason;
 use fabricast_topology::{AggregationEntry, AggregationNode, Graph};
-use tokio::sync::oneshot;
-use tonic::Status;
 
 use crate::fabric::{Core, Fabric};
-use crate::tables::Stale;
+use crate::tables::StaleFence;
 use crate::wire::{self, Refusal};
 
-/// Numbers in one message.
-const VALUES_LIMIT: usize = 8_192;
-
-/// How a run ends for one process.
-pub(crate) type End = Result<Option<Values>, Failure>;
-
-/// By tree, sequence number and process: who waits for its end.
-pub(crate) type Waiting = BTreeMap<(u32, u64, u32), oneshot::Sender<End>>;
-
-impl Core {
-    /// Lets packets of collectives travel, and tells those whose run has ended.
-    pub(crate) fn settle(&mut self) {
-        self.emulator.run_aggregation();
-        while let Some(finished) = self.emulator.poll_finished() {
-            let key = (finished.tree, finished.sequence, finished.process);
-            if let Some(waits) = self.waiting.remove(&key) {
-                // Who has gone away is not missed.
-                let _ = waits.send(finished.result);
-            }
-        }
-    }
-
-    /// Sends a process's part; its end comes through the channel.
-    pub(crate) fn contribute(
-        &mut self,
-        contribution: Contribution,
-    ) -> Result<oneshot::Receiver<End>, ContributionError> {
-        let key = (contribution.tree, contribution.sequence, contribution.process);
-        self.emulator.contribute(contribution)?;
-        let (tells, told) = oneshot::channel();
-        self.waiting.insert(key, tells);
-        self.settle();
-        Ok(told)
-    }
-
-    /// Gives a run up; whoever waits for it is told.
-    pub(crate) fn abandon(&mut self, tree: u32, sequence: u64) {
-        self.emulator.abandon(tree, sequence);
-        self.settle();
-    }
-}
-
-/// Reads all places that hold entries, or all switches if asked so; dead ones say nothing.
+/// Reads switches and the adapters behind them, all if no names are given. Dead places and adapters
+/// without entries are left out.
 pub(crate) fn read(
     fabric: &Fabric,
     names: &[String],
@@ -90,12 +45,13 @@ pub(crate) fn read(
     Ok(tables)
 }
 
-/// Writes places, each part all or nothing; nothing at all if the writer is out of date.
+/// Writes places, the part of each all or nothing. Writes nothing if a place has seen a newer
+/// fence.
 pub(crate) fn write(
     fabric: &Fabric,
     fence: Fence,
     writes: Vec<v1::AggregationWrite>,
-) -> Result<Vec<v1::AggregationRefusal>, Stale> {
+) -> Result<Vec<v1::AggregationRefusal>, StaleFence> {
     let mut core = fabric.core();
     let mut refusals = Vec::new();
     for write in &writes {
@@ -103,7 +59,7 @@ pub(crate) fn write(
         let seen = place.and_then(|place| core.emulator.aggregation_fence(place).ok());
         if let Some(seen) = seen.filter(|seen| fence < *seen) {
             let switch = write.place.as_ref().map(place_text).unwrap_or_default();
-            return Err(Stale { switch, offered: fence, seen });
+            return Err(StaleFence { switch, offered: fence, seen });
         }
     }
     for write in writes {
@@ -113,7 +69,7 @@ pub(crate) fn write(
             refusals.push(v1::AggregationRefusal { place, reason, message });
         }
     }
-    // What has lost an entry ends with an error.
+    // Operations that have lost an entry end with an error.
     core.settle();
     Ok(refusals)
 }
@@ -148,14 +104,14 @@ fn write_one(
     })
 }
 
-/// Reads a process's part from the wire.
+/// Decodes a contribution.
 pub(crate) fn read_contribution(
     graph: &Graph,
     request: v1::ContributeValuesRequest,
-) -> Result<Contribution, Status> {
+) -> Result<Contribution, Refusal> {
     let process = request.process.ok_or(Refusal::Missing { field: "process" })?;
     if request.process_count == 0 {
-        return Err(Refusal::Missing { field: "process_count" }.into());
+        return Err(Refusal::Missing { field: "process_count" });
     }
     Ok(Contribution {
         tree: request.tree,
@@ -169,7 +125,7 @@ pub(crate) fn read_contribution(
     })
 }
 
-fn read_work(work: v1::CollectiveWork) -> Result<Work, Status> {
+fn read_work(work: v1::CollectiveWork) -> Result<Work, Refusal> {
     let reduction = || match work.reduction() {
         v1::Reduction::Unspecified => Err(Refusal::Missing { field: "work.reduction" }),
         v1::Reduction::Sum => Ok(Reduction::Sum),
@@ -180,7 +136,7 @@ fn read_work(work: v1::CollectiveWork) -> Result<Work, Status> {
     };
     Ok(match work.operation() {
         v1::CollectiveOperation::Unspecified => {
-            return Err(Refusal::Missing { field: "work.operation" }.into());
+            return Err(Refusal::Missing { field: "work.operation" });
         }
         v1::CollectiveOperation::Barrier => Work::Barrier,
         v1::CollectiveOperation::Broadcast => Work::Broadcast { source: work.root_process },
@@ -191,7 +147,7 @@ fn read_work(work: v1::CollectiveWork) -> Result<Work, Status> {
     })
 }
 
-fn read_values(values: Option<v1::CollectiveValues>) -> Result<Option<Values>, Status> {
+fn read_values(values: Option<v1::CollectiveValues>) -> Result<Option<Values>, Refusal> {
     let Some(kind) = values.and_then(|values| values.kind) else { return Ok(None) };
     let (count, values) = match kind {
         collective_values::Kind::SignedValues(some) => {
@@ -202,14 +158,13 @@ fn read_values(values: Option<v1::CollectiveValues>) -> Result<Option<Values>, S
         }
         collective_values::Kind::FloatValues(some) => (some.values.len(), Values::F64(some.values)),
     };
-    if count > VALUES_LIMIT {
-        let text = format!("values: {count} numbers, at most {VALUES_LIMIT} are allowed");
-        return Err(Reason::PayloadTooLong.status(text, &[("field", "values")]));
+    if count > wire::VALUES_LIMIT {
+        return Err(Refusal::TooManyValues { count });
     }
     Ok(Some(values))
 }
 
-/// What a process gets, as it travels.
+/// Encodes the result of an operation.
 pub(crate) fn values_to_wire(values: Values) -> v1::CollectiveValues {
     let kind = match values {
         Values::I64(values) => collective_values::Kind::SignedValues(v1::SignedValues { values }),
@@ -219,45 +174,6 @@ pub(crate) fn values_to_wire(values: Values) -> v1::CollectiveValues {
         Values::F64(values) => collective_values::Kind::FloatValues(v1::FloatValues { values }),
     };
     v1::CollectiveValues { kind: Some(kind) }
-}
-
-/// Says why a contribution was not sent.
-pub(crate) fn not_sent(graph: &Graph, error: ContributionError) -> Status {
-    let invalid = |text: String| Reason::ContributionInvalid.status(text, &[]);
-    match error {
-        ContributionError::Unknown
-        | ContributionError::Twice
-        | ContributionError::Disagreement
-        | ContributionError::Values => invalid(error.to_string()),
-        ContributionError::Busy => Reason::LimitReached.status(error.to_string(), &[]),
-        ContributionError::Ended | ContributionError::CutOff => {
-            Reason::CollectiveFailed.status(error.to_string(), &[])
-        }
-        ContributionError::Failed(failure) => failed(graph, failure),
-    }
-}
-
-/// Says why a run failed, with names.
-pub(crate) fn failed(graph: &Graph, failure: Failure) -> Status {
-    let name = |node: AggregationNode| match node {
-        AggregationNode::Switch(switch) => format!("switch {}", graph.switch_name(switch)),
-        AggregationNode::Process { endpoint, .. } => {
-            format!("adapter {}", graph.endpoint_name(endpoint))
-        }
-    };
-    let text = match failure {
-        Failure::NodeFailed { node } => format!("{} failed", name(node)),
-        Failure::NoWay { to } => format!("no way to {}", name(to)),
-        Failure::NoEntry { node } => format!("{} has no entry for the tree", name(node)),
-        Failure::Unexpected { node } => format!("{} got an unexpected packet", name(node)),
-        Failure::EntryRemoved
-        | Failure::Disagreement
-        | Failure::Incomplete { .. }
-        | Failure::Stuck
-        | Failure::Abandoned
-        | Failure::NotReached => failure.to_string(),
-    };
-    Reason::CollectiveFailed.status(text, &[])
 }
 
 fn place_to_wire(graph: &Graph, place: AggregationPlace) -> v1::AggregationPlace {

@@ -1,26 +1,30 @@
-//! The one emulator, who is attached to it, and what of it has failed.
+//! The shared state of the service: the emulator, the attached processes, and the failed parts.
 //!
-//! A plain lock guards it and is never held over an await. Whoever has much to do takes it again
-//! and again for small pieces, so that nobody waits long.
+//! A lock guards the state and is never held over an await. Long work takes the lock once for each
+//! small piece, so that no other call waits long.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
 
-use fabricast_emulator::{Component, Deliveries, Emulator, Outcome, Packet};
+use fabricast_emulator::{
+    Component, Contribution, ContributionError, Deliveries, Emulator, Failure, Outcome, Packet,
+    Values,
+};
 use fabricast_proto::v1;
 use fabricast_telemetry::metrics::FABRIC_PACKETS;
 use fabricast_topology::{EndpointId, Graph};
-use tokio::sync::watch;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{oneshot, watch};
 
-use crate::aggregation::Waiting;
-use crate::disturb::Programming;
 use crate::mailbox::Mailbox;
 use crate::wire;
+use crate::write_behavior::WriteBehaviors;
 
 /// All failed parts.
 pub(crate) type FailedElements = Arc<Vec<v1::Element>>;
 
-/// Everything that the calls of the service share.
+/// State that all calls of the service share.
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub(crate) graph: Arc<Graph>,
@@ -29,26 +33,32 @@ pub(crate) struct Fabric {
     core: Mutex<Core>,
     failed: watch::Sender<FailedElements>,
     queue: usize,
-    pub(crate) programming: Programming,
+    pub(crate) write_behaviors: WriteBehaviors,
 }
 
-/// What the lock guards.
+/// State behind the lock.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) emulator: Emulator,
-    /// By endpoint: where its packets go.
+    /// Mailbox of the process that has attached an endpoint, by endpoint.
     mailboxes: Vec<Option<Arc<Mailbox>>>,
     deliveries: Deliveries,
-    /// Processes in the middle of a collective.
-    pub(crate) waiting: Waiting,
+    /// Processes that wait for the end of an operation.
+    waiting: WaitingProcesses,
 }
 
-/// An endpoint that somebody else has attached.
+/// Result of an operation for one process; a process may get no values.
+pub(crate) type OperationResult = Result<Option<Values>, Failure>;
+
+/// Channels for results, by tree, sequence number and process.
+type WaitingProcesses = BTreeMap<(u32, u64, u32), oneshot::Sender<OperationResult>>;
+
+/// Another process has attached the endpoint.
 #[derive(Debug)]
-pub(crate) struct Taken;
+pub(crate) struct AlreadyAttached;
 
 impl Fabric {
-    /// Powers on.
+    /// Starts with all parts live and nobody attached.
     ///
     /// - `queue`: deliveries that may wait for one attached process.
     pub(crate) fn new(emulator: Emulator, queue: usize) -> Self {
@@ -56,9 +66,9 @@ impl Fabric {
         let colors = emulator.colors();
         let mailboxes = vec![None; graph.endpoint_count()];
         let deliveries = Deliveries::new();
-        let core = Core { emulator, mailboxes, deliveries, waiting: Waiting::new() };
+        let waiting = WaitingProcesses::new();
+        let core = Core { emulator, mailboxes, deliveries, waiting };
         let failed = watch::Sender::new(FailedElements::default());
-        let programming = Programming::default();
         Self {
             graph,
             colors,
@@ -66,26 +76,26 @@ impl Fabric {
             core: Mutex::new(core),
             failed,
             queue,
-            programming,
+            write_behaviors: WriteBehaviors::default(),
         }
     }
 
     /// Takes the lock.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().expect("nothing panics while it holds the fabric")
+        self.core.lock()
     }
 
-    /// Makes the queue of a process that is about to attach.
+    /// Creates the mailbox of a process that is about to attach.
     pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
         Arc::new(Mailbox::new(self.queue, Arc::clone(&self.dropped)))
     }
 
-    /// Follows the failed parts.
+    /// Subscribes to the failed parts.
     pub(crate) fn watch_failed(&self) -> watch::Receiver<FailedElements> {
         self.failed.subscribe()
     }
 
-    /// Fails or heals a part and tells the watchers; whether that changed anything.
+    /// Fails or heals a part and notifies the watchers. Returns whether that changed anything.
     pub(crate) fn set_live(&self, component: Component, live: bool) -> bool {
         let mut core = self.core();
         let changed =
@@ -95,7 +105,7 @@ impl Fabric {
             core.settle();
             let elements = wire::failed_elements(&self.graph, core.emulator.faults());
             tracing::info!(failed = elements.len(), "failed elements changed");
-            // Still under the lock, so that watchers see the lists in the order of the changes.
+            // Under the lock, so that watchers see the lists in the order of the changes.
             self.failed.send_replace(Arc::new(elements));
         }
         changed
@@ -103,15 +113,15 @@ impl Fabric {
 }
 
 impl Core {
-    /// Attaches an endpoint, unless another process has; again is no change.
+    /// Attaches an endpoint, unless another process has. Repeating it changes nothing.
     pub(crate) fn attach(
         &mut self,
         endpoint: EndpointId,
         mailbox: &Arc<Mailbox>,
-    ) -> Result<(), Taken> {
+    ) -> Result<(), AlreadyAttached> {
         let place = &mut self.mailboxes[endpoint.index()];
         match place {
-            Some(owner) if !Arc::ptr_eq(owner, mailbox) => Err(Taken),
+            Some(owner) if !Arc::ptr_eq(owner, mailbox) => Err(AlreadyAttached),
             _ => {
                 *place = Some(Arc::clone(mailbox));
                 Ok(())
@@ -126,7 +136,7 @@ impl Core {
 
     /// Sends a packet and queues its copies for the processes attached where they arrived.
     pub(crate) fn send(&mut self, from: EndpointId, packet: Packet) -> (Outcome, &[EndpointId]) {
-        FABRIC_PACKETS.add(1);
+        FABRIC_PACKETS.inc();
         let outcome = self.emulator.inject(from, &packet, &mut self.deliveries);
         let packet = Arc::new(packet);
         for endpoint in self.deliveries.as_slice() {
@@ -135,5 +145,36 @@ impl Core {
             }
         }
         (outcome, self.deliveries.as_slice())
+    }
+
+    /// Moves the packets of operations, and sends their results to the waiting processes.
+    pub(crate) fn settle(&mut self) {
+        self.emulator.run_aggregation();
+        while let Some(finished) = self.emulator.poll_finished() {
+            let key = (finished.tree, finished.sequence, finished.process);
+            if let Some(result) = self.waiting.remove(&key) {
+                // The process may have gone away.
+                let _ = result.send(finished.result);
+            }
+        }
+    }
+
+    /// Sends a process's contribution to an operation; the result comes through the channel.
+    pub(crate) fn contribute(
+        &mut self,
+        contribution: Contribution,
+    ) -> Result<oneshot::Receiver<OperationResult>, ContributionError> {
+        let key = (contribution.tree, contribution.sequence, contribution.process);
+        self.emulator.contribute(contribution)?;
+        let (sender, result) = oneshot::channel();
+        self.waiting.insert(key, sender);
+        self.settle();
+        Ok(result)
+    }
+
+    /// Ends an operation with an error for all its processes.
+    pub(crate) fn abandon(&mut self, tree: u32, sequence: u64) {
+        self.emulator.abandon(tree, sequence);
+        self.settle();
     }
 }

@@ -1,11 +1,16 @@
-//! The key that tells switch agents from everybody else.
+//! The management key, by which switch agents authenticate.
 
-use fabricast_rpc::Reason;
-use tonic::Status;
+use fabricast_config::Secret;
+use thiserror::Error;
 
-/// Knows the management key.
+/// The management key; `Debug` does not print it.
 #[derive(Clone)]
 pub(crate) struct ManagementKey(Box<[u8]>);
+
+/// The offered key is not the management key.
+#[derive(Debug, Error)]
+#[error("management_key is wrong")]
+pub(crate) struct WrongKey;
 
 impl std::fmt::Debug for ManagementKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -14,22 +19,16 @@ impl std::fmt::Debug for ManagementKey {
 }
 
 impl ManagementKey {
-    /// Takes the key; `None` if it is empty, which would let everybody in.
-    pub(crate) fn new(key: &str) -> Option<Self> {
-        (!key.is_empty()).then(|| Self(key.as_bytes().into()))
+    pub(crate) fn new(key: &Secret) -> Self {
+        Self(key.reveal().as_bytes().into())
     }
 
-    /// Lets the right key pass.
-    pub(crate) fn check(&self, offered: &str) -> Result<(), Status> {
-        if self.equals(offered.as_bytes()) {
-            return Ok(());
-        }
-        let facts = [("field", "management_key")];
-        Err(Reason::ManagementKeyWrong.status("management_key is wrong", &facts))
+    pub(crate) fn check(&self, offered: &str) -> Result<(), WrongKey> {
+        if self.equals(offered.as_bytes()) { Ok(()) } else { Err(WrongKey) }
     }
 
-    /// Compares in a time that depends on the offered length alone, not on where the first wrong
-    /// byte is, so that the key cannot be guessed byte by byte.
+    /// Compares in a time that depends only on the offered length, not on the first wrong byte, so
+    /// that the key cannot be guessed byte by byte.
     fn equals(&self, offered: &[u8]) -> bool {
         let lengths_differ = u8::from(offered.len() != self.0.len());
         let differences = offered
@@ -46,15 +45,10 @@ mod tests {
 
     #[test]
     fn only_the_whole_key_fits() {
-        let key = ManagementKey::new("abcd").unwrap();
+        let key = ManagementKey(b"abcd".as_slice().into());
         assert!(key.check("abcd").is_ok());
         for wrong in ["", "a", "abc", "abcx", "xbcd", "abcdabcd", "abcd\0"] {
             assert!(key.check(wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn an_empty_key_is_no_key() {
-        assert!(ManagementKey::new("").is_none());
     }
 }

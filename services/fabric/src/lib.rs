@@ -1,8 +1,8 @@
-//! The emulated fabric: switches with real tables that move real packets, over gRPC.
+//! The emulated fabric: switches with real tables that forward real packets, over gRPC.
 //!
-//! Read [`App`] first. One emulator ([`fabricast_emulator`]) behind one lock; processes attach
-//! endpoints by a stream, administrators break and mend parts, and switch agents, who prove
-//! themselves with the management key, reach the tables.
+//! Read [`App`] first, then `fabric.rs`: one emulator ([`fabricast_emulator`]) behind one lock.
+//! Processes attach endpoints by a stream, administrators break and repair parts, and switch
+//! agents, which authenticate with the management key, read and write the tables.
 //!
 //! Invariants
 //! - FAB-1: a slow receiver loses packets, and they are counted; it never holds up the fabric.
@@ -10,15 +10,14 @@
 //! - FAB-3: a write with a fence older than one of its switches has seen changes nothing.
 
 mod aggregation;
-mod aggregation_service;
+mod api;
 mod app;
-mod attach;
 mod disturb;
 mod fabric;
 mod key;
 mod mailbox;
-mod service;
 mod tables;
 mod wire;
+mod write_behavior;
 
-pub use app::{App, DEFAULT_QUEUE, Dropped, Options, RunError, StartError};
+pub use app::{App, Dropped, RunError, StartError};

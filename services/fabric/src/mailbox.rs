@@ -1,21 +1,22 @@
-//! What waits to be sent to one attached process: a bounded queue that drops what is too much.
+//! The bounded queue of packets for one attached process; it drops packets when it is full.
 //!
-//! The copies of one packet share its payload, so a packet to thousands of endpoints of one
-//! process costs little while it waits.
+//! The copies of one packet share its payload, so a packet for thousands of endpoints of one
+//! process needs little memory.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use fabricast_emulator::Packet;
 use fabricast_topology::EndpointId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// Payload bytes that may wait, copies counted one by one.
+/// Most payload bytes in the queue; every copy counts.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
-/// Packets in one message to the process.
+/// Most packets in one message to the process.
 const BATCH_PACKETS: usize = 1024;
-/// Payload bytes in one message: well below the 4 MiB a receiver takes by default.
+/// Payload bytes at which a message is full: well below the default limit of receivers, 4 MiB.
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// One copy of a packet at its endpoint.
@@ -39,10 +40,10 @@ struct Queue {
 }
 
 impl Mailbox {
-    /// Makes an empty queue.
+    /// Creates an empty queue.
     ///
-    /// - `capacity`: deliveries that may wait.
-    /// - `dropped`: counts what is dropped, for all mailboxes of the fabric.
+    /// - `capacity`: most deliveries in the queue.
+    /// - `dropped`: count of dropped deliveries, shared by all mailboxes of the fabric.
     pub(crate) fn new(capacity: usize, dropped: Arc<AtomicU64>) -> Self {
         Self { queue: Mutex::default(), filled: Notify::new(), capacity, dropped }
     }
@@ -67,7 +68,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes nothing more; what waits can still be had.
+    /// Refuses further deliveries; those in the queue can still be taken.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
@@ -75,7 +76,7 @@ impl Mailbox {
 
     /// Waits for deliveries and takes some, oldest first; `None` when closed and empty.
     ///
-    /// For one consumer. Safe to cancel.
+    /// For one consumer. Cancelling loses nothing.
     pub(crate) async fn next_batch(&self) -> Option<Vec<Delivery>> {
         loop {
             {
@@ -93,7 +94,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().expect("nothing panics while it holds the queue")
+        self.queue.lock()
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_is_dropped_and_counted() {
+    async fn deliveries_that_do_not_fit_are_dropped_and_counted() {
         let (mailbox, dropped) = mailbox(2);
         for mgid in 0..5 {
             mailbox.push(EndpointId(0), &packet(mgid, 1));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn payloads_that_wait_are_bounded() {
+    async fn the_payload_bytes_in_the_queue_are_bounded() {
         let (mailbox, dropped) = mailbox(usize::MAX);
         let large = packet(0, QUEUE_BYTES / 2);
         for _ in 0..3 {

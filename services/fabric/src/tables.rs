@@ -1,4 +1,4 @@
-//! Switch tables, ports and counters, for switch agents.
+//! Tables, ports and counters of switches, between the wire and the emulator.
 
 use fabricast_emulator::{EntryWrite, Fence, TableProblem};
 use fabricast_proto::v1;
@@ -9,13 +9,13 @@ use thiserror::Error;
 use crate::fabric::{Core, Fabric};
 use crate::wire::{self, Refusal};
 
-/// A write was older than what a switch has seen; nothing was written.
+/// A switch has seen a newer fence; nothing was written.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "fence (term {}, generation {}) is older than (term {}, generation {}) at switch {switch}",
     offered.term, offered.generation, seen.term, seen.generation
 )]
-pub(crate) struct Stale {
+pub(crate) struct StaleFence {
     pub(crate) switch: String,
     pub(crate) offered: Fence,
     pub(crate) seen: Fence,
@@ -83,7 +83,7 @@ pub(crate) fn write(
     fabric: &Fabric,
     fence: Fence,
     writes: &[v1::SwitchWrite],
-) -> Result<v1::WriteSwitchTablesResponse, Stale> {
+) -> Result<v1::WriteSwitchTablesResponse, StaleFence> {
     let mut answer = v1::WriteSwitchTablesResponse::default();
     let mut core = fabric.core();
     // One stale part shows that the writer as a whole is (FAB-3).
@@ -91,7 +91,7 @@ pub(crate) fn write(
         let switch = fabric.graph.find_switch(&write.switch_name);
         let seen = switch.and_then(|switch| core.emulator.fence(switch).ok());
         if let Some(seen) = seen.filter(|seen| fence < *seen) {
-            return Err(Stale { switch: write.switch_name.clone(), offered: fence, seen });
+            return Err(StaleFence { switch: write.switch_name.clone(), offered: fence, seen });
         }
     }
     for write in writes {
@@ -115,7 +115,7 @@ fn write_one(
 ) -> Result<u64, (Reason, String)> {
     let switch = wire::switch(&fabric.graph, &write.switch_name)
         .map_err(|unknown| (Reason::UnknownSwitch, unknown.to_string()))?;
-    if fabric.programming.fails(switch) {
+    if fabric.write_behaviors.fails(switch) {
         return Err((Reason::WriteFailed, "the switch does not keep what is written".to_owned()));
     }
     let entries: Vec<EntryWrite> = write

@@ -1,4 +1,4 @@
-//! Translates between the wire and the emulator; whatever does not fit becomes a refusal.
+//! Codec between the wire and the emulator; what does not fit becomes a [`Refusal`].
 
 use fabricast_emulator::{Component, EntryWrite, Fence, Packet};
 use fabricast_proto::v1;
@@ -7,12 +7,13 @@ use fabricast_rpc::Reason;
 use fabricast_topology::TableKind;
 use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry};
 use thiserror::Error;
-use tonic::Status;
 
-/// Bytes a packet may carry.
+/// Most payload bytes of a packet.
 pub(crate) const PAYLOAD_LIMIT: usize = 4096;
+/// Most numbers of a contribution.
+pub(crate) const VALUES_LIMIT: usize = 8_192;
 
-/// Why something of a request was refused.
+/// Why a part of a request was refused.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
     #[error("{field} is missing")]
@@ -31,6 +32,8 @@ pub(crate) enum Refusal {
     UnknownSwitch { name: String },
     #[error("no {element} in the fabric")]
     UnknownElement { element: String },
+    #[error("values: {count} numbers, at most {VALUES_LIMIT} are allowed")]
+    TooManyValues { count: usize },
 }
 
 impl Refusal {
@@ -40,31 +43,30 @@ impl Refusal {
             Self::UnknownEndpoint { .. } | Self::NotAttached { .. } => Reason::UnknownEndpoint,
             Self::Attached { .. } => Reason::EndpointAttached,
             Self::Color { .. } => Reason::ColorOutOfRange,
-            Self::Payload { .. } => Reason::PayloadTooLong,
+            Self::Payload { .. } | Self::TooManyValues { .. } => Reason::PayloadTooLong,
             Self::UnknownSwitch { .. } => Reason::UnknownSwitch,
             Self::UnknownElement { .. } => Reason::UnknownElement,
         }
     }
 
-    /// The refusal inside a stream that goes on: reason, colon, details.
+    /// Text of the refusal inside a stream that goes on: reason, colon, details.
     pub(crate) fn line(&self) -> String {
         format!("{}: {self}", self.reason().text())
     }
-}
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
-        let fact = match &refusal {
-            Refusal::Missing { field } => ("field", (*field).to_owned()),
-            Refusal::UnknownEndpoint { name }
-            | Refusal::Attached { name }
-            | Refusal::NotAttached { name } => ("endpoint", name.clone()),
-            Refusal::Color { color, .. } => ("color", color.to_string()),
-            Refusal::Payload { bytes } => ("bytes", bytes.to_string()),
-            Refusal::UnknownSwitch { name } => ("switch", name.clone()),
-            Refusal::UnknownElement { element } => ("element", element.clone()),
-        };
-        refusal.reason().status(refusal.to_string(), &[(fact.0, &fact.1)])
+    /// Key and value of the fact that goes with the reason.
+    pub(crate) fn fact(&self) -> (&'static str, String) {
+        match self {
+            Self::Missing { field } => ("field", (*field).to_owned()),
+            Self::UnknownEndpoint { name }
+            | Self::Attached { name }
+            | Self::NotAttached { name } => ("endpoint", name.clone()),
+            Self::Color { color, .. } => ("color", color.to_string()),
+            Self::Payload { bytes } => ("bytes", bytes.to_string()),
+            Self::UnknownSwitch { name } => ("switch", name.clone()),
+            Self::UnknownElement { element } => ("element", element.clone()),
+            Self::TooManyValues { .. } => ("field", "values".to_owned()),
+        }
     }
 }
 
@@ -93,7 +95,7 @@ pub(crate) fn packet(packet: Option<v1::Packet>, colors: u16) -> Result<Packet, 
     }
 }
 
-/// Finds the part that an element names.
+/// Finds the part of the fabric that an element names.
 pub(crate) fn component(graph: &Graph, element: Option<v1::Element>) -> Result<Component, Refusal> {
     let kind = element.and_then(|element| element.kind);
     match kind.ok_or(Refusal::Missing { field: "element" })? {
@@ -117,7 +119,7 @@ pub(crate) fn component(graph: &Graph, element: Option<v1::Element>) -> Result<C
     }
 }
 
-/// Names everything that has failed: switches, links (once each, by the lower port), endpoints.
+/// Lists all failed parts: switches, links (once each, by the lower port), endpoints.
 pub(crate) fn failed_elements(graph: &Graph, faults: &Faults) -> Vec<v1::Element> {
     let switches =
         faults.dead_switches().map(|switch| Kind::SwitchName(graph.switch_name(switch).to_owned()));
@@ -136,7 +138,7 @@ pub(crate) fn failed_elements(graph: &Graph, faults: &Faults) -> Vec<v1::Element
     switches.chain(links).chain(endpoints).map(element).collect()
 }
 
-/// Translates an entry to be written; the error says which number no table could hold.
+/// Decodes an entry to be written; the error names the number that no table can hold.
 pub(crate) fn entry_write(entry: &v1::TableEntry) -> Result<EntryWrite, String> {
     let v1::TableEntry { in_port, color, out_ports } = entry;
     let port = |field: &str, number: u32| {
@@ -154,7 +156,7 @@ pub(crate) fn entry_write(entry: &v1::TableEntry) -> Result<EntryWrite, String> 
     })
 }
 
-/// Translates an entry that was read.
+/// Encodes an entry that was read.
 pub(crate) fn entry(entry: &TableEntry) -> v1::TableEntry {
     v1::TableEntry {
         in_port: entry.in_port.into(),
@@ -163,13 +165,13 @@ pub(crate) fn entry(entry: &TableEntry) -> v1::TableEntry {
     }
 }
 
-/// Translates a fence that was read; a switch nobody has written to has none.
+/// Encodes the fence of a switch; a switch that was never written has none.
 pub(crate) fn fence(fence: Fence) -> Option<v1::Fence> {
     let Fence { term, generation } = fence;
     (fence != Fence::default()).then_some(v1::Fence { term, generation })
 }
 
-/// Translates the kind of tables.
+/// Encodes the kind of tables.
 pub(crate) fn table_kind(kind: TableKind) -> v1::TableKind {
     match kind {
         TableKind::PerPort => v1::TableKind::PerPort,

@@ -1,9 +1,9 @@
-//! The trees of collectives: watched at the TIC, programmed into switches and adapters, reported.
+//! Programs the aggregation trees of collectives, and reports to the TIC which are programmed.
 //!
-//! Level-triggered like the routes: what ought to be held is compared with what the switch agents
-//! have confirmed, and only the difference is written. A tree is never changed, only added and taken
-//! away, and its number is never used again; so nothing has to be made before it is broken: a packet of a
-//! tree that is half gone ends with an error and never with a wrong value.
+//! Level-triggered like the control loop: desired entries are compared with what the switch agents
+//! have confirmed, and only the difference is written. A tree never changes and its number is never
+//! used again, so no order of writes is needed: an operation on a tree that is half gone ends with
+//! an error and never with a wrong value.
 
 mod agents;
 
@@ -12,25 +12,26 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
-use fabricast_rpc::{Backoff, Leader, Peer, Reason, reason_of};
+use fabricast_rpc::{Backoff, Leader, Peer, Reason, RpcError};
 use fabricast_topology::Graph;
+use thiserror::Error;
 use tokio::time::Instant;
-use tonic::{Code, Status, Streaming};
+use tonic::Streaming;
 use tracing::{info, warn};
 
 use agents::{Agents, Place};
 
-use crate::terms::LiveSettings;
+use crate::settings::LiveSettings;
 
-/// Bytes in one message: a few hundred large trees fit.
+/// Limit of one message in bytes; a few hundred large trees fit.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// An entry by tree and by who holds it, as bytes.
+/// Key of an entry at its place: the tree, and the encoded node that holds the entry.
 type Key = (u32, Vec<u8>);
-/// What places hold, or ought to.
+/// Entries by place, held or desired.
 type Entries = BTreeMap<Place, BTreeMap<Key, v1::AggregationEntry>>;
 
-/// Programs the trees of collectives.
+/// State of the loop; it lasts for one term.
 #[derive(Debug)]
 pub(crate) struct Aggregation {
     tic: Leader,
@@ -42,7 +43,8 @@ pub(crate) struct Aggregation {
     has_snapshot: bool,
     /// Revision and missing trees as reported last.
     reported: Option<(u64, Vec<u32>)>,
-    complaint: String,
+    /// Problem of the last turn, empty if there was none.
+    last_error: String,
     backoff: Backoff,
     retry_at: Option<Instant>,
     read_back_at: Instant,
@@ -50,11 +52,13 @@ pub(crate) struct Aggregation {
 
 impl Aggregation {
     pub(crate) fn new(
-        (tic, agents): (Leader, Vec<Peer>),
+        tic: Leader,
+        agents: Vec<Peer>,
         graph: Arc<Graph>,
         term: u64,
         live: LiveSettings,
     ) -> Self {
+        let read_back_at = Instant::now() + live.config().read_back;
         Self {
             tic,
             term,
@@ -63,53 +67,54 @@ impl Aggregation {
             revision: 0,
             has_snapshot: false,
             reported: None,
-            complaint: String::new(),
+            last_error: String::new(),
             backoff: Backoff::default(),
             retry_at: None,
-            read_back_at: Instant::now() + live.pacing().read_back,
+            read_back_at,
             live,
         }
     }
 
-    /// Runs until a newer route service shows up; the caller drops the future to stop it.
+    /// Runs until a newer route service is active; drop the future to stop the loop.
     pub(crate) async fn run(mut self) {
         let mut backoff = Backoff::default();
         let mut warned = false;
         loop {
             match self.follow(&mut backoff).await {
                 Ok(()) => return,
-                Err(status) if !std::mem::replace(&mut warned, true) => {
+                Err(error) if !std::mem::replace(&mut warned, true) => {
                     let peer = self.tic.address();
-                    info!(%peer, error = status.message(), "watch of aggregation trees ended");
+                    info!(%peer, %error, "watch of aggregation trees ended");
                 }
                 Err(_) => {}
             }
-            // Another TIC knows nothing of what was reported.
+            // Another TIC may lead now, which does not know what was reported.
             self.reported = None;
             tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 
-    /// Follows one watch to its end; `Ok` if a newer route service is at work.
-    async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), Status> {
+    /// Follows one watch to its end. `Ok` if a newer route service is active.
+    async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), WatchError> {
         let client = CollectiveServiceClient::new(self.tic.channel());
         let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
         let watch = client.watch_aggregation_trees(v1::WatchAggregationTreesRequest {}).await;
-        let mut messages: Streaming<_> = watch?.into_inner();
+        let mut messages: Streaming<_> = watch.map_err(RpcError::from)?.into_inner();
         loop {
             let due = self.retry_at.map_or(self.read_back_at, |at| at.min(self.read_back_at));
             tokio::select! {
                 message = messages.message() => {
-                    let message = message?.ok_or_else(|| Status::unavailable("watch ended"))?;
+                    let Some(message) = message.map_err(RpcError::from)? else {
+                        return Err(WatchError::Ended) };
                     *backoff = Backoff::default();
-                    if !self.take_in(message) {
+                    if !self.apply(message) {
                         continue;
                     }
                 }
                 () = tokio::time::sleep_until(due) => {
                     if Instant::now() >= self.read_back_at {
                         self.agents.doubt_all();
-                        self.read_back_at = Instant::now() + self.live.pacing().read_back;
+                        self.read_back_at = Instant::now() + self.live.config().read_back;
                     }
                 }
             }
@@ -119,8 +124,8 @@ impl Aggregation {
         }
     }
 
-    /// Takes a message over; whether it completes a revision.
-    fn take_in(&mut self, message: v1::WatchAggregationTreesResponse) -> bool {
+    /// Applies a message of the watch. Returns whether it completes a revision.
+    fn apply(&mut self, message: v1::WatchAggregationTreesResponse) -> bool {
         if message.snapshot {
             self.trees.clear();
             self.has_snapshot = false;
@@ -139,7 +144,7 @@ impl Aggregation {
         message.revision > 0 || message.snapshot
     }
 
-    /// Writes what differs and reports; whether a newer route service is at work.
+    /// Writes what differs and reports. Returns whether a newer route service is active.
     async fn turn(&mut self) -> bool {
         self.retry_at = None;
         if !self.has_snapshot || (self.trees.is_empty() && self.agents.are_idle()) {
@@ -148,54 +153,61 @@ impl Aggregation {
         let desired = desired(&self.trees);
         let outcome = self.agents.write(self.term, &desired).await;
         let reported = if outcome.deposed { Ok(()) } else { self.report().await };
+        let is_stale = |error: &RpcError| error.reason() == Some(Reason::StaleTerm);
         let deposed = outcome.deposed || reported.as_ref().is_err_and(is_stale);
-        let complaint = match reported {
-            Err(status) => format!("report to the TIC: {}", status.message()),
-            Ok(()) => outcome.incomplete.unwrap_or_default(),
+        let last_error = match reported {
+            Err(error) => format!("report to the TIC: {}", error.message()),
+            Ok(()) => outcome.incomplete.map_or_else(String::new, |error| error.to_string()),
         };
-        if complaint.is_empty() {
+        if last_error.is_empty() {
             self.backoff = Backoff::default();
         } else {
             self.retry_at = Some(Instant::now() + self.backoff.next_delay());
-            // Said once, not at every attempt.
-            if self.complaint != complaint {
-                warn!(error = complaint, "aggregation trees are not programmed yet");
+            // Logged once, not at every attempt.
+            if self.last_error != last_error {
+                warn!(error = last_error, "aggregation trees are not programmed yet");
             }
         }
-        self.complaint = complaint;
+        self.last_error = last_error;
         deposed
     }
 
-    /// Tells the TIC which trees are not held everywhere, if that is news.
-    async fn report(&mut self) -> Result<(), Status> {
+    /// Reports to the TIC which trees are not held everywhere, if that has changed.
+    async fn report(&mut self) -> Result<(), RpcError> {
         let missing: BTreeSet<u32> = self
             .trees
             .iter()
             .filter(|(_, entries)| !entries.iter().all(|entry| self.agents.holds(entry)))
             .map(|(tree, _)| *tree)
             .collect();
-        let news = (self.revision, missing.into_iter().collect::<Vec<_>>());
-        if self.reported.as_ref() == Some(&news) {
+        let report = (self.revision, missing.into_iter().collect::<Vec<_>>());
+        if self.reported.as_ref() == Some(&report) {
             return Ok(());
         }
         let request = v1::ReportAggregationTreesRequest {
             term: self.term,
-            revision: news.0,
-            missing_trees: news.1.clone(),
+            revision: report.0,
+            missing_trees: report.1.clone(),
         };
         let mut client = CollectiveServiceClient::new(self.tic.channel());
         client.report_aggregation_trees(request).await?;
-        self.reported = Some(news);
+        self.reported = Some(report);
         Ok(())
     }
 }
 
-fn is_stale(status: &Status) -> bool {
-    status.code() == Code::Aborted
-        && reason_of(status).is_some_and(|reason| reason == Reason::StaleTerm.text())
+/// Why a watch of the trees ended.
+#[derive(Debug, Error)]
+enum WatchError {
+    /// The call failed, or the stream broke.
+    #[error(transparent)]
+    Call(#[from] RpcError),
+    /// The TIC ended the stream.
+    #[error("watch ended")]
+    Ended,
 }
 
-/// What every place ought to hold.
+/// Desired entries of all places.
 fn desired(trees: &BTreeMap<u32, Vec<v1::AggregationEntry>>) -> Entries {
     let mut entries = Entries::new();
     for entry in trees.values().flatten() {

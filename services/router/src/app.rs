@@ -1,72 +1,51 @@
-//! The tasks of the route service and how they hang together.
+//! Tasks of the route service and the channels between them.
 //!
 //! ```text
-//!  TIC ──watch──► watch task ──news──► control loop ──writes──► switch agents
-//!                                       ▲   │
-//!  RouteService ──────questions─────────┘   └──choices, reports──► TIC
-//!                                       ▲
-//!  switch agents ──counters──► load reader ──loads─┘ (with a root policy)
+//!  TIC ──watch──► watch::follow ──WatchEvent──► ControlLoop ──writes──► switch agents
+//!                                                ▲  ▲   │
+//!  clients ──calls──► RouteServer ──Query────────┘  │   └──choices, reports──► TIC
+//!                                                   │
+//!  switch agents ──counters──► LoadReader ──loads───┘ (only with a root policy by load)
 //!
-//!  TIC ──trees of collectives──► aggregation loop ──writes──► switch agents
-//!                                        └──what is held──► TIC
+//!  TIC ──trees of collectives──► Aggregation ──writes──► switch agents
+//!                                     └──missing trees──► TIC
+//!
+//!  RouteServer ──status──► gauges ──► metrics
 //! ```
 //!
-//! The control loop owns all state; the other tasks only pass messages. Both channels are bounded:
-//! a slow loop slows the watch, and a watch that is too slow starts again with a snapshot.
+//! `ControlLoop` owns all state; the other tasks pass messages. Both of its channels are bounded: a
+//! slow loop slows the watch down, and the TIC ends a watch that is too slow, which then starts
+//! again with a snapshot.
 //!
-//! All of this runs while the route service holds the newest term, and is made anew with each
+//! These tasks run while the route service holds the newest term, and start anew with each term
 //! (`terms.rs`, `standby.rs`):
 //!
 //! ```text
-//!  wait for a term ──► control loop, renewals ──► term refused somewhere ──► wait for a term ...
+//!  wait for a term ──► tasks above, renewals ──► a newer term exists ──► wait for a term ...
 //! ```
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fabricast_config::RouterConfig;
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
-use fabricast_routing::{EngineKind, EngineOptions};
-use fabricast_rpc::{
-    BindError, BoundServer, Leader, Peer, PeerError, Security, ServeError, Services,
-};
-use fabricast_topology::ibnetdiscover;
+use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, Security, Services};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
 
 use crate::aggregation::Aggregation;
-use crate::control::Question;
-use crate::fitting::fitting;
+use crate::api::RouteServer;
+use crate::control_loop::Query;
+use crate::default_engine::default_engine;
 use crate::gauges;
-use crate::grpc::Grpc;
-use crate::planner::PlanError;
-use crate::service::RouteServer;
-use crate::standby::{Held, Standby};
-use crate::terms::{LiveSettings, Pacing, Policy, QUEUE, route};
+use crate::grpc::GrpcEnvironment;
+use crate::run_error::RunError;
+use crate::settings::{LiveSettings, RoutingSettings};
+use crate::standby::{ActiveRouter, Standby};
+use crate::terms::{QUEUE, run_terms};
 use crate::watch;
-
-/// Settings of the route service.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where to listen; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// How others connect, and how it connects to the TIC and the switch agents.
-    pub security: Security,
-    /// Name of this route service, for logs.
-    pub name: String,
-    /// What callers of others that wait are told of this one; left out, the address it listens at.
-    pub advertise: Option<String>,
-    /// The TICs, each as host:port; one of them leads.
-    pub tic: Vec<String>,
-    /// The switch agents, as host:port.
-    pub switch_agents: Vec<String>,
-    /// What computes the trees; none takes what fits the topology.
-    pub engine: Option<EngineKind>,
-    /// Tables, and how the engine is to use them.
-    pub engine_options: EngineOptions,
-    /// How fast it goes to begin with.
-    pub pacing: Pacing,
-}
 
 /// Why the route service could not start.
 #[derive(Debug, Error)]
@@ -74,87 +53,65 @@ pub enum StartError {
     /// The address is taken.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address of a peer cannot be parsed.
+    /// The address of a TIC or switch agent cannot be parsed.
     #[error(transparent)]
     Peer(#[from] PeerError),
 }
 
-/// Why a running route service ended by itself.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The listener failed.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// The TIC serves another topology than at the start: begin anew with that.
-    #[error("the TIC has another topology by now")]
-    OtherTopology,
-    /// The TIC serves a topology that cannot be read.
-    #[error("the TIC's topology cannot be read")]
-    Topology(#[source] ibnetdiscover::ReadError),
-    /// No engine fits the topology or the settings.
-    #[error("no routes can be planned")]
-    Plan(#[from] PlanError),
-}
-
-/// A route service that holds its address.
+/// A route service that is bound to its address.
 #[derive(Debug)]
 pub struct App {
     server: BoundServer,
     services: Services,
-    options: Options,
     tic: Leader,
     agents: Vec<Peer>,
-    questions: mpsc::Receiver<Question>,
-    held: Held,
-    status: RouteServer,
+    queries: mpsc::Receiver<Query>,
+    active: ActiveRouter,
+    api: RouteServer,
     settings: LiveSettings,
 }
 
 impl App {
-    /// Takes the address and prepares channels to the peers; nothing runs yet.
+    /// Binds the address and prepares channels to the peers; nothing runs yet.
     ///
     /// # Errors
     ///
     /// [`StartError`] if the address is taken or a peer's cannot be parsed.
-    pub fn bind(options: Options) -> Result<Self, StartError> {
-        let security = &options.security;
-        let tic = security.leader(&options.tic)?;
-        let agents = options
-            .switch_agents
-            .iter()
-            .map(|agent| security.peer(agent))
-            .collect::<Result<_, _>>()?;
-        let server = BoundServer::bind(options.listen)?.secured(security.clone());
-        let (asking, questions) = mpsc::channel(QUEUE);
-        let held = Held::default();
-        let status = RouteServer { questions: asking, held: held.clone() };
-        let known = held.clone();
+    pub fn bind(config: RouterConfig, security: Security) -> Result<Self, StartError> {
+        let tic = security.leader(&config.tic)?;
+        let agents = config.switch_agents.iter().map(|agent| security.peer(agent.as_str()));
+        let agents = agents.collect::<Result<_, _>>()?;
+        let server = BoundServer::bind(config.listen)?.secured(security);
+        let (sender, queries) = mpsc::channel(QUEUE);
+        let active = ActiveRouter::default();
+        let api = RouteServer { queries: sender, active: active.clone() };
+        let known = active.clone();
         let mut services = Services::new("router")
-            .with(RouteServiceServer::new(status.clone()))
+            .with(RouteServiceServer::new(api.clone()))
             .with_leadership(Arc::new(move || known.leadership()));
-        for tic in &options.tic {
-            services = services.with_peer("tic", tic.clone());
+        for tic in &config.tic {
+            services = services.with_peer("tic", tic.as_str());
         }
-        for agent in &options.switch_agents {
-            services = services.with_peer("switch-agent", agent.clone());
+        for agent in &config.switch_agents {
+            services = services.with_peer("switch-agent", agent.as_str());
         }
-        let settings = LiveSettings::new(options.pacing);
-        Ok(Self { server, services, options, tic, agents, questions, held, status, settings })
+        let settings = LiveSettings::new(config);
+        Ok(Self { server, services, tic, agents, queries, active, api, settings })
     }
 
-    /// The address that clients use.
+    /// Address that clients use.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// What may change while it runs.
+    /// Settings that may change while the service runs.
     #[must_use]
     pub fn settings(&self) -> LiveSettings {
         self.settings.clone()
     }
 
-    /// The services, to be served at one more address.
+    /// Services to be served at one more address.
     #[must_use]
     pub fn services(&self) -> Services {
         self.services.clone()
@@ -162,31 +119,40 @@ impl App {
 
     /// Serves and routes until `stop` is cancelled.
     ///
+    /// The future is boxed, so that only this crate compiles its code, not every crate that
+    /// awaits it.
+    ///
     /// # Errors
     ///
-    /// [`RunError`] when it must not or cannot go on.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, options, tic, agents, held, status, settings, .. } = self;
-        let mut questions = self.questions;
-        let outside = Grpc::new(tic.clone(), agents.clone());
-        let own = || server.address().to_string();
-        let address = options.advertise.unwrap_or_else(own);
-        let standby = Standby { outside, name: options.name, address, held };
-        // Everything that is known while a term lasts lies in it: too much for a stack.
+    /// [`RunError`] if the listener fails, or no routes can be planned.
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<(), RunError> {
+        Box::pin(self.serve_until(stop))
+    }
+
+    async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
+        let Self { server, services, tic, agents, active, api, settings, .. } = self;
+        let config = settings.config().clone();
+        let mut queries = self.queries;
+        let environment = GrpcEnvironment::new(tic.clone(), agents.clone());
+        let bound = server.address().to_string();
+        let name = format!("router at {bound}");
+        let address = config.advertise.as_ref().map_or(bound, ToString::to_string);
+        let standby = Standby { environment, name, address, active };
+        // Boxed, because the future holds the state of a whole term.
         let routing = Box::pin(async {
             loop {
-                let map = watch::topology(&tic).await?;
-                let engine_options = options.engine_options;
-                let policy = Policy {
-                    engine: options.engine.unwrap_or_else(|| fitting(&map.graph, engine_options)),
-                    engine_options,
-                    live: settings.clone(),
-                };
+                let topology = watch::load_topology(&tic).await?;
+                let default = || default_engine(&topology.graph, config.engine_options());
+                let engine = config.engine.unwrap_or_else(default);
+                let term_settings = RoutingSettings::new(engine, settings.clone());
                 let collectives = |term| {
-                    let peers = (tic.clone(), agents.clone());
-                    Aggregation::new(peers, Arc::clone(&map.graph), term, settings.clone()).run()
+                    let graph = Arc::clone(&topology.graph);
+                    let agents = agents.clone();
+                    Aggregation::new(tic.clone(), agents, graph, term, settings.clone()).run()
                 };
-                match route(&standby, (&map, &policy), &mut questions, collectives).await {
+                let ended =
+                    run_terms(&standby, &topology, &term_settings, &mut queries, collectives);
+                match ended.await {
                     Err(RunError::OtherTopology) => {
                         tracing::info!(peer = tic.address(), "topology changed");
                     }
@@ -194,7 +160,7 @@ impl App {
                 }
             }
         });
-        // Only this part ends when routing does; the caller's token is for all parts.
+        // The caller's token is for all parts; only this one ends when routing does.
         let stop = stop.child_token();
         let serving = server.serve(services, stop.clone());
         tokio::pin!(serving);
@@ -205,7 +171,7 @@ impl App {
                 ended
             }
             ended = &mut serving => ended.map_err(RunError::from),
-            never = gauges::keep(status) => match never {},
+            never = gauges::update_periodically(api) => match never {},
         };
         standby.release().await;
         ended

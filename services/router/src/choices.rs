@@ -1,8 +1,9 @@
-//! What the engine chose, on its way to the TIC and back.
+//! Keeps the choices of the engine at the TIC.
 //!
-//! A plan that depends on the past cannot be computed again. So what was chosen is kept by the TIC
-//! before any switch is programmed with it, and the next route service begins with it. Only what
-//! differs is sent. Engines that compute everything choose nothing, and then nothing is sent.
+//! A plan that depends on the past cannot be computed again. So the TIC records what the engine
+//! chose before any switch is programmed with it, and the next route service starts from there.
+//! Only differences are sent. An engine that computes everything has no choices, and nothing is
+//! sent.
 //!
 //! Invariants
 //! - CHOICE-2: no switch holds an entry of a choice that was not durable before.
@@ -13,100 +14,103 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_rpc::{Backoff, Reason, reason_of};
+use fabricast_rpc::{Backoff, Reason, RpcError};
 use fabricast_topology::{Graph, PortId};
-use tonic::Status;
+use thiserror::Error;
 use tracing::warn;
 
-use crate::mirror::Mirror;
-use crate::outside::Outside;
+use crate::directory_cache::DirectoryCache;
+use crate::environment::Environment;
 use crate::planner::Planner;
 
-/// Groups asked for in one call.
-const PAGE: u32 = 10_000;
+/// Groups per call when choices are read.
+const PAGE_SIZE: u32 = 10_000;
 
-/// One tree that was chosen for a group.
+/// A tree chosen for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChosenTree {
     pub(crate) tree: u8,
     pub(crate) part: u32,
     pub(crate) root: u32,
-    /// Rising.
+    /// Ports of the tree, ascending; empty if another group has them.
     pub(crate) ports: Vec<PortId>,
-    /// The group that shares the tree and has its ports; 0 if there is none.
+    /// GN of the group that shares the tree and has its ports; 0 if this group has them.
     pub(crate) ports_gn: u64,
 }
 
-/// What was chosen, by GN.
+/// Chosen trees by GN.
 pub(crate) type Chosen = BTreeMap<u64, Vec<ChosenTree>>;
 
-/// What an earlier route service left.
+/// Choices as recorded at the TIC.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
-    /// The failed parts that its plan went round.
+pub(crate) struct RecordedPlan {
+    /// Failed parts of the fabric when the choices were made.
     pub(crate) failed: Vec<v1::Element>,
     pub(crate) chosen: Chosen,
 }
 
 /// Why choices are not durable.
-#[derive(Debug)]
-pub(crate) enum Unrecorded {
-    /// A newer route service is at work.
+#[derive(Debug, Error)]
+pub(crate) enum RecordError {
+    /// A newer route service is active.
+    #[error("a newer route service is active")]
     Deposed,
     /// The TIC has another topology by now.
+    #[error("the topology of the TIC has changed")]
     OtherTopology,
-    /// Try again.
-    Failed(String),
+    /// Any other error; the next turn tries again.
+    #[error("choices not recorded: {message}")]
+    Failed { message: String },
 }
 
-/// What the TIC is known to have recorded.
+/// The choices that the TIC has recorded.
 #[derive(Debug)]
 pub(crate) struct ChoiceLog<O> {
-    outside: O,
+    environment: O,
     graph: Arc<Graph>,
     scheme: v1::RouteChoiceScheme,
     fence: v1::Fence,
-    recorded: Past,
-    /// Whose scheme the TIC has.
+    recorded: RecordedPlan,
+    /// Scheme of the recorded choices.
     state: State,
-    /// Groups of a report that may or may not have been taken over.
-    doubtful: BTreeSet<u64>,
-    /// Handed over once.
-    past: Option<Past>,
-    /// The plan may have changed since the last report.
-    behind: bool,
+    /// GNs of a report that the TIC may or may not have recorded.
+    unconfirmed: BTreeSet<u64>,
+    /// Choices of an earlier route service, until they are taken.
+    found: Option<RecordedPlan>,
+    /// True if the plan may have changed since the last report.
+    is_behind: bool,
 }
 
-/// How things stand at the TIC.
+/// Scheme of the choices at the TIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing was ever recorded.
     Blank,
-    /// Choices that were made otherwise; the next report replaces them.
+    /// Choices of another scheme, which the next report replaces.
     Foreign,
     /// Choices of our scheme.
     Ours,
 }
 
-impl<O: Outside> ChoiceLog<O> {
-    /// Reads what an earlier route service recorded, however long the TIC takes to answer. The term
-    /// must have been acquired before: then nobody else changes it any more.
+impl<O: Environment> ChoiceLog<O> {
+    /// Reads what an earlier route service recorded; retries until the TIC answers. The term must
+    /// have been acquired before: from then on no other route service changes the choices.
     pub(crate) async fn load(
-        outside: O,
+        environment: O,
         graph: Arc<Graph>,
         scheme: v1::RouteChoiceScheme,
         term: u64,
     ) -> Self {
         let mut backoff = Backoff::default();
         let (found, failed, choices) = loop {
-            match read(&outside).await {
+            match read(&environment).await {
                 Ok(read) => break read,
-                Err(status) => {
-                    warn!(peer = outside.tic(), error = %status.message(), "no choices yet");
+                Err(error) => {
+                    warn!(peer = environment.tic(), error = %error.message(), "choices not read yet");
                 }
             }
-            let pause = outside.pause(&mut backoff);
-            outside.sleep_until(outside.now().after(pause)).await;
+            let pause = environment.pause(&mut backoff);
+            environment.sleep_until(environment.now().after(pause)).await;
         };
         let state = match found {
             None => State::Blank,
@@ -114,54 +118,54 @@ impl<O: Outside> ChoiceLog<O> {
             Some(_) => State::Foreign,
         };
         let mut log = Self {
-            outside,
+            environment,
             graph,
             scheme,
             fence: v1::Fence { term, generation: 0 },
-            recorded: Past::default(),
+            recorded: RecordedPlan::default(),
             state,
-            doubtful: BTreeSet::new(),
-            past: None,
-            behind: true,
+            unconfirmed: BTreeSet::new(),
+            found: None,
+            is_behind: true,
         };
         if state == State::Ours {
             log.recorded.failed = failed;
             for choice in choices {
                 match wire::read(&log.graph, &choice) {
                     Some(trees) => drop(log.recorded.chosen.insert(choice.gn, trees)),
-                    None => drop(log.doubtful.insert(choice.gn)),
+                    None => drop(log.unconfirmed.insert(choice.gn)),
                 }
             }
-            log.past = Some(log.recorded.clone()).filter(|past| !past.chosen.is_empty());
+            log.found = Some(log.recorded.clone()).filter(|plan| !plan.chosen.is_empty());
         }
         log
     }
 
-    /// Hands over, once, what an earlier route service left, if it can be used.
-    pub(crate) fn take_past(&mut self) -> Option<Past> {
-        self.past.take()
+    /// Returns the choices of an earlier route service, once, if there are any of our scheme.
+    pub(crate) fn take_recorded(&mut self) -> Option<RecordedPlan> {
+        self.found.take()
     }
 
     /// Notes that the plan may have changed.
-    pub(crate) fn planned(&mut self) {
-        self.behind = true;
+    pub(crate) fn plan_changed(&mut self) {
+        self.is_behind = true;
     }
 
-    /// Makes what was chosen durable, before it is programmed.
+    /// Makes the choices of the plan durable; call it before they are programmed.
     pub(crate) async fn record(
         &mut self,
         planner: &Planner,
-        mirror: &Mirror,
-    ) -> Result<(), Unrecorded> {
-        if !self.behind {
+        directory: &DirectoryCache,
+    ) -> Result<(), RecordError> {
+        if !self.is_behind {
             return Ok(());
         }
-        let now = Past { failed: mirror.failed.clone(), chosen: planner.choices() };
+        let now = RecordedPlan { failed: directory.failed.clone(), chosen: planner.choices() };
         let (changed, removed) = self.difference(&now.chosen);
         let nothing = changed.is_empty() && removed.is_empty();
         let settled = match self.state {
             State::Blank => nothing,
-            // Where there are no choices, nobody asks what they go round.
+            // Without choices the failed parts do not matter.
             State::Ours => nothing && (now.chosen.is_empty() || now.failed == self.recorded.failed),
             State::Foreign => false,
         };
@@ -173,50 +177,56 @@ impl<O: Outside> ChoiceLog<O> {
                 fence: Some(self.fence),
                 scheme: Some(self.scheme.clone()),
                 failed_elements: now.failed.clone(),
-                seen_revision: mirror.revision,
+                seen_revision: directory.revision,
                 ..v1::RecordRouteChoicesRequest::default()
             };
-            self.doubtful.extend(changed.iter().map(|choice| choice.gn));
-            self.doubtful.extend(&removed);
+            self.unconfirmed.extend(changed.iter().map(|choice| choice.gn));
+            self.unconfirmed.extend(&removed);
             self.send(wire::messages(first, changed, removed)).await?;
         }
-        self.doubtful.clear();
+        self.unconfirmed.clear();
         (self.recorded, self.state) = match self.state {
             State::Blank if settled => (now, State::Blank),
             State::Blank | State::Foreign | State::Ours => (now, State::Ours),
         };
-        self.behind = false;
+        self.is_behind = false;
         Ok(())
     }
 
-    /// Groups with choices that the TIC does not have, and groups of which it should have none.
+    /// GNs whose choices the TIC does not have, and GNs of which it should have none.
     fn difference(&self, now: &Chosen) -> (Vec<u64>, Vec<u64>) {
         let is_new = |(gn, trees): &(&u64, &Vec<ChosenTree>)| {
-            self.doubtful.contains(gn) || self.recorded.chosen.get(gn) != Some(trees)
+            self.unconfirmed.contains(gn) || self.recorded.chosen.get(gn) != Some(trees)
         };
         let changed = now.iter().filter(is_new).map(|(gn, _)| *gn).collect();
-        let known: BTreeSet<&u64> = self.recorded.chosen.keys().chain(&self.doubtful).collect();
+        let known: BTreeSet<&u64> = self.recorded.chosen.keys().chain(&self.unconfirmed).collect();
         let removed = known.into_iter().filter(|gn| !now.contains_key(gn)).copied().collect();
         (changed, removed)
     }
 
-    async fn send(&self, messages: Vec<v1::RecordRouteChoicesRequest>) -> Result<(), Unrecorded> {
-        self.outside.record_choices(messages).await.map_err(|status| match reason_of(&status) {
-            Some(reason) if reason == Reason::StaleTerm.text() => Unrecorded::Deposed,
-            Some(reason) if reason == Reason::TopologyDiffers.text() => Unrecorded::OtherTopology,
-            Some(_) | None => Unrecorded::Failed(format!("choices: {}", status.message())),
+    async fn send(&self, messages: Vec<v1::RecordRouteChoicesRequest>) -> Result<(), RecordError> {
+        self.environment.record_choices(messages).await.map_err(|error| {
+            // A number that this service has not reached yet was used in its term: only with
+            // another term can it go on.
+            if matches!(error.reason(), Some(Reason::StaleTerm | Reason::StaleFence)) {
+                RecordError::Deposed
+            } else if error.reason() == Some(Reason::TopologyDiffers) {
+                RecordError::OtherTopology
+            } else {
+                RecordError::Failed { message: error.message().to_owned() }
+            }
         })
     }
 }
 
 type Read = (Option<v1::RouteChoiceScheme>, Vec<v1::Element>, Vec<v1::RouteChoice>);
 
-async fn read<O: Outside>(outside: &O) -> Result<Read, Status> {
+async fn read<O: Environment>(environment: &O) -> Result<Read, RpcError> {
     let mut choices = Vec::new();
     let mut page_token = String::new();
     loop {
-        let request = v1::ListRouteChoicesRequest { page_size: PAGE, page_token };
-        let page = outside.list_choices(request).await?;
+        let request = v1::ListRouteChoicesRequest { page_size: PAGE_SIZE, page_token };
+        let page = environment.list_choices(request).await?;
         choices.extend(page.choices);
         page_token = page.next_page_token;
         if page_token.is_empty() {

@@ -1,9 +1,10 @@
-//! Reads port counters again and again, and turns them into the loads that roots are chosen by.
+//! Reads port counters periodically and turns them into the loads by which roots are chosen.
 //!
-//! One reading begins an interval after the last one has ended, agent by agent, so that slow agents are
-//! asked less often and not more. What is known is therefore stale by an interval and a reading; a root
-//! policy lives with that. Every reading counts as much as all before it together, so that a moment of
-//! silence is not taken for an idle port. Nobody waits for loads: without them all ports count as idle.
+//! A reading starts an interval after the last one has ended, agent by agent, so that slow agents
+//! are called less often. The loads are therefore late by an interval and a reading, which a root
+//! policy tolerates. Every reading counts as much as all readings before it together, so that a
+//! short pause in traffic does not make a port look idle. Nothing waits for loads: without them all
+//! ports count as idle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use fabricast_topology::{Graph, SwitchId};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::outside::Outside;
-use crate::terms::{LiveSettings, Policy};
+use crate::environment::Environment;
+use crate::settings::{LiveSettings, RoutingSettings};
 
-/// How long one agent may take to tell all its counters.
-const READING_TIME: Duration = Duration::from_secs(10);
+/// Timeout for reading all counters of one agent.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The newest loads, as the control loop sees them.
 #[derive(Clone, Debug)]
@@ -28,25 +29,25 @@ pub(crate) struct Loads {
     newest: watch::Receiver<Reading>,
 }
 
-/// What the last round of readings has found.
+/// Result of the last round of readings.
 #[derive(Clone, Debug, Default)]
 struct Reading {
     loads: Option<Arc<PortLoads>>,
-    /// Why those of some agent are missing or old; empty if they are not.
+    /// Why loads of an agent are missing or old; empty if none are.
     problem: String,
-    /// Readings so far.
+    /// Number of readings so far.
     count: u64,
 }
 
 impl Loads {
-    /// Gives the loads if there are newer ones than at the last call.
+    /// Returns the loads if there are newer ones than at the last call.
     pub(crate) fn take_newer(&mut self) -> Option<Arc<PortLoads>> {
         let is_new = self.newest.has_changed().unwrap_or(false);
         let reading = self.newest.borrow_and_update();
         reading.loads.clone().filter(|_| is_new)
     }
 
-    /// Fills in the policy, how often loads were read for it, and why they are missing or old.
+    /// Fills in the root policy, the number of readings, and why loads are missing or old.
     pub(crate) fn describe(
         &self,
         policy: Option<RootPolicy>,
@@ -62,56 +63,63 @@ impl Loads {
 /// Reads counters for as long as it is polled.
 #[derive(Debug)]
 pub(crate) struct LoadReader<O> {
-    outside: O,
-    meter: Meter,
-    /// None: nobody wants to know.
+    environment: O,
+    meter: LoadMeter,
+    /// `None` if no root policy looks at loads.
     live: Option<LiveSettings>,
-    telling: watch::Sender<Reading>,
+    sender: watch::Sender<Reading>,
 }
 
-impl<O: Outside> LoadReader<O> {
-    /// Prepares a reader; it reads nothing if the root policy does not look at loads, or there is none.
-    pub(crate) fn new(outside: O, graph: &Arc<Graph>, policy: &Policy) -> (Self, Loads) {
-        let (telling, newest) = watch::channel(Reading::default());
+impl<O: Environment> LoadReader<O> {
+    /// Creates a reader, which reads nothing unless a root policy looks at loads.
+    pub(crate) fn new(
+        environment: O,
+        graph: &Arc<Graph>,
+        policy: &RoutingSettings,
+    ) -> (Self, Loads) {
+        let (sender, newest) = watch::channel(Reading::default());
         let root_policy = policy.engine_options.root_policy;
         let wanted = root_policy.is_some_and(|one| one.looks_at_load());
         let live = wanted.then(|| policy.live.clone());
-        (Self { outside, meter: Meter::new(Arc::clone(graph)), live, telling }, Loads { newest })
+        (
+            Self { environment, meter: LoadMeter::new(Arc::clone(graph)), live, sender },
+            Loads { newest },
+        )
     }
 
-    /// Reads for ever.
+    /// Reads until dropped.
     pub(crate) async fn run(mut self) {
         let Some(live) = self.live.clone() else { return std::future::pending().await };
         loop {
             let problem = self.read_all().await;
-            let before = self.telling.borrow().clone();
+            let before = self.sender.borrow().clone();
             if problem != before.problem {
                 match &*problem {
-                    "" => info!("port counters are read again"),
+                    "" => info!("port counters read again"),
                     reason => warn!(reason, "port counters not read"),
                 }
             }
             let loads = Some(Arc::new(self.meter.loads()));
             let count = before.count + 1;
-            self.telling.send_replace(Reading { loads, problem, count });
-            let interval = live.pacing().counter_interval;
-            self.outside.sleep_until(self.outside.now().after(interval)).await;
+            self.sender.send_replace(Reading { loads, problem, count });
+            let interval = live.config().counter_interval;
+            self.environment.sleep_until(self.environment.now().after(interval)).await;
         }
     }
 
-    /// Reads the counters of every agent; says what is missing.
+    /// Reads the counters of every agent. Returns the last problem; empty if there was none.
     async fn read_all(&mut self) -> String {
         let mut problem = String::new();
-        for (index, agent) in self.outside.agents().into_iter().enumerate() {
-            let Self { outside, meter, .. } = self;
-            let mut take = |counters| meter.take(&counters, outside.now());
+        for (index, agent) in self.environment.agents().into_iter().enumerate() {
+            let Self { environment, meter, .. } = self;
+            let mut take = |counters| meter.take(&counters, environment.now());
             let failed = tokio::select! {
                 biased;
-                read = outside.read_counters(index, &mut take) => match read {
+                read = environment.read_counters(index, &mut take) => match read {
                     Ok(()) => continue,
-                    Err(status) => status.message().to_owned(),
+                    Err(error) => error.message().to_owned(),
                 },
-                () = outside.sleep_until(outside.now().after(READING_TIME)) => "too slow".to_owned(),
+                () = environment.sleep_until(environment.now().after(READ_TIMEOUT)) => "too slow".to_owned(),
             };
             problem = format!("switch agent {agent}: {failed}");
         }
@@ -121,23 +129,23 @@ impl<O: Outside> LoadReader<O> {
 
 /// Turns counters, which only grow, into loads.
 #[derive(Debug)]
-struct Meter {
+struct LoadMeter {
     graph: Arc<Graph>,
-    /// By switch: when it was read last.
+    /// Time of the last reading, by switch.
     read_at: BTreeMap<SwitchId, Moment>,
-    /// By port: bytes sent at the last reading.
+    /// Bytes sent at the last reading, by port.
     sent: Vec<u64>,
-    /// By port: bytes per second, half of it from between the last two readings.
+    /// Load in bytes per second, by port: the mean of the last interval and the load before.
     loads: Vec<u64>,
 }
 
-impl Meter {
+impl LoadMeter {
     fn new(graph: Arc<Graph>) -> Self {
         let ports = graph.port_count();
         Self { graph, read_at: BTreeMap::new(), sent: vec![0; ports], loads: vec![0; ports] }
     }
 
-    /// Takes in a reading of one switch; the first one only says where its counters begin.
+    /// Adds a reading of one switch; the first one only gives the start values of its counters.
     fn take(&mut self, counters: &v1::SwitchCounters, now: Moment) {
         let Some(switch) = self.graph.find_switch(&counters.switch_name) else { return };
         let before = self.read_at.insert(switch, now);
@@ -148,7 +156,7 @@ impl Meter {
             };
             let sent = std::mem::replace(&mut self.sent[port.index()], counter.sent_bytes);
             let Some(before) = before else { continue };
-            // A counter that went back began anew.
+            // A counter that is lower than before has started again.
             let bytes = counter.sent_bytes.checked_sub(sent).unwrap_or(counter.sent_bytes);
             let now = rate(bytes, now.since(before));
             let load = &mut self.loads[port.index()];
@@ -187,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_what_counters_gained_in_a_second() {
+    fn a_load_is_the_growth_of_a_counter_per_second() {
         let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 1\nendpoints_per_leaf = 2\n";
         let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
-        let mut meter = Meter::new(Arc::clone(&graph));
+        let mut meter = LoadMeter::new(Arc::clone(&graph));
         let named = |sent: &[u64]| v1::SwitchCounters {
             switch_name: graph.switch_name(SwitchId(0)).to_owned(),
             ..counters(sent)
@@ -198,10 +206,10 @@ mod tests {
         let port = |number| graph.port(SwitchId(0), number).unwrap();
         let start = Moment(7);
         meter.take(&named(&[1_000_000, 7]), start);
-        assert_eq!(meter.load(port(1)), 0, "nobody knows when the first megabyte was sent");
+        assert_eq!(meter.load(port(1)), 0, "the first reading gives no rate");
         meter.take(&named(&[1_000_500, 7]), start.after(Duration::from_millis(500)));
         assert_eq!((meter.load(port(1)), meter.load(port(2))), (500, 0), "half of 1000 bytes/s");
-        // The switch lost its power: 40 bytes since.
+        // The switch lost power and has sent 40 bytes since.
         meter.take(&named(&[40, 0]), start.after(Duration::from_millis(1_500)));
         assert_eq!((meter.load(port(1)), meter.load(port(2))), (270, 0));
         // A port that the graph does not have, and a switch that it does not have.

@@ -1,4 +1,4 @@
-//! Tells the metrics what the control loop tells whoever asks for its status.
+//! Copies the status of the control loop into the metrics.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use fabricast_proto::v1::route_service_server::RouteService;
 use fabricast_telemetry::metrics;
 use tonic::Request;
 
-use crate::service::RouteServer;
+use crate::api::RouteServer;
 
-/// Metrics are read less often.
+/// Shorter than the usual interval between two readings of metrics.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Asks again and again, for as long as it is polled.
-pub(crate) async fn keep(server: RouteServer) -> Infallible {
+/// Updates the metrics for as long as it is polled.
+pub(crate) async fn update_periodically(server: RouteServer) -> Infallible {
     let (mut drifts, mut comparisons) = (0, 0);
     loop {
         let request = Request::new(v1::GetRouteStatusRequest {});
-        // One that is between two terms says nothing.
+        // Between two terms there is no answer.
         if let Ok(status) = server.get_route_status(request).await {
             set(&status.into_inner());
         }
         let request = Request::new(v1::ListTableDriftsRequest {});
         if let Ok(answer) = server.list_table_drifts(request).await {
             let answer = answer.into_inner();
-            metrics::ROUTER_DRIFTS.add(more(&mut drifts, answer.drift_count));
-            metrics::ROUTER_COMPARISONS.add(more(&mut comparisons, answer.compared_tables));
+            metrics::ROUTER_DRIFTS.inc_by(increase(&mut drifts, answer.drift_count));
+            metrics::ROUTER_COMPARISONS.inc_by(increase(&mut comparisons, answer.compared_tables));
         }
         tokio::time::sleep(INTERVAL).await;
     }
 }
 
-/// How many more there are than at the last time; with a new term counting begins anew.
-fn more(known: &mut u64, now: u64) -> u64 {
+/// Increase of a count since the last call. Counts start again at 0 with each term.
+fn increase(known: &mut u64, now: u64) -> u64 {
     let before = std::mem::replace(known, now);
     if now < before { now } else { now - before }
 }

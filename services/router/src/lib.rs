@@ -1,34 +1,38 @@
-//! The route service: watches the TIC, computes trees, programs switches, reports what is routed.
+//! Route service: watches the TIC's records, computes trees, programs switches, and reports to the
+//! TIC which groups are routed.
 //!
-//! Read [`App`] first, then `control.rs`, the loop that everything turns around. The service keeps
-//! nothing: what it could not compute again it gives to the TIC (`choices.rs`). After a restart it reads
-//! the switches back and finds that there is nothing to write. What lies outside of it is an
-//! [`Outside`], so that the simulation runs the same code.
+//! Read [`App`] first, then `control_loop.rs`. The service stores nothing itself: the TIC keeps the
+//! choices that could not be computed again (`choices.rs`). After a restart the service reads the
+//! switches back and finds nothing to write. It reaches the rest of the system through an
+//! [`Environment`], so that the simulation can run the same code.
 
 mod aggregation;
+mod api;
 mod app;
-mod audit;
-mod causes;
 mod choices;
-mod control;
+mod control_loop;
 mod counters;
-mod fitting;
-mod gathering;
+mod debounce;
+mod default_engine;
+mod directory_cache;
+mod drift;
+mod environment;
 mod gauges;
 mod grpc;
-mod image;
-mod mirror;
-mod outside;
-mod pace;
 mod planner;
 mod programmer;
-mod service;
+mod run_error;
+mod settings;
 mod standby;
+mod table_state;
 mod terms;
+mod traced_requests;
 mod watch;
 
-pub use app::{App, Options, RunError, StartError};
-pub use outside::Outside;
+pub use app::{App, StartError};
+pub use environment::Environment;
 pub use planner::PlanError;
-pub use terms::{LiveSettings, Pacing, Policy, route_unasked};
-pub use watch::Map;
+pub use run_error::RunError;
+pub use settings::{LiveSettings, RoutingSettings};
+pub use terms::run_without_api;
+pub use watch::TopologySnapshot;

@@ -1,13 +1,13 @@
-//! Turns the TIC's records into groups for the engine, and its plan into tables and routes.
+//! Gives the TIC's records to the engine as groups, and turns the engine's plan into tables and
+//! routes.
 //!
 //! Names become dense numbers here and nowhere else. A record that the fabric cannot serve (an
-//! endpoint that is not in the topology) is reported, never a reason to stop.
+//! endpoint that is not in the topology) is reported; it never stops the planner.
 
-mod batch;
 mod explain;
 mod handover;
-mod reasons;
 mod resume;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +15,21 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Mgid, PortLoads, RoutingEngine,
-    build_engine, metrics,
+    BuildError, Change, EngineKind, EngineOptions, GroupPlan, PortLoads, RouteReason,
+    RoutingEngine, TableImage, VirtualGroup, build_engine, virtual_group_entries,
 };
-use fabricast_topology::{FatTree, Faults, Graph, NotFatTree, PortId, SwitchId};
+use fabricast_topology::{
+    EndpointId, FatTree, Faults, Graph, Mgid, NotFatTree, PortId, SwitchId, TableEntry,
+};
 use thiserror::Error;
+use tracing::warn;
 
-use crate::image::Image;
-use crate::mirror::{Mirror, MirrorGroup};
-pub(crate) use handover::withdrawn;
+pub(crate) use handover::{Handover, RouteOverlap, needs_swap, sender_points, withdrawal};
+pub(crate) use status::PlanStatus;
+
+use crate::directory_cache::{CachedGroup, DirectoryCache};
+use crate::planner::explain::ReportedReason;
+use crate::table_state::TableState;
 
 /// Why no routes can be planned at all.
 #[derive(Debug, Error)]
@@ -31,9 +37,9 @@ pub enum PlanError {
     /// The engine needs a fat tree.
     #[error("{engine} needs a fat tree; mr4lms works on any topology")]
     NotFatTree {
-        /// The engine.
+        /// Engine that the settings name.
         engine: EngineKind,
-        /// Why the topology is none.
+        /// Why the topology is no fat tree.
         #[source]
         why: NotFatTree,
     },
@@ -42,27 +48,81 @@ pub enum PlanError {
     Engine(#[from] BuildError),
 }
 
-/// The engine with what belongs to it.
+/// The engine, and the state that ties its plan to the records.
 #[derive(Debug)]
 pub(crate) struct Planner {
     graph: Arc<Graph>,
     irregularities: Vec<String>,
     engine: Box<dyn RoutingEngine>,
-    /// MGID under which the engine holds a group, by GN.
-    planned: BTreeMap<u64, Mgid>,
-    /// GNs that the engine cannot or must not hold, with the reason.
-    refused: BTreeMap<u64, String>,
-    /// Groups that were taken out again, as they would not be alone, with what they were.
+    planned: PlannedGroups,
+    /// Reasons of groups that the engine cannot or must not hold, by GN.
+    refused: BTreeMap<u64, ReportedReason>,
+    /// Exclusive groups without a tree of their own, with the change that would plan them, by GN.
     kept_out: BTreeMap<u64, Change>,
-    /// Whether faults changed since the last plan.
+    /// True if faults changed since the last plan.
     faults_are_new: bool,
-    /// Switches that cannot be programmed.
+    /// Failed switches, which cannot be programmed.
     dead: BTreeSet<SwitchId>,
-    desired: Image,
-    /// Spanning trees of the routes that groups were told, by GN.
-    told_parts: BTreeMap<u64, u32>,
-    /// Members that the topology does not have, by GN: the TIC may have another one by now.
-    strangers: BTreeMap<u64, Vec<String>>,
+    /// Switches that failed or came back since the last plan.
+    failed_or_back: BTreeSet<SwitchId>,
+    /// Table entries of the plan, also those of dead switches.
+    image: TableImage,
+    /// Spanning trees of the routes that were reported, by GN.
+    reported_parts: BTreeMap<u64, u32>,
+    /// Endpoints of members that the topology does not have, by GN. The TIC may have another
+    /// topology by now.
+    unknown_endpoints: BTreeMap<u64, Vec<String>>,
+}
+
+/// The groups that the engine holds: GN and MGID of each.
+#[derive(Debug, Default)]
+struct PlannedGroups {
+    mgids: BTreeMap<u64, Mgid>,
+    gns: BTreeMap<Mgid, u64>,
+}
+
+/// Switches and groups for which a plan may differ from the one before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlanChange {
+    /// Switches that ought to hold other entries.
+    pub(crate) switches: BTreeSet<SwitchId>,
+    /// GNs of groups with another route, or another reason for it, or that are gone.
+    pub(crate) groups: BTreeSet<u64>,
+    /// Trees of groups that have other trees now, by GN.
+    pub(crate) replaced: BTreeMap<u64, Vec<ReplacedTree>>,
+}
+
+/// The switches of a tree that is no part of the plan any more, or will be none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplacedTree {
+    pub(crate) color: u16,
+    /// Switches where it had ports, rising.
+    pub(crate) switches: Vec<SwitchId>,
+}
+
+impl PlannedGroups {
+    fn insert(&mut self, gn: u64, mgid: Mgid) {
+        self.remove(gn);
+        self.mgids.insert(gn, mgid);
+        self.gns.insert(mgid, gn);
+    }
+
+    fn remove(&mut self, gn: u64) -> Option<Mgid> {
+        let mgid = self.mgids.remove(&gn)?;
+        // A newer group may have the MGID.
+        if self.gns.get(&mgid) == Some(&gn) {
+            self.gns.remove(&mgid);
+        }
+        Some(mgid)
+    }
+
+    fn mgid(&self, gn: u64) -> Option<Mgid> {
+        self.mgids.get(&gn).copied()
+    }
+
+    fn gn(&self, mgid: Mgid) -> Option<u64> {
+        self.gns.get(&mgid).copied()
+    }
 }
 
 impl Planner {
@@ -84,17 +144,18 @@ impl Planner {
             (built, _) => built?,
         };
         Ok(Self {
+            image: TableImage::new(graph, engine.plan()),
             graph: Arc::clone(graph),
             irregularities,
             engine,
-            planned: BTreeMap::new(),
+            planned: PlannedGroups::default(),
             refused: BTreeMap::new(),
             kept_out: BTreeMap::new(),
             faults_are_new: false,
             dead: BTreeSet::new(),
-            desired: Image::default(),
-            told_parts: BTreeMap::new(),
-            strangers: BTreeMap::new(),
+            failed_or_back: BTreeSet::new(),
+            reported_parts: BTreeMap::new(),
+            unknown_endpoints: BTreeMap::new(),
         })
     }
 
@@ -102,12 +163,20 @@ impl Planner {
         &self.graph
     }
 
-    /// The tables that the switches ought to hold.
-    pub(crate) fn desired(&self) -> &Image {
-        &self.desired
+    /// The entries that one switch ought to hold, rising by input port and color.
+    pub(crate) fn entries(&self, switch: SwitchId) -> impl Iterator<Item = TableEntry> {
+        // With fault tolerance trees may cross dead switches, which cannot be programmed.
+        let switch = (!self.dead.contains(&switch)).then_some(switch);
+        switch.into_iter().flat_map(|switch| self.image.rows(switch))
     }
 
-    /// Takes over the failed parts of the fabric; returns the dead switches.
+    /// The entries that all switches ought to hold.
+    #[cfg(test)]
+    pub(crate) fn desired(&self) -> TableState {
+        self.graph.switches().flat_map(|switch| self.entries(switch)).collect()
+    }
+
+    /// Sets the failed parts of the fabric; returns the dead switches.
     pub(crate) fn set_failed(&mut self, failed: &[v1::Element]) -> BTreeSet<SwitchId> {
         let mut faults = Faults::new();
         let mut dead = BTreeSet::new();
@@ -131,16 +200,17 @@ impl Planner {
                 }
             }
         }
-        // The same list again is no reason for an engine with a past to look anew.
+        // An engine whose plan depends on the past must not plan again for an equal list.
         if faults != *self.engine.faults() {
             self.engine.set_faults(faults);
             self.faults_are_new = true;
         }
+        self.failed_or_back.extend(self.dead.symmetric_difference(&dead));
         self.dead.clone_from(&dead);
         dead
     }
 
-    /// Takes over newer loads, by which roots are chosen from now on.
+    /// Sets the loads by which the engine chooses roots from now on.
     pub(crate) fn set_loads(&mut self, loads: Arc<PortLoads>) {
         self.engine.set_loads(loads);
     }
@@ -150,36 +220,235 @@ impl Planner {
         self.graph.port(self.graph.find_switch(&port.switch_name)?, number)
     }
 
-    /// The route of every group, as the TIC is told.
-    pub(crate) fn routes(&self, mirror: &Mirror) -> BTreeMap<u64, v1::Route> {
-        mirror.groups.iter().map(|(gn, group)| (*gn, self.route(*gn, group))).collect()
+    /// Plans again after some groups changed, or faults. Returns what may differ since the last
+    /// call.
+    ///
+    /// Only real changes go to the engine: where the plan depends on the past, an equal group put
+    /// again would change it.
+    pub(crate) fn plan(&mut self, directory: &DirectoryCache, changed: &[u64]) -> PlanChange {
+        // Deletions first: a new group may use the MGID of one that is gone.
+        let mut gone = Vec::new();
+        for gn in changed {
+            let stays =
+                |mgid: &Mgid| directory.groups.get(gn).is_some_and(|group| group.mgid == mgid.0);
+            if let Some(mgid) = self.planned.mgid(*gn).filter(|mgid| !stays(mgid)) {
+                self.planned.remove(*gn);
+                gone.push((*gn, Change::Delete { mgid }));
+            }
+            if !directory.groups.contains_key(gn) {
+                self.refused.remove(gn);
+                self.kept_out.remove(gn);
+                self.reported_parts.remove(gn);
+            }
+            self.note_unknown_endpoints(*gn, directory.groups.get(gn));
+        }
+        let put = |gn: &u64| Some((*gn, self.put(directory.groups.get(gn)?)));
+        let mut puts: Vec<(u64, Change)> = changed.iter().filter_map(put).collect();
+        puts.retain(|(gn, change)| !self.is_planned(*gn, change));
+        if self.faults_are_new || !gone.is_empty() || !puts.is_empty() {
+            self.retry_kept_out(directory, &mut puts);
+        }
+        self.faults_are_new = false;
+        self.change(gone);
+        let mut groups: BTreeSet<u64> = changed.iter().copied().collect();
+        for (gn, change) in &puts {
+            self.refused.remove(gn);
+            self.planned.insert(*gn, change.mgid());
+            groups.insert(*gn);
+        }
+        self.change(puts);
+        groups.extend(self.remove_shared_exclusive(directory));
+        let plan = self.engine.plan();
+        let mut replaced = BTreeMap::new();
+        for mgid in plan.changed_groups(self.image.plan()) {
+            let Some(gn) = self.planned.gn(mgid) else { continue };
+            groups.insert(gn);
+            let trees = self.replaced_trees(mgid);
+            if !trees.is_empty() {
+                replaced.insert(gn, trees);
+            }
+        }
+        let mut switches = std::mem::take(&mut self.failed_or_back);
+        switches.extend(self.image.update(&self.graph, plan));
+        PlanChange { switches, groups, replaced }
     }
 
-    fn route(&self, gn: u64, group: &MirrorGroup) -> v1::Route {
+    /// Trees that a group had in the plan before and that are no part of its trees now.
+    fn replaced_trees(&self, mgid: Mgid) -> Vec<ReplacedTree> {
+        let now = self.engine.plan().virtual_group_trees(mgid);
+        let is_part = |one: &VirtualGroup<'_>| {
+            now.iter().any(|other| {
+                one.color == other.color
+                    && (one.ports == other.ports
+                        || one.ports.iter().all(|port| other.ports.binary_search(port).is_ok()))
+            })
+        };
+        let before = self.image.plan().virtual_group_trees(mgid);
+        let gone = before.into_iter().filter(|one| !is_part(one));
+        gone.map(|one| self.switches_of(&one)).collect()
+    }
+
+    /// The planned trees of a group.
+    pub(crate) fn trees(&self, group: &CachedGroup) -> Vec<ReplacedTree> {
+        let trees = self.engine.plan().virtual_group_trees(Mgid(group.mgid));
+        trees.iter().map(|one| self.switches_of(one)).collect()
+    }
+
+    fn switches_of(&self, tree: &VirtualGroup<'_>) -> ReplacedTree {
+        let mut switches: Vec<SwitchId> =
+            tree.ports.iter().map(|port| self.graph.switch_of(*port)).collect();
+        switches.dedup();
+        ReplacedTree { color: tree.color, switches }
+    }
+
+    fn note_unknown_endpoints(&mut self, gn: u64, group: Option<&CachedGroup>) {
+        let names = group.into_iter().flat_map(|group| group.endpoints.values());
+        let is_unknown = |name: &&String| self.graph.find_endpoint(name).is_none();
+        let unknown: Vec<String> = names.filter(is_unknown).cloned().collect();
+        if unknown.is_empty() {
+            self.unknown_endpoints.remove(&gn);
+        } else {
+            self.unknown_endpoints.insert(gn, unknown);
+        }
+    }
+
+    /// Adds the exclusive groups without a tree to the changes: there may be room now, as other
+    /// groups or faults have changed.
+    fn retry_kept_out(&self, directory: &DirectoryCache, puts: &mut Vec<(u64, Change)>) {
+        let known: BTreeSet<u64> = puts.iter().map(|(gn, _)| *gn).collect();
+        let again = self.kept_out.keys().filter(|gn| !known.contains(gn));
+        puts.extend(again.filter_map(|gn| Some((*gn, self.put(directory.groups.get(gn)?)))));
+        puts.sort_unstable_by_key(|(gn, _)| *gn);
+    }
+
+    /// True if the group was planned with the same members before.
+    fn is_planned(&self, gn: u64, change: &Change) -> bool {
+        let Change::Put { mgid, members } = change else { return false };
+        if self.kept_out.get(&gn) == Some(change) {
+            return true;
+        }
+        self.planned.mgid(gn) == Some(*mgid)
+            && self.engine.members(*mgid).is_some_and(|mut known| {
+                known.sort_unstable();
+                known == *members
+            })
+    }
+
+    /// The change that plans a group. A group that waits for its members is planned without any.
+    fn put(&self, group: &CachedGroup) -> Change {
+        let names = group.endpoints.values().filter(|_| !group.incomplete);
+        let mut members: Vec<EndpointId> =
+            names.filter_map(|name| self.graph.find_endpoint(name)).collect();
+        members.sort_unstable();
+        members.dedup();
+        Change::Put { mgid: Mgid(group.mgid), members }
+    }
+
+    /// Takes exclusive groups out of the plan whose tree other groups share. Returns their GNs, and
+    /// those of exclusive groups that have a tree again.
+    fn remove_shared_exclusive(&mut self, directory: &DirectoryCache) -> Vec<u64> {
+        let mut concerned = Vec::new();
+        for gn in directory.exclusive() {
+            let Some(mgid) = self.planned.mgid(gn) else { continue };
+            let shared = self.engine.plan().virtual_group_of(mgid);
+            let others = shared.map_or(0, |shared| shared.groups.len().saturating_sub(1));
+            if self.kept_out.remove(&gn).is_some() {
+                concerned.push(gn);
+            }
+            if others > 0 {
+                self.planned.remove(gn);
+                self.change(vec![(gn, Change::Delete { mgid })]);
+                let reason = self.reported(&[RouteReason::ExclusiveTreeShared { others }]);
+                self.refused.insert(gn, reason);
+                self.kept_out.insert(gn, self.put(&directory.groups[&gn]));
+                concerned.push(gn);
+            }
+        }
+        concerned
+    }
+
+    /// Applies changes to the engine: all at once, or one by one if it refuses any of them.
+    fn change(&mut self, changes: Vec<(u64, Change)>) {
+        let batch: Vec<Change> = changes.iter().map(|(_, change)| change.clone()).collect();
+        if self.engine.apply(&batch).is_ok() {
+            return;
+        }
+        for (gn, change) in changes {
+            if let Err(error) = self.engine.apply(&[change]) {
+                warn!(group = gn, %error, "group refused by the engine");
+                let reason = self.reported(&[RouteReason::Refused(error)]);
+                self.refused.insert(gn, reason);
+                self.planned.remove(gn);
+            }
+        }
+    }
+
+    /// True if the switches hold all entries that packets of a route need.
+    pub(crate) fn is_programmed(&self, route: &v1::Route, held: &TableState) -> bool {
+        if route.state() != v1::RouteState::Routed {
+            return true;
+        }
+        let Ok(id) = u32::try_from(route.virtual_group) else { return false };
+        let trees = self.engine.plan().virtual_group_trees(Mgid(id));
+        let tables = self.engine.plan().tables();
+        !trees.is_empty()
+            && trees.iter().all(|tree| {
+                let entries = virtual_group_entries(&self.graph, tables, tree);
+                let mut entries = entries.iter().filter(|entry| !self.dead.contains(&entry.switch));
+                entries.all(|entry| held.covers(entry))
+            })
+    }
+
+    /// Notes that the route that is planned now was reported.
+    pub(crate) fn note_reported(&mut self, gn: u64, group: &CachedGroup) {
+        if let Some(part) = self.part(group) {
+            self.reported_parts.insert(gn, part);
+        }
+    }
+
+    /// Notes that a route was reported before its entries were swapped: they may still belong to
+    /// another spanning tree.
+    pub(crate) fn note_reported_early(&mut self, gn: u64) {
+        self.reported_parts.remove(&gn);
+    }
+
+    /// Spanning tree of a group in the plan.
+    fn part(&self, group: &CachedGroup) -> Option<u32> {
+        self.engine.plan().group(Mgid(group.mgid)).map(|planned| planned.part)
+    }
+
+    /// Planned routes of all groups.
+    #[cfg(test)]
+    pub(crate) fn routes(&self, directory: &DirectoryCache) -> BTreeMap<u64, v1::Route> {
+        directory.groups.iter().map(|(gn, group)| (*gn, self.route(*gn, group))).collect()
+    }
+
+    /// Planned route of a group, in the form of the reports to the TIC.
+    pub(crate) fn route(&self, gn: u64, group: &CachedGroup) -> v1::Route {
         let mut route =
             v1::Route { routed_revision: group.members_revision, ..v1::Route::default() };
         route.set_state(v1::RouteState::UnicastOnly);
         let planned = self.engine.plan().group(Mgid(group.mgid));
-        match planned.filter(|_| self.planned.contains_key(&gn)) {
+        match planned.filter(|_| self.planned.mgid(gn).is_some()) {
             Some(plan) => {
                 route.cut_off_endpoints = self.cut_off(&plan);
                 route
                     .cut_off_endpoints
-                    .extend(self.strangers.get(&gn).into_iter().flatten().cloned());
+                    .extend(self.unknown_endpoints.get(&gn).into_iter().flatten().cloned());
                 route.virtual_group = u64::from(plan.virtual_group.0);
                 if plan.has_tree() {
                     route.set_state(v1::RouteState::Routed);
                     let colors = self.engine.plan().sender_colors(plan.mgid);
                     route.color = colors.first().map_or(0, |color| u32::from(*color));
                     route.second_color = colors.get(1).map(|color| u32::from(*color));
-                    route.reason = self.reason(plan.mgid);
+                    self.special_reasons(plan.mgid).set(&mut route);
                 } else if group.incomplete {
-                    route.reason = "waits for its members".to_owned();
+                    self.reported(&[RouteReason::WaitsForMembers]).set(&mut route);
                 } else {
-                    route.reason = "fewer than two endpoints to connect".to_owned();
+                    self.reported(&[RouteReason::FewerThanTwoEndpoints]).set(&mut route);
                 }
             }
-            None => route.reason = self.refusal(gn, group),
+            None => self.refusal(gn, group).set(&mut route),
         }
         route
     }
@@ -189,25 +458,17 @@ impl Planner {
         plan.cut_off.iter().map(|cut| name(cut.endpoint)).collect()
     }
 
-    /// Fills in the figures of the plan.
-    pub(crate) fn describe(&self, mirror: &Mirror, status: &mut v1::GetRouteStatusResponse) {
-        let plan = self.engine.plan();
-        let figures = metrics(&self.graph, plan);
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        status.engine = self.engine.kind().name().to_owned();
-        status.colors = u32::from(plan.colors());
-        status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
-        status.unicast_only_groups = count(mirror.groups.len()) - status.routed_groups;
-        status.virtual_groups = count(plan.virtual_groups().filter(|one| one.tree == 0).count());
-        status.fault_tolerant = plan.is_dual();
-        let unprotected: BTreeSet<Mgid> = plan.unprotected().map(|one| one.mgid).collect();
-        status.unprotected_groups = count(unprotected.len());
-        status.max_efi = figures.switch_links.max_efi;
-        status.mean_efi = figures.switch_links.mean_efi;
-        status.max_tfi = figures.max_tfi;
-        status.mean_tfi = figures.mean_tfi;
-        status.used_entries = figures.max_entries;
-        status.irregularities.clone_from(&self.irregularities);
+    /// The status of the route service, without the figures of the plan.
+    ///
+    /// - `groups`: number of groups in the records.
+    pub(crate) fn status(&self, status: v1::GetRouteStatusResponse, groups: usize) -> PlanStatus {
+        let status = v1::GetRouteStatusResponse {
+            engine: self.engine.kind().name().to_owned(),
+            irregularities: self.irregularities.clone(),
+            ..status
+        };
+        let graph = Arc::clone(&self.graph);
+        PlanStatus { status, graph, plan: self.engine.plan().clone(), groups }
     }
 }
 
@@ -230,47 +491,50 @@ pub(crate) mod tests {
         Planner::new(&graph, EngineKind::CMr4lmsFixed, options).unwrap()
     }
 
-    pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> MirrorGroup {
-        MirrorGroup {
+    pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> CachedGroup {
+        CachedGroup {
             name: format!("g{mgid}"),
             mgid,
             members_revision: 7,
             endpoints: (0..).zip(endpoints.iter().map(|name| (*name).to_owned())).collect(),
-            ..MirrorGroup::default()
+            ..CachedGroup::default()
         }
     }
 
-    pub(crate) fn planned(groups: Vec<MirrorGroup>) -> (Planner, Mirror) {
+    pub(crate) fn planned(groups: Vec<CachedGroup>) -> (Planner, DirectoryCache) {
         let mut planner = planner();
-        let groups: BTreeMap<u64, MirrorGroup> = (1..).zip(groups).collect();
-        let gns: Vec<u64> = groups.keys().copied().collect();
-        let mut mirror = Mirror::default();
-        mirror.groups = groups;
-        planner.plan(&mirror, &gns);
-        (planner, mirror)
+        let mut directory = DirectoryCache::default();
+        (1..).zip(groups).for_each(|(gn, group)| directory.put(gn, group));
+        let gns: Vec<u64> = directory.groups.keys().copied().collect();
+        planner.plan(&directory, &gns);
+        (planner, directory)
     }
 
     #[test]
     fn groups_on_one_tree_that_meet_share_it_unless_one_is_exclusive() {
         // Two colors with two trees each: MGIDs 0 and 4 stand for the same tree.
         let (first, second) = (group(0, &["h0", "h4"]), group(4, &["h0", "h5"]));
-        let (planner, mirror) = planned(vec![first.clone(), second.clone()]);
-        let routes = planner.routes(&mirror);
+        let (planner, directory) = planned(vec![first.clone(), second.clone()]);
+        let routes = planner.routes(&directory);
         assert_eq!(routes[&1].virtual_group, routes[&2].virtual_group);
-        assert_eq!(planner.explain(&mirror, "g4").unwrap().shares_with, ["g0"]);
+        assert_eq!(planner.explain(&directory, "g4").unwrap().shares_with, ["g0"]);
 
-        let alone = MirrorGroup { exclusive: true, ..second };
-        let (planner, mirror) = planned(vec![first, alone]);
-        let routes = planner.routes(&mirror);
+        let alone = CachedGroup { exclusive: true, ..second };
+        let (planner, directory) = planned(vec![first, alone]);
+        let routes = planner.routes(&directory);
         assert_eq!(routes[&1].state(), v1::RouteState::Routed);
         assert_eq!(routes[&2].state(), v1::RouteState::UnicastOnly);
-        assert!(routes[&2].reason.starts_with("exclusive"), "{}", routes[&2].reason);
+        assert!(
+            routes[&2].reason_code() == v1::RouteReason::ExclusiveTreeShared,
+            "{:?}",
+            routes[&2]
+        );
     }
 
     #[test]
     fn a_group_of_one_endpoint_has_no_route_and_no_entries() {
-        let (planner, mirror) = planned(vec![group(3, &["h1", "h1"])]);
-        let route = &planner.routes(&mirror)[&1];
+        let (planner, directory) = planned(vec![group(3, &["h1", "h1"])]);
+        let route = &planner.routes(&directory)[&1];
         assert_eq!(route.state(), v1::RouteState::UnicastOnly);
         assert_eq!(route.routed_revision, 7);
         assert_eq!(planner.desired().len(), 0);
@@ -278,38 +542,46 @@ pub(crate) mod tests {
 
     #[test]
     fn a_member_that_the_topology_does_not_have_is_named() {
-        let (planner, mirror) = planned(vec![group(3, &["h0", "h4", "h99"])]);
-        let route = &planner.routes(&mirror)[&1];
+        let (planner, directory) = planned(vec![group(3, &["h0", "h4", "h99"])]);
+        let route = &planner.routes(&directory)[&1];
         assert_eq!(route.state(), v1::RouteState::Routed);
         assert_eq!(route.cut_off_endpoints, ["h99"]);
     }
 
     #[test]
-    fn a_dead_link_moves_the_group_and_its_healing_moves_it_back() {
-        let (mut planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let home = planner.desired().clone();
-        let link = planner.explain(&mirror, "g0").unwrap().links;
+    fn a_dead_link_moves_a_group_and_its_repair_moves_the_group_back() {
+        let (mut planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
+        let home = planner.desired();
+        let link = planner.explain(&directory, "g0").unwrap().links;
         let link = link.iter().find(|link| link.peer_port > 0).unwrap();
         let name = v1::PortName { switch_name: link.switch_name.clone(), port: link.port };
         let dead = planner.set_failed(&[v1::Element { kind: Some(Kind::Link(name)) }]);
         assert!(dead.is_empty());
-        planner.plan(&mirror, &[]);
-        assert_ne!(*planner.desired(), home);
-        let route = &planner.routes(&mirror)[&1];
+        planner.plan(&directory, &[]);
+        assert_ne!(planner.desired(), home);
+        let route = &planner.routes(&directory)[&1];
         assert_eq!(route.state(), v1::RouteState::Routed);
         assert!(route.reason.starts_with("moved"), "{}", route.reason);
         planner.set_failed(&[]);
-        planner.plan(&mirror, &[]);
-        assert_eq!(*planner.desired(), home);
+        planner.plan(&directory, &[]);
+        assert_eq!(planner.desired(), home);
+    }
+
+    #[test]
+    fn a_route_is_programmed_once_every_entry_is_confirmed() {
+        let (planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
+        let route = &planner.routes(&directory)[&1];
+        assert!(planner.is_programmed(route, &planner.desired()));
+        assert!(!planner.is_programmed(route, &TableState::default()));
     }
 
     #[test]
     fn a_deleted_group_makes_room_for_another_with_its_mgid() {
-        let (mut planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        mirror.groups.clear();
-        mirror.groups.insert(9, group(0, &["h1", "h5"]));
-        planner.plan(&mirror, &[1, 9]);
-        let routes = planner.routes(&mirror);
+        let (mut planner, mut directory) = planned(vec![group(0, &["h0", "h4"])]);
+        directory.remove(1);
+        directory.put(9, group(0, &["h1", "h5"]));
+        planner.plan(&directory, &[1, 9]);
+        let routes = planner.routes(&directory);
         assert_eq!(routes.keys().collect::<Vec<_>>(), [&9]);
         assert_eq!(routes[&9].state(), v1::RouteState::Routed);
     }

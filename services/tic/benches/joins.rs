@@ -1,27 +1,29 @@
-//! How long a join takes until it is acknowledged, at several rates, on the embedded store and on an
-//! etcd of three members on this machine; and how long nobody is answered when a leading TIC dies.
+//! Measures the time until a join is acknowledged, at several rates, on the embedded store and on
+//! an etcd of three members on this machine; and the time without answers when a leading TIC dies.
 //!
-//! Joins are begun at fixed times, whether or not earlier ones have been answered, and each is timed
-//! from the moment at which it ought to have begun: a TIC that falls behind cannot hide it. Client and
-//! TIC share the machine, and so does etcd with its three logs.
+//! Joins begin at fixed times, whether or not earlier ones were answered, and each is timed from
+//! its planned beginning, so that a TIC that falls behind cannot hide it. Client and TIC share the
+//! machine, and so does etcd with its three logs.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{RawTicConfig, TicConfig, checked};
 use fabricast_proto::v1;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Leader, LeaderChannel};
 use fabricast_testing::Etcd;
-use fabricast_tic::{App, Options, StoreLocation, TopologySource};
+use fabricast_tic::{App, Setup, StoreLocation, TopologySource};
 use fabricast_topology::spec::TopologySpec;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Joins in a second, and for how long.
+/// Joins per second, and their number in the names of figures.
 const RATES: [(u32, &str); 3] = [(100, "100"), (1_000, "1_000"), (5_000, "5_000")];
+/// Duration of the measurement at each rate.
 const TIME: Duration = Duration::from_secs(3);
 const NODES: u32 = 64;
 /// Groups that the joins are spread over.
@@ -34,7 +36,7 @@ fn main() {
         let folder = tempfile::tempdir().expect("a folder");
         for (rate, name) in RATES {
             let store = StoreLocation::File(folder.path().join(format!("{rate}.redb")));
-            rated("embedded", &[start(store, None).await], (rate, name)).await;
+            measure("embedded", &[start(store, None).await], rate, name).await;
         }
         let Some(etcd) = Etcd::start(3).await else {
             println!("etcd is not installed: no figures for it");
@@ -42,7 +44,7 @@ fn main() {
         };
         for (rate, name) in RATES {
             let store = etcd.url(&format!("joins-{rate}")).parse().expect("a URL");
-            rated("etcd", &[start(store, None).await], (rate, name)).await;
+            measure("etcd", &[start(store, None).await], rate, name).await;
         }
         for seconds in [2, 5] {
             failover(&etcd, Duration::from_secs(seconds)).await;
@@ -50,7 +52,7 @@ fn main() {
     });
 }
 
-/// A TIC that serves; dropped, it dies as in a crash.
+/// A running TIC; dropped, it ends as in a crash.
 struct Tic {
     address: String,
     task: JoinHandle<()>,
@@ -64,12 +66,18 @@ impl Drop for Tic {
 
 async fn start(store: StoreLocation, lease: Option<Duration>) -> Tic {
     let graph = TopologySpec::parse(FABRIC).expect("a spec").generate().expect("a fabric");
-    let listen = "127.0.0.1:0".parse().expect("an address");
-    let mut options =
-        Options::new(listen, store, TopologySource::File("none\n".into(), Arc::new(graph)));
-    options.watch.detector.report_timeout = Duration::from_secs(3_600);
-    options.leader_lease = lease.unwrap_or(options.leader_lease);
-    let app = App::bind(options).await.expect("the TIC starts");
+    let usual = RawTicConfig::default();
+    let config: TicConfig = checked(RawTicConfig {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        store: Some(store.to_string()),
+        topology: Some("made here".into()),
+        report_timeout: Duration::from_secs(3_600),
+        leader_lease: lease.unwrap_or(usual.leader_lease),
+        ..usual
+    })
+    .expect("the settings are good");
+    let setup = Setup::new(config, TopologySource::File("none\n".into(), Arc::new(graph)));
+    let app = App::bind(setup).await.expect("the TIC starts");
     let address = app.address().to_string();
     let task = tokio::spawn(async move {
         app.run(CancellationToken::new()).await.expect("the TIC runs");
@@ -112,7 +120,7 @@ fn join(number: u32) -> v1::JoinGroupRequest {
     }
 }
 
-async fn rated(store: &str, tics: &[Tic], (rate, name): (u32, &str)) {
+async fn measure(store: &str, tics: &[Tic], rate: u32, name: &str) {
     let client = client(tics).await;
     let warm_up = rate / 10;
     let started = Instant::now() + Duration::from_millis(10);

@@ -1,16 +1,17 @@
-//! What memberships cost a TIC in memory: how much its process grows by the second and third hundred
-//! thousand of them. The first is left out, with all that is there only once; the cache of the
-//! embedded store is counted.
+//! Measures the memory that memberships need: the growth of a TIC's process by the second and third
+//! hundred thousand of them. The first hundred thousand also allocate what exists only once; the
+//! cache of the embedded store is included.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::sync::Arc;
 
+use fabricast_config::{RawTicConfig, checked};
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::Peer;
-use fabricast_tic::{App, Options, StoreLocation, TopologySource};
+use fabricast_tic::{App, Setup, TopologySource};
 use fabricast_topology::spec::TopologySpec;
 use tokio_util::sync::CancellationToken;
 
@@ -25,12 +26,16 @@ fn main() {
     runtime.block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let graph = TopologySpec::parse(FABRIC).expect("a spec").generate().expect("a fabric");
-        let listen = "127.0.0.1:0".parse().expect("an address");
-        let store = StoreLocation::File(folder.path().join("tic.redb"));
-        let mut options =
-            Options::new(listen, store, TopologySource::File("none\n".into(), Arc::new(graph)));
-        options.watch.detector.report_timeout = std::time::Duration::from_secs(3_600);
-        let app = App::bind(options).await.expect("the TIC starts");
+        let config = checked(RawTicConfig {
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            store: Some(folder.path().join("tic.redb").display().to_string()),
+            topology: Some("made here".into()),
+            report_timeout: std::time::Duration::from_secs(3_600),
+            ..RawTicConfig::default()
+        })
+        .expect("the settings are good");
+        let setup = Setup::new(config, TopologySource::File("none\n".into(), Arc::new(graph)));
+        let app = App::bind(setup).await.expect("the TIC starts");
         let peer = Peer::new(&app.address().to_string()).expect("an address");
         tokio::spawn(app.run(CancellationToken::new()));
         register(&peer).await;
@@ -56,7 +61,7 @@ async fn register(peer: &Peer) {
     }
 }
 
-/// Forms a hundred thousand memberships more.
+/// Forms another hundred thousand memberships.
 async fn form(peer: &Peer, round: u32) {
     let member = |number: u32| v1::FormedMember {
         endpoint: format!("h{}", number % NODES),
@@ -83,7 +88,7 @@ async fn form(peer: &Peer, round: u32) {
     assert_eq!(members, 100_000);
 }
 
-/// Memory of this process that is in use.
+/// Resident memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");

@@ -1,135 +1,60 @@
-//! The TIC as a whole: its tasks and the ways between them.
+//! The TIC as a whole: its tasks and the channels between them.
 //!
 //! ```text
-//!   gRPC calls ──reads──────────────────────────► committed records (lock) ──► watch streams
-//!       │                                              ▲                       (bounded queue each)
-//!       │ changes, bounded queue                       │ publish
+//!   gRPC calls ──reads──────────────────────────► Records (RwLock) ──► WatchStream, one bounded
+//!       │                                              ▲                queue per watcher
+//!       │ WriterQueue (bounded)                        │ publish
 //!       ▼                                              │
-//!   writer: decide many ─► one store transaction ──────┤
+//!   Writer: decide a batch ─► one store transaction ───┤
 //!       ▲                                              │ groups that changed
-//!       │ expel dead nodes                             ▼
-//!   liveness ◄── inbox: reports, suspicions       hints (merging heap) ──► hosts of group agents
+//!       │ NodeFailed                                   ▼
+//!   Liveness ◄── LivenessInbox: reports,           Hints (merging) ──► hosts of group agents
+//!       │        suspicions
 //!       └──────► probes to nodes
 //! ```
 //!
-//! All of this is one *office*. A TIC that has its store to itself has one from its start to its end.
-//! Where several share a store, each asks to lead (`election`), and has an office, made anew from what
-//! the store holds, while it does (`office`):
+//! All of this exists for one *term*. A TIC that has its store to itself serves one term from its
+//! start to its end. Where several share a store, each campaigns (`leadership::election`), and
+//! serves while it leads, with services that are made anew from what the store holds
+//! (`leadership::term`):
 //!
 //! ```text
-//!   campaign ──► office ──► term of office over, or store failed ──► resign ──► campaign ...
+//!   campaign ──► LeaderServices ──► term over, or store failed ──► resign ──► campaign ...
 //! ```
 //!
-//! Every queue is bounded: a full one refuses (calls), merges (inbox, hints) or cuts off
-//! (watches). After the order to stop, calls in flight are answered before the writer ends. If the
-//! store fails, the writer ends by itself; so does a TIC that stands alone, after the calls in flight are
-//! answered, while one of several gives up its office.
+//! Every queue is bounded: a full one refuses (calls), merges (inbox, hints) or cuts off (watches).
+//! After the order to stop, calls in flight are answered before the writer ends. If the store
+//! fails, the writer ends by itself. Then a TIC that is alone on its store ends too, once the calls
+//! in flight are answered, while one of several resigns.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use fabricast_groups::detector::{DetectorConfig, Probing};
-use fabricast_groups::directory::Limits;
 use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
-use fabricast_routing::{EngineOptions, LayoutError};
-use fabricast_rpc::{BindError, BoundServer, Security, ServeError, Services};
-use fabricast_store::{OpenError, Store, StoreError, StoreLocation};
-use fabricast_topology::TableKind;
+use fabricast_routing::LayoutError;
+use fabricast_rpc::{BindError, BoundServer, Services};
+use fabricast_store::{OpenError, Store};
 use thiserror::Error;
 use tokio::sync::watch;
-use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
 
-use crate::election::{Candidate, Tenure};
-use crate::office::{Gate, Seat};
-use crate::peers::Peers;
-use crate::ruling::{Blueprint, Ruling};
-use crate::service::Tic;
-use crate::storage::{RecordsError, Storage, store_options};
-use crate::topology::TopologySource;
-
-/// Settings of a TIC, checked.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// How others connect, and how it connects to nodes.
-    pub security: Security,
-    /// Where the records are kept.
-    pub store: StoreLocation,
-    /// Where the topology comes from.
-    pub topology: TopologySource,
-    /// Entries of a multicast table (C).
-    pub colors: u16,
-    /// Whether the route service gives every group two trees.
-    pub fault_tolerant: bool,
-    /// How the switches keep their entries.
-    pub tables: TableKind,
-    /// What trees of collectives may take of switches and adapters, and what they are compared by.
-    pub collectives: fabricast_collectives::Settings,
-    /// When a node is probed, and when it is given up.
-    pub watch: WatchConfig,
-    /// Bounds on the records.
-    pub limits: Limits,
-    /// Changes that may wait for the writer; a further one is refused.
-    pub order_queue: usize,
-    /// Watches open at a time.
-    pub watches: usize,
-    /// Messages a watch may be behind before it is cut off.
-    pub watch_queue: usize,
-    /// Hints to one address are at least this far apart, so that they merge.
-    pub hint_pause: Duration,
-    /// What callers are told of this TIC when it leads; left out, the address it listens at. For a
-    /// store that several TICs share.
-    pub advertise: Option<String>,
-    /// A leading TIC that is not heard of by the store for this long is replaced; at least 2 s, in whole
-    /// seconds.
-    pub leader_lease: Duration,
-    /// A route service that is not heard of for this long is replaced, if another one waits.
-    pub route_lease: Duration,
-}
-
-impl Options {
-    /// Settings with the usual bounds and times.
-    #[must_use]
-    pub fn new(listen: SocketAddr, store: StoreLocation, topology: TopologySource) -> Self {
-        let probing = Probing { timeout: Duration::from_millis(500), attempts: 2 };
-        Self {
-            listen,
-            security: Security::plaintext(),
-            store,
-            topology,
-            colors: 32,
-            fault_tolerant: false,
-            tables: TableKind::PerPort,
-            collectives: fabricast_collectives::Settings::default(),
-            watch: WatchConfig::new(DetectorConfig::new(Duration::from_secs(2), probing)),
-            limits: Limits::default(),
-            order_queue: 8_192,
-            watches: 64,
-            watch_queue: 1_024,
-            hint_pause: Duration::from_millis(20),
-            advertise: None,
-            leader_lease: Duration::from_secs(5),
-            route_lease: Duration::from_secs(2),
-        }
-    }
-}
-
-impl Options {
-    /// What of it says how MGIDs are numbered.
-    pub(crate) fn engine_options(&self) -> EngineOptions {
-        let fault_tolerant = self.fault_tolerant;
-        EngineOptions { fault_tolerant, ..EngineOptions::new(self.colors, self.tables) }
-    }
-}
+use crate::api::gate::{CurrentServices, LeaderGate};
+use crate::api::tic::Tic;
+use crate::config::Setup;
+use crate::domain::topology::TopologySource;
+use crate::leadership::election::{Candidate, LeaderLease};
+use crate::leadership::term::{Shutdown, TermBuilder};
+use crate::leadership::{Leadership, RunError};
+use crate::liveness::peers::Peers;
+use crate::records::keys::RecordsError;
+use crate::records::storage::{Storage, store_options};
 
 /// Why a TIC could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The address is not to be had.
+    /// The address cannot be bound.
     #[error("the TIC cannot listen")]
     Bind(#[from] BindError),
     /// The store cannot be opened.
@@ -143,41 +68,21 @@ pub enum StartError {
     Layout(#[from] LayoutError),
 }
 
-/// Why a running TIC ended by itself.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// Serving failed.
-    #[error("the TIC's server failed")]
-    Serve(#[from] ServeError),
-    /// The store failed: what it holds is known only when it is opened again.
-    #[error("the TIC's store failed")]
-    Store(#[source] StoreError),
-    /// Somebody else wrote to the store, and what they left cannot be used.
-    #[error("the TIC's records cannot be read")]
-    Records(#[source] RecordsError),
-    /// The records leave no room to number MGIDs on this topology.
-    #[error("the TIC cannot choose MGIDs")]
-    Layout(#[source] LayoutError),
-    /// A task panicked.
-    #[error("a task of the TIC ended with a panic")]
-    Task(#[source] JoinError),
-}
-
 /// A TIC that has its address and its store but does not serve yet.
 #[derive(Debug)]
 pub struct App {
     server: BoundServer,
     services: Services,
-    ruling: Ruling,
+    leadership: Leadership,
     settings: LiveSettings,
 }
 
-/// What may change while a TIC runs; a clone is another handle of the same.
+/// Settings that may change while a TIC runs; a clone is another handle of the same settings.
 #[derive(Clone, Debug)]
 pub struct LiveSettings(Arc<watch::Sender<WatchConfig>>);
 
 impl LiveSettings {
-    /// Watches the nodes so from now on; whoever is watched has the new time in full.
+    /// Changes the times of the watch over nodes; each watched node gets the new time in full.
     pub fn set_watch(&self, config: WatchConfig) {
         self.0.send_if_modified(|now| std::mem::replace(now, config) != config);
     }
@@ -185,83 +90,81 @@ impl LiveSettings {
 
 impl App {
     /// Takes the address, opens the store and, if nobody else uses that, reads the records; starts
-    /// nothing.
+    /// no task.
     ///
     /// # Errors
     ///
-    /// [`StartError`] names what cannot be had.
-    pub async fn bind(options: Options) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
-        let store = options.store.open(store_options()).await?;
-        if options.store.is_shared() {
-            Self::among_others(server, store, options)
+    /// [`StartError`] names what is not available.
+    pub async fn bind(setup: Setup) -> Result<Self, StartError> {
+        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        let store = setup.config.store.open(store_options()).await?;
+        if setup.config.store.is_shared() {
+            Self::elected(server, store, setup)
         } else {
-            Self::alone(server, store, options).await
+            Self::sole(server, store, setup).await
         }
     }
 
     /// As [`App::bind`], on a store that is open already and that nobody else writes to;
-    /// `options.store` is not used.
+    /// `setup.config.store` is not used.
     ///
     /// # Errors
     ///
-    /// [`StartError`] names what cannot be had.
-    pub async fn bind_with_store(
-        options: Options,
-        store: Arc<dyn Store>,
-    ) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
-        Self::alone(server, store, options).await
+    /// [`StartError`] names what is not available.
+    pub async fn bind_with_store(setup: Setup, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        Self::sole(server, store, setup).await
     }
 
-    /// As [`App::bind_with_store`], but other TICs use the store, too: it asks to lead when it runs.
+    /// As [`App::bind_with_store`], on a store that other TICs use too: this one campaigns when it
+    /// runs.
     ///
     /// # Errors
     ///
-    /// [`StartError`] names what cannot be had.
-    pub fn bind_sharing(options: Options, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let server = BoundServer::bind(options.listen)?.secured(options.security.clone());
-        Self::among_others(server, store, options)
+    /// [`StartError`] names what is not available.
+    pub fn bind_sharing(setup: Setup, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        Self::elected(server, store, setup)
     }
 
-    async fn alone(
+    async fn sole(
         server: BoundServer,
         store: Arc<dyn Store>,
-        options: Options,
+        setup: Setup,
     ) -> Result<Self, StartError> {
-        let blueprint = blueprint(store, options);
-        let tenure = Tenure::alone();
-        let loaded = blueprint.storage.adopt(&tenure).await?;
-        let loaded = loaded.expect("a term that cannot be lost");
-        let (office, term) = blueprint.open(&tenure, loaded)?;
-        blueprint.seat.take(office, "");
-        let services = services(&blueprint.seat, None);
-        let settings = LiveSettings(Arc::clone(&blueprint.watching));
-        let ruling = Ruling::Alone(Box::new(blueprint), Box::new(term));
-        Ok(Self { server, services, ruling, settings })
+        let builder = term_builder(store, setup);
+        let lease = LeaderLease::sole();
+        let loaded = builder.storage.adopt(&lease).await?;
+        let loaded = loaded.expect("the lease of a TIC that is alone does not expire");
+        let (term_services, term) = builder.build(&lease, loaded)?;
+        builder.current.begin_term(term_services, "");
+        let services = services(&builder.current, None);
+        let settings = LiveSettings(Arc::clone(&builder.watch_config));
+        let leadership = Leadership::Sole { builder: Box::new(builder), first: Box::new(term) };
+        Ok(Self { server, services, leadership, settings })
     }
 
-    fn among_others(
+    fn elected(
         server: BoundServer,
         store: Arc<dyn Store>,
-        options: Options,
+        setup: Setup,
     ) -> Result<Self, StartError> {
-        let address = options.advertise.clone();
-        let address = address.unwrap_or_else(|| server.address().to_string());
-        let candidate =
-            Candidate { store: Arc::clone(&store), address, lease: options.leader_lease };
-        let blueprint = blueprint(store, options);
-        // Without a topology of its own it cannot tell what the copied records are of.
-        let copy = match blueprint.options.topology {
-            TopologySource::File(..) => Some(blueprint.copy()?),
+        let bound = server.address().to_string();
+        let address = setup.config.advertise.as_ref().map_or(bound, ToString::to_string);
+        let lease_time = setup.config.leader_lease;
+        let candidate = Candidate { store: Arc::clone(&store), address, lease_time };
+        let builder = term_builder(store, setup);
+        // Without a topology of its own it does not know which one the copied records belong to.
+        let copy = match builder.setup.topology {
+            TopologySource::File(..) => Some(builder.copy()?),
             TopologySource::Discovered => None,
         };
-        let services = services(&blueprint.seat, copy);
-        let seat = Arc::clone(&blueprint.seat);
-        let services = services.with_leadership(Arc::new(move || seat.leadership()));
-        let settings = LiveSettings(Arc::clone(&blueprint.watching));
-        let ruling = Ruling::Among(Box::new(blueprint), candidate);
-        Ok(Self { server, services, ruling, settings })
+        let services = services(&builder.current, copy);
+        let leader = Arc::clone(&builder.current.leader);
+        let services = services.with_leadership(Arc::new(move || leader.leadership()));
+        let settings = LiveSettings(Arc::clone(&builder.watch_config));
+        let leadership = Leadership::Elected { builder: Box::new(builder), candidate };
+        Ok(Self { server, services, leadership, settings })
     }
 
     /// The address it will serve on.
@@ -270,59 +173,66 @@ impl App {
         self.server.address()
     }
 
-    /// What may change while it runs.
+    /// A handle of the settings that may change while it runs.
     #[must_use]
     pub fn settings(&self) -> LiveSettings {
         self.settings.clone()
     }
 
-    /// The services, for one more address that serves several parts.
+    /// The gRPC services, for another server that serves several parts.
     #[must_use]
     pub fn services(&self) -> Services {
         self.services.clone()
     }
 
-    /// Serves until `stop` is cancelled; nothing is left running afterwards.
+    /// Serves until `stop` is cancelled; leaves no task running.
+    ///
+    /// The future is boxed, so that only this crate compiles its code, not every crate that
+    /// awaits it.
     ///
     /// # Errors
     ///
     /// [`RunError`] if it ends by itself; start it anew.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, ruling, .. } = self;
-        let stop = stop.child_token(); // so that an end of our own does not stop the other parts
-        let drained = CancellationToken::new();
-        let serving = server.serve(services, stop.clone());
-        let ruling = ruling.run(stop.clone(), drained.clone());
-        tokio::pin!(serving, ruling);
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<(), RunError> {
+        Box::pin(self.serve_until(stop))
+    }
+
+    async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
+        let Self { server, services, leadership, .. } = self;
+        // A child, so that an end of our own does not stop the other parts of the process.
+        let shutdown = Shutdown { stop: stop.child_token(), drained: CancellationToken::new() };
+        let serving = server.serve(services, shutdown.stop.clone());
+        let leading = leadership.run(shutdown.clone());
+        tokio::pin!(serving, leading);
         tokio::select! {
             served = &mut serving => {
-                stop.cancel();
-                drained.cancel();
-                served.map_err(RunError::from).and(ruling.await)
+                shutdown.stop.cancel();
+                shutdown.drained.cancel();
+                served.map_err(RunError::from).and(leading.await)
             }
-            ruled = &mut ruling => {
-                stop.cancel();
-                // What ended the work is the reason; how serving ends adds nothing to it.
+            led = &mut leading => {
+                shutdown.stop.cancel();
+                // The reason is what ended the work; how serving ends adds nothing to it.
                 let served = serving.await.map_err(RunError::from);
-                ruled.and(served)
+                led.and(served)
             }
         }
     }
 }
 
-fn blueprint(store: Arc<dyn Store>, options: Options) -> Blueprint {
-    let storage = Storage { store, limits: options.limits.clone() };
-    let peers = Arc::new(Peers::new(options.security.clone()));
-    let watching = Arc::new(watch::Sender::new(options.watch));
-    Blueprint { options, storage, seat: Arc::default(), peers, watching }
+fn term_builder(store: Arc<dyn Store>, setup: Setup) -> TermBuilder {
+    let storage = Storage { store, limits: setup.limits() };
+    let peers = Arc::new(Peers::new(setup.security.clone()));
+    let watch_config = Arc::new(watch::Sender::new(setup.config.watch));
+    TermBuilder { setup, storage, current: Arc::default(), peers, watch_config }
 }
 
-fn services(seat: &Arc<Seat>, copy: Option<TicServiceServer<Tic>>) -> Services {
+fn services(current: &Arc<CurrentServices>, copy: Option<TicServiceServer<Tic>>) -> Services {
     Services::new("tic")
-        .with(Gate::new(seat, |office| office.tic.clone(), copy))
-        .with(Gate::new(seat, |office| office.jobs.clone(), None))
-        .with(Gate::new(seat, |office| office.topologies.clone(), None))
-        .with(Gate::new(seat, |office| office.choices.clone(), None))
-        .with(Gate::new(seat, |office| office.collectives.clone(), None))
-        .with(Gate::new(seat, |office| office.batches.clone(), None))
+        .with(LeaderGate::new(current, |services| services.tic.clone(), copy))
+        .with(LeaderGate::new(current, |services| services.jobs.clone(), None))
+        .with(LeaderGate::new(current, |services| services.topologies.clone(), None))
+        .with(LeaderGate::new(current, |services| services.choices.clone(), None))
+        .with(LeaderGate::new(current, |services| services.collectives.clone(), None))
+        .with(LeaderGate::new(current, |services| services.batches.clone(), None))
 }

@@ -1,4 +1,4 @@
-//! What the TIC changes by itself, for the audit.
+//! Audit entries for the changes that the TIC makes by itself.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use fabricast_proto::v1;
 use fabricast_telemetry::audit;
 use serde_json::json;
 
-/// As whom the TIC stands in the audit.
+/// The caller that the TIC is in the audit.
 const CALLER: &str = "tic";
-/// The code of what has happened.
+/// The code of a change that was made.
 const DONE: &str = "OK";
 
 /// A node that seemed to have failed was taken out of all its groups.
@@ -21,8 +21,8 @@ pub(crate) fn expelled((node, incarnation): &Life, cause: &str) {
     audit(CALLER, "ExpelNode", DONE, &what.to_string());
 }
 
-/// Groups that have another agent by these changes: nobody is told of a group's first one, which is that of who
-/// created it.
+/// Groups got another agent by these changes. The first agent of a group is left out: it follows
+/// from the call that created the group.
 pub(crate) fn appointed(before: &Directory, changes: &[Change]) {
     let mut appointments: BTreeMap<&NodeName, Vec<&str>> = BTreeMap::new();
     for change in changes {
@@ -39,18 +39,18 @@ pub(crate) fn appointed(before: &Directory, changes: &[Change]) {
     }
 }
 
-/// This TIC leads from now on.
+/// This TIC has begun to lead.
 pub(crate) fn leads(term: u64) {
-    audit(CALLER, "TakeOffice", DONE, &json!({ "term": term }).to_string());
+    audit(CALLER, "BecomeLeader", DONE, &json!({ "term": term }).to_string());
 }
 
-/// A route service is at work from now on.
+/// A route service got a term.
 pub(crate) fn route_term(router: &str, term: u64) {
     let what = json!({ "router": router, "term": term });
     audit(CALLER, "GrantRouteTerm", DONE, &what.to_string());
 }
 
-/// The cluster works with another topology from now on.
+/// The cluster got another topology.
 pub(crate) fn topology(summary: &v1::TopologySummary) {
     let (switches, endpoints) = (summary.switch_count, summary.endpoint_count);
     let what = json!({ "switches": switches, "endpoints": endpoints });

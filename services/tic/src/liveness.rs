@@ -1,110 +1,54 @@
-//! Watches over the nodes, and has the dead ones expelled.
+//! Watches over the nodes, and has failed ones expelled.
 //!
-//! The watch of `fabricast_groups` decides; this task feeds it and does what it asks for. What
-//! others have to tell it gathers in an [`Inbox`], which holds each life of a node at most once for each
-//! kind of news and so never overflows.
+//! [`NodeWatch`] decides; this task feeds it from the [`LivenessInbox`], probes the nodes that it
+//! suspects, and has the writer expel those that it gives up.
 //!
-//! Probes travel as all calls do, over the management network. An answer says that the node's agent
-//! lives, not that its ports do: what then holds is in docs/adr/0016-the-tic-asks-before-it-expels.md.
+//! Probes travel over the management network, as all calls do. An answer shows that the node's
+//! agent lives, not that its ports work: docs/adr/0016-the-tic-asks-before-it-expels.md says what
+//! then holds.
+
+pub(crate) mod hints;
+pub(crate) mod inbox;
+pub(crate) mod peers;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_groups::command::Command;
 use fabricast_groups::ids::Moment;
 use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
-use fabricast_rpc::{BEAT, Backoff, Pace};
-use fabricast_telemetry::metrics::TIC_EXPELLED;
-use tokio::sync::{Notify, watch};
+use fabricast_rpc::{Backoff, ScheduledClock};
+use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
 
 use crate::audit;
-use crate::orders::{Orders, Work};
-use crate::peers::Peers;
+use crate::liveness::inbox::{CutOff, LivenessInbox, Pending};
+use crate::liveness::peers::Peers;
 use crate::records::Records;
+use crate::writer::directory::NodeFailed;
+use crate::writer::queue::WriterQueue;
 
-/// What waits for the watch.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    letters: Mutex<Letters>,
-    arrived: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Letters {
-    heard: BTreeSet<Life>,
-    reported: BTreeSet<Life>,
-    cut_off: CutOff,
-    hosts_changed: bool,
-}
-
-/// Nodes whose ports are down.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct CutOff {
-    /// Some of them, or all: they may have failed.
-    pub(crate) some: BTreeSet<Life>,
-    /// All of them: they cannot take part in anything that the fabric carries.
-    pub(crate) all: BTreeSet<Life>,
-}
-
-impl Inbox {
-    /// These nodes have reported.
-    pub(crate) fn heard(&self, lives: impl IntoIterator<Item = Life>) {
-        self.put(|letters| letters.heard.extend(lives));
-    }
-
-    /// A group agent cannot reach this node.
-    pub(crate) fn reported(&self, life: Life) {
-        self.put(|letters| letters.reported.extend([life]));
-    }
-
-    /// Ports of these nodes have gone down.
-    pub(crate) fn cut_off(&self, nodes: CutOff) {
-        if nodes != CutOff::default() {
-            self.put(|letters| {
-                letters.cut_off.some.extend(nodes.some);
-                letters.cut_off.all.extend(nodes.all);
-            });
-        }
-    }
-
-    /// Other nodes than before may host group agents.
-    pub(crate) fn hosts_changed(&self) {
-        self.put(|letters| letters.hosts_changed = true);
-    }
-
-    fn put(&self, put: impl FnOnce(&mut Letters)) {
-        put(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner));
-        self.arrived.notify_one();
-    }
-
-    fn take(&self) -> Letters {
-        std::mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// The task's state.
+/// The task that watches over the nodes.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    inbox: Arc<Inbox>,
+    inbox: Arc<LivenessInbox>,
     records: Arc<Records>,
-    orders: Orders,
+    queue: WriterQueue,
     peers: Arc<Peers>,
     watch: NodeWatch,
-    /// How to judge, which may change.
+    /// Changes of `config`.
     settings: watch::Receiver<WatchConfig>,
     config: WatchConfig,
-    pace: Pace,
+    clock: ScheduledClock,
 }
 
-/// An answer to a probe is waited for so many times longer than all probes of a suspicion may take.
+/// Factor by which the answer to a probe may come later than the suspicion lasts.
 const LATE: u32 = 8;
 
-/// What a call of this task came to.
+/// Outcome of a call of this task.
 enum Outcome {
     Probed { life: Life, probe: u64, alive: bool },
     Expelled { life: Life },
@@ -112,40 +56,41 @@ enum Outcome {
 
 impl Liveness {
     pub(crate) fn new(
-        inbox: Arc<Inbox>,
+        inbox: Arc<LivenessInbox>,
         records: Arc<Records>,
-        orders: Orders,
+        queue: WriterQueue,
         peers: Arc<Peers>,
         mut settings: watch::Receiver<WatchConfig>,
     ) -> Self {
-        // What the store held. Who was cut off before is asked, not condemned: it may have been expelled
-        // for that already, and have come back.
+        // A node that was cut off before is probed, not expelled: it may have been expelled for
+        // that already, and have come back.
         inbox.hosts_changed();
         let CutOff { mut some, all } = records.cut_off();
         some.extend(all);
         inbox.cut_off(CutOff { some, all: BTreeSet::new() });
         let config = *settings.borrow_and_update();
-        let (watch, pace) = (NodeWatch::new(config), Pace::default());
-        Self { inbox, records, orders, peers, watch, settings, config, pace }
+        let (watch, clock) = (NodeWatch::new(config), ScheduledClock::default());
+        Self { inbox, records, queue, peers, watch, settings, config, clock }
     }
 
-    /// Watches until told to stop.
+    /// Runs until told to stop.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut calls = JoinSet::new();
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval(ScheduledClock::TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(outcome) = calls.try_join_next() {
                 self.take(outcome.expect("a probe or an expulsion does not panic"));
             }
             self.read_inbox();
-            self.judge(&mut calls);
-            let wake = self.watch.next_deadline();
-            let left = wake.map(|at| Duration::from_nanos(at.0).saturating_sub(self.pace.now()));
-            let wake = left.map(|left| Instant::now() + left);
+            self.poll_watch(&mut calls);
+            let deadline = self.watch.next_deadline();
+            let left =
+                deadline.map(|at| Duration::from_nanos(at.0).saturating_sub(self.clock.now()));
+            let deadline = left.map(|left| Instant::now() + left);
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.inbox.arrived.notified() => {}
+                () = self.inbox.arrived() => {}
                 Ok(()) = self.settings.changed() => {
                     self.config = *self.settings.borrow_and_update();
                     self.watch.reconfigure(self.now(), self.config);
@@ -153,19 +98,19 @@ impl Liveness {
                 Some(outcome) = calls.join_next() => {
                     self.take(outcome.expect("a probe or an expulsion does not panic"));
                 }
-                () = sleep_until(wake) => {}
-                _ = beats.tick() => self.pace.beat(),
+                () = sleep_until(deadline) => {}
+                _ = ticks.tick() => self.clock.tick(),
             }
         }
     }
 
     fn now(&self) -> Moment {
-        Moment(0).after(self.pace.now())
+        Moment(0).after(self.clock.now())
     }
 
     fn read_inbox(&mut self) {
         let now = self.now();
-        let Letters { heard, reported, cut_off, hosts_changed } = self.inbox.take();
+        let Pending { heard, reported, cut_off, hosts_changed } = self.inbox.take();
         let watch = &mut self.watch;
         for life in heard {
             watch.heard(now, &life);
@@ -186,40 +131,54 @@ impl Liveness {
         });
     }
 
-    /// Lets time pass in the watch and does what it asks for.
-    fn judge(&mut self, calls: &mut JoinSet<Outcome>) {
+    /// Advances the time of the watch and carries out what it decides.
+    fn poll_watch(&mut self, calls: &mut JoinSet<Outcome>) {
         let now = self.now();
         let late = self.watch.next_deadline().map_or(Duration::ZERO, |due| now.since(due));
         if late > self.config.detector.report_timeout {
-            // It was this process that slept: reports and answers wait unread, so judge nobody.
+            // This process was paused: reports and answers wait unread, so no verdict is fair.
             self.watch.start_over(now);
             let elapsed_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-            tracing::warn!(elapsed_ms, "this process was paused, liveness starts over");
+            tracing::warn!(late_ms = elapsed_ms, "this process was paused, liveness starts over");
         }
-        self.watch.poll(now);
+        self.records.read(|directory| self.watch.poll(now, directory));
+        self.note_held();
         while let Some(output) = self.watch.poll_output() {
             match output {
                 WatchOutput::Probe { life, probe } => {
                     calls.spawn(self.probe(life, probe));
                 }
                 WatchOutput::Expel { life, cause } => {
-                    calls.spawn(expel(self.orders.clone(), life, cause));
+                    calls.spawn(expel(self.queue.clone(), life, cause));
                 }
             }
         }
     }
 
+    /// Shows how many nodes are kept only because too many are silent at once.
+    fn note_held(&self) {
+        let held = self.watch.held();
+        let before = self.inbox.set_held(held);
+        TIC_HELD.set(held as u64);
+        if before == 0 && held > 0 {
+            let percent = self.config.max_silent_percent;
+            tracing::warn!(held, percent, "too many nodes are silent at once, none is expelled");
+        } else if before > 0 && held == 0 {
+            tracing::info!("no more silent nodes are kept");
+        }
+    }
+
     fn probe(&self, life: Life, probe: u64) -> impl Future<Output = Outcome> + use<> {
         let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
-        // The verdict is the watch's, by its own clock; until then a late answer is as good as one in time.
+        // The watch gives the verdict by its own clock; before that a late answer still counts.
         let probing = self.config.detector.probing;
-        let patience = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
+        let timeout = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
         let peers = Arc::clone(&self.peers);
         async move {
             let alive = match address {
                 Some(address) => {
                     let (address, node) = (address.as_str(), life.0.as_str());
-                    peers.probe(address, node, life.1.0, patience).await
+                    peers.probe(address, node, life.1.0, timeout).await
                 }
                 None => false,
             };
@@ -233,44 +192,43 @@ impl Liveness {
                 self.watch.probe_answered(self.now(), &life, probe);
             }
             Outcome::Probed { life, alive: false, .. } => {
-                tracing::debug!(member = %life.0, "probe not answered");
+                tracing::debug!(node = %life.0, "probe not answered");
             }
             Outcome::Expelled { life } => self.watch.expelled(&life),
         }
     }
 }
 
-/// Has a dead node expelled, however long the writer needs.
-async fn expel(orders: Orders, life: Life, cause: Cause) -> Outcome {
+/// Has the writer expel a failed node; tries until that succeeds or is refused for good.
+async fn expel(queue: WriterQueue, life: Life, cause: Cause) -> Outcome {
     let (node, incarnation) = (life.0.clone(), Some(life.1));
     let reason = match cause {
         Cause::Silent => "silent",
         Cause::Reported => "reported by a group agent",
         Cause::PortsDown => "all its ports are down",
     };
-    tracing::warn!(member = %node, reason, "node has failed, expelling it");
+    tracing::warn!(%node, reason, "node has failed, expelling it");
     let mut backoff = Backoff::default();
     loop {
-        let command = Command::NodeFailed { node: node.clone(), incarnation };
-        match orders.place(Work::Decide(command)).await {
+        match queue.write(NodeFailed { node: node.clone(), incarnation }).await {
             Ok(_) => {
-                TIC_EXPELLED.add(1);
+                TIC_EXPELLED.inc();
                 audit::expelled(&life, reason);
                 break;
             }
-            Err(status) if matches!(status.code(), Code::ResourceExhausted | Code::Internal) => {
-                tracing::warn!(member = %node, error = status.message(), "node not expelled yet");
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%node, %error, "node not expelled yet");
             }
-            Err(_refused) => break, // it has a new life, or the TIC is stopping
+            Err(_refused) => break, // it has a new incarnation, or the TIC is stopping
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
     Outcome::Expelled { life }
 }
 
-async fn sleep_until(wake: Option<Instant>) {
-    match wake {
-        Some(wake) => tokio::time::sleep_until(wake).await,
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

@@ -1,29 +1,36 @@
-//! The committed records: what every reader sees.
+//! The committed records, which all readers see.
 //!
-//! Only the writer changes them, after its store transaction is durable, so nothing here can be
-//! taken back. Watches are opened and fed under the same lock.
+//! Only the writer changes them, once its store transaction is durable, so nothing here is ever
+//! undone. Watches are opened and fed under the same lock.
+
+pub mod backup;
+pub(crate) mod copy;
+pub(crate) mod keys;
+pub(crate) mod layout;
+pub(crate) mod redo_log;
+pub(crate) mod storage;
+pub(crate) mod watchers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
-use tonic::Status;
+use fabricast_wire::{encode_group, encode_member, encode_node};
+use parking_lot::RwLock;
 use v1::directory_change::Kind;
 
 use crate::clock::wall_clock;
-use crate::collectives::published::Publisher;
-use crate::elements::{ElementKey, FailedElements};
-use crate::hints::Hint;
-use crate::liveness::CutOff;
-use crate::topology::Site;
-use crate::watchers::{WatchStream, Watchers};
-use crate::wire;
+use crate::domain::collectives::published::Publisher;
+use crate::domain::elements::{ElementKey, FailedElements, TooManyReporters};
+use crate::domain::topology::TopologySnapshot;
+use crate::liveness::hints::Hint;
+use crate::liveness::inbox::CutOff;
+use crate::records::watchers::{TooManyWatches, WatchEnd, WatchStream, Watchers};
 
 /// The committed records, shared by everything that reads them.
 #[derive(Debug)]
@@ -31,7 +38,6 @@ pub(crate) struct Records {
     graph: Arc<Graph>,
     topology_sha256: Vec<u8>,
     state: RwLock<State>,
-    /// The collectives, which have readers of their own.
     pub(crate) collectives: Arc<Publisher>,
 }
 
@@ -42,26 +48,26 @@ struct State {
     watchers: Watchers,
 }
 
-/// Whom a commit concerns beside the watchers.
+/// The effects of a commit beside those on watchers.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Concerned {
-    /// Group agents that are behind now.
+pub(crate) struct Affected {
+    /// Group agents that are now behind.
     pub(crate) hints: BTreeSet<Hint>,
-    /// The set of nodes that host group agents may differ.
+    /// The set of nodes that host group agents may have changed.
     pub(crate) hosts: bool,
 }
 
 impl Records {
     pub(crate) fn new(
-        site: &Site,
+        topology: &TopologySnapshot,
         directory: Directory,
         failed: FailedElements,
         watchers: Watchers,
     ) -> Self {
         let state = State { directory, failed, watchers };
         Self {
-            graph: Arc::clone(&site.graph),
-            topology_sha256: site.sha256.to_vec(),
+            graph: Arc::clone(&topology.graph),
+            topology_sha256: topology.sha256.to_vec(),
             state: RwLock::new(state),
             collectives: Arc::default(),
         }
@@ -69,44 +75,43 @@ impl Records {
 
     /// Reads the directory.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Directory) -> T) -> T {
-        // A panic while the lock is held leaves records that are whole: changes apply one by one.
-        read(&self.state.read().unwrap_or_else(PoisonError::into_inner).directory)
+        read(&self.state.read().directory)
     }
 
-    /// Takes committed changes over and tells the watchers.
+    /// Applies committed changes and sends them to the watchers.
     ///
-    /// - `origins`: of the traced requests behind them.
-    pub(crate) fn publish(&self, changes: &[Change], origins: &[String]) -> Concerned {
-        let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
+    /// - `origins`: of the traced requests that caused them.
+    pub(crate) fn publish(&self, changes: &[Change], origins: &[String]) -> Affected {
+        let mut guard = self.state.write();
         let State { directory, watchers, .. } = &mut *guard;
         let before = directory.revision().0;
-        let mut concerned = Concerned::default();
+        let mut affected = Affected::default();
         for change in changes {
-            note(directory, change, &mut concerned);
+            note_affected(directory, change, &mut affected);
             directory.apply(change);
         }
         let revision = directory.revision().0;
-        watchers.publish((before, revision), origins, || wire_changes(directory, changes));
-        concerned
+        watchers.publish(before, revision, origins, || wire_changes(directory, changes));
+        affected
     }
 
-    /// Puts other records in place of these; watchers start again.
+    /// Replaces the records; watchers have to start again.
     pub(crate) fn replace(&self, directory: Directory) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.directory = directory;
-        state.watchers.close(Reason::StoreFailed);
+        state.watchers.close(WatchEnd::RecordsReplaced);
     }
 
-    /// Ends all watches, as the part stops or does not lead any more.
-    pub(crate) fn close(&self, reason: Reason) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.watchers.close(reason);
+    /// Ends all watches.
+    pub(crate) fn close(&self, end: WatchEnd) {
+        let mut state = self.state.write();
+        state.watchers.close(end);
         self.collectives.close();
     }
 
     /// Opens a watch.
-    pub(crate) fn watch(&self) -> Result<WatchStream, Status> {
-        let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn watch(&self) -> Result<WatchStream, TooManyWatches> {
+        let mut guard = self.state.write();
         let State { directory, failed, watchers } = &mut *guard;
         watchers.open(directory.revision().0, &self.topology_sha256, || {
             let mut changes = everything(directory);
@@ -115,34 +120,34 @@ impl Records {
         })
     }
 
-    /// Tells whether a reporter's list differs from its last one.
+    /// Returns whether a reporter's list differs from its last one.
     pub(crate) fn is_news(
         &self,
         reporter: &str,
         elements: &BTreeSet<ElementKey>,
-    ) -> Result<bool, Status> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<bool, TooManyReporters> {
+        let state = self.state.read();
         state.failed.is_news(reporter, elements)
     }
 
-    /// Answers everything that anybody sees down.
+    /// Everything that any reporter sees down.
     pub(crate) fn failed(&self) -> BTreeSet<ElementKey> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).failed.all().clone()
+        self.state.read().failed.all().clone()
     }
 
-    /// Tells whether the collectives have not been told yet of what is down.
+    /// Returns whether the collectives do not take all failures into account yet.
     pub(crate) fn collectives_lag(&self) -> bool {
         self.collectives.newest().failed != self.failed()
     }
 
-    /// Answers the nodes whose ports are down.
+    /// The nodes whose ports are down.
     pub(crate) fn cut_off(&self) -> CutOff {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let down = self.endpoints_down(state.failed.all());
-        hit(&state.directory, &down, &down)
+        nodes_hit(&state.directory, &down, &down)
     }
 
-    /// The endpoints that such failures cut off.
+    /// The endpoints that these failures cut off.
     fn endpoints_down<'a>(
         &self,
         failed: impl IntoIterator<Item = &'a ElementKey>,
@@ -154,32 +159,34 @@ impl Records {
             .collect()
     }
 
-    /// Takes over what one reporter sees down. Answers how much is down in all, and the nodes
-    /// that what is newly down cuts off.
+    /// Takes the list of one reporter. Returns the number of parts that are down in all, and the
+    /// nodes that the new failures cut off.
     pub(crate) fn report_failed(
         &self,
         reporter: &str,
         elements: BTreeSet<ElementKey>,
-    ) -> Result<(usize, CutOff), Status> {
-        let mut guard = self.state.write().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<(usize, CutOff), TooManyReporters> {
+        let mut guard = self.state.write();
         let State { directory, failed, watchers } = &mut *guard;
         let (new, changed) = failed.report(reporter, elements)?;
         if changed {
             let revision = directory.revision().0;
             let list = failed.to_wire(&self.graph);
-            watchers.publish((revision, revision), &[], || vec![wrap(Kind::FailedElements(list))]);
+            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
         }
         let newly = self.endpoints_down(&new);
         if newly.is_empty() {
             return Ok((failed.all().len(), CutOff::default()));
         }
         let down = self.endpoints_down(failed.all());
-        Ok((failed.all().len(), hit(directory, &newly, &down)))
+        Ok((failed.all().len(), nodes_hit(directory, &newly, &down)))
     }
 }
 
-/// The nodes that are up and have one of the endpoints `newly` down.
-fn hit(
+/// The nodes that are up and own an endpoint that is newly down.
+///
+/// - `down`: all endpoints that are down.
+fn nodes_hit(
     directory: &Directory,
     newly: &BTreeSet<EndpointName>,
     down: &BTreeSet<EndpointName>,
@@ -195,7 +202,7 @@ fn hit(
     cut_off
 }
 
-/// A group as it travels, with its agent's address looked up.
+/// A group as a message, with its agent's address.
 pub(crate) fn wire_group(
     directory: &Directory,
     group: &GroupRecord,
@@ -208,17 +215,21 @@ pub(crate) fn wire_group(
     } else {
         Vec::new()
     };
-    wire::group(group, address, directory.member_count(group.gn), members)
+    v1::Group {
+        members,
+        member_count: u32::try_from(directory.member_count(group.gn)).unwrap_or(u32::MAX),
+        ..encode_group(group, address)
+    }
 }
 
-/// The members of a group on one node, as they travel.
+/// The members of a group on one node, as messages.
 pub(crate) fn wire_members_on(directory: &Directory, gn: Gn, node: &NodeName) -> Vec<v1::Member> {
     directory.members_on(gn, node).map(|member| wire_member(directory, member)).collect()
 }
 
-/// A member as it travels, with its node's address and incarnation looked up.
+/// A member as a message, with its node's address and incarnation.
 pub(crate) fn wire_member(directory: &Directory, member: &MemberRecord) -> v1::Member {
-    wire::member(member, directory.node(&member.node))
+    encode_member(member, directory.node(&member.node))
 }
 
 fn wrap(kind: Kind) -> v1::DirectoryChange {
@@ -229,12 +240,12 @@ fn member_change(directory: &Directory, member: &MemberRecord) -> v1::MemberChan
     v1::MemberChange { gn: member.gn.0, member: Some(wire_member(directory, member)) }
 }
 
-/// Notes whom a change that is about to be applied concerns.
-fn note(directory: &Directory, change: &Change, concerned: &mut Concerned) {
+/// Notes the effects of a change that is about to be applied.
+fn note_affected(directory: &Directory, change: &Change, affected: &mut Affected) {
     let mut hint = |node: Option<&NodeName>, gn: Gn| {
         let Some(node) = node.and_then(|node| directory.node(node)) else { return };
         let (address, node) = (node.address.to_string(), node.name.to_string());
-        concerned.hints.insert(Hint { address, node, gn: gn.0 });
+        affected.hints.insert(Hint { address, node, gn: gn.0 });
     };
     match change {
         Change::GroupPut(group) => {
@@ -242,14 +253,14 @@ fn note(directory: &Directory, change: &Change, concerned: &mut Concerned) {
             hint(group.agent.as_ref(), group.gn);
             if before != group.agent.as_ref() {
                 hint(before, group.gn);
-                concerned.hosts = true;
+                affected.hosts = true;
             }
         }
         Change::GroupDeleted(gn) => {
             hint(directory.group(*gn).and_then(|group| group.agent.as_ref()), *gn);
-            concerned.hosts = true;
+            affected.hosts = true;
         }
-        Change::NodePut(_) => concerned.hosts = true,
+        Change::NodePut(_) => affected.hosts = true,
         Change::MemberPut(_)
         | Change::MemberDeleted(_)
         | Change::MgidRetired(..)
@@ -263,8 +274,8 @@ fn note(directory: &Directory, change: &Change, concerned: &mut Concerned) {
     }
 }
 
-/// The changes of one commit as they travel. A group that changed often travels once, where it
-/// first appears and as it is now: a reader needs it before its members, and the last word.
+/// The changes of one commit as messages. A group that changed several times is sent once, where it
+/// first appears and as it is now, because a reader needs it before its members.
 fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryChange> {
     let mut groups = BTreeMap::new();
     for change in changes {
@@ -272,8 +283,8 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
             groups.insert(group.gn, group);
         }
     }
-    let travels = |change: &Change| match change {
-        Change::NodePut(node) => Some(Kind::Node(wire::node(node, wall_clock()))),
+    let message = |change: &Change| match change {
+        Change::NodePut(node) => Some(Kind::Node(encode_node(node, wall_clock()))),
         Change::GroupPut(group) => {
             groups.remove(&group.gn).map(|group| Kind::Group(wire_group(directory, group, false)))
         }
@@ -289,13 +300,13 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         | Change::NextGnPut(_)
         | Change::RevisionPut(_) => None,
     };
-    changes.iter().filter_map(travels).map(wrap).collect()
+    changes.iter().filter_map(message).map(wrap).collect()
 }
 
-/// All records as changes from nothing.
+/// All records as changes of empty ones.
 fn everything(directory: &Directory) -> Vec<v1::DirectoryChange> {
     let now = wall_clock();
-    let nodes = directory.nodes().map(|node| Kind::Node(wire::node(node, now)));
+    let nodes = directory.nodes().map(|node| Kind::Node(encode_node(node, now)));
     let groups = directory.groups_from(Gn(0)).flat_map(|group| {
         let members = directory.members(group.gn);
         std::iter::once(Kind::Group(wire_group(directory, group, false)))

@@ -12,20 +12,20 @@ use fabricast_rpc::{CertificateFiles, Channel, Leader, LeaderChannel, Security};
 use crate::docker::{containers, folder, networks, ok, order, run, run_in};
 use crate::load::{delete, persist, route};
 
-/// A bound for whatever must come about.
+/// Timeout of every wait.
 pub(crate) const SOON: Duration = Duration::from_secs(240);
 const TICS: [&str; 3] = ["127.0.0.1:7411", "127.0.0.1:7412", "127.0.0.1:7413"];
 const ROUTERS: [&str; 2] = ["127.0.0.1:7421", "127.0.0.1:7422"];
 const SWITCH_AGENTS: &str = "127.0.0.1:7451,127.0.0.1:7452,127.0.0.1:7453";
-/// A part that says nothing for this long does not lead.
+/// A part that does not answer within this time does not lead.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The container that holds the disk of `etcd-2`, as `compose.yml` beside this package says.
 const HOLDER: &str = "node-3";
-/// More than that disk has.
+/// More bytes than that disk has.
 const DISK: u64 = 256 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Calls of an operating agent.
+/// Client of an operating agent.
 pub(crate) type Agent = OperatingAgentServiceClient<Channel>;
 
 /// The running cluster, as an administrator sees it.
@@ -37,7 +37,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it with no records; one that runs already is ended.
+    /// Starts the cluster without records; ends one that runs already.
     pub async fn start() -> Self {
         // Before its first start the settings that docker-compose.yml names are not there.
         if folder().join("run/secret.env").exists() {
@@ -49,53 +49,53 @@ impl Cluster {
         Self { security, containers: containers().await, networks: networks().await }
     }
 
-    /// Ends it and forgets its records.
+    /// Ends the cluster and deletes its records.
     pub async fn end() {
         ok("./compose", &["down", "--volumes", "--timeout", "1"]).await;
     }
 
-    /// Ends a container as a crash would: no signal can be caught.
+    /// Kills a container as a crash does: no signal can be caught.
     pub async fn kill(&self, service: &str) {
         ok("docker", &["kill", self.container(service)]).await;
     }
 
-    /// Starts it again.
+    /// Starts a container again.
     pub async fn restart(&self, service: &str) {
         order(&["restart", "--time", "0", self.container(service)]).await;
     }
 
-    /// Asks it to end, and starts it anew: as an upgrade does.
+    /// Stops a container gracefully and creates it again, as an upgrade does.
     pub async fn roll(&mut self, service: &str) {
         let arguments = ["up", "--detach", "--no-deps", "--force-recreate", service];
         ok("./compose", &arguments).await;
         self.containers = containers().await;
     }
 
-    /// Freezes it: its connections stay and nothing comes back.
+    /// Freezes a container: its connections stay open and it sends nothing.
     pub async fn pause(&self, service: &str) {
         order(&["pause", self.container(service)]).await;
     }
 
-    /// Lets it go on.
+    /// Resumes a frozen container.
     pub async fn unpause(&self, service: &str) {
         order(&["unpause", self.container(service)]).await;
     }
 
-    /// Takes it off a network.
+    /// Disconnects a container from a network.
     pub async fn cut(&self, service: &str, network: &str) {
         let (network, container) = (&self.networks[network], self.container(service));
         ok("docker", &["network", "disconnect", network, container]).await;
     }
 
-    /// Puts it back.
+    /// Connects it to the network again.
     pub async fn mend(&self, service: &str, network: &str) {
         let (network, container) = (&self.networks[network], self.container(service));
         ok("docker", &["network", "connect", "--alias", service, network, container]).await;
     }
 
-    /// Makes it anew with a clock that is wrong; only `tic-1` can be.
+    /// Creates a container again with a wrong clock; only the image of `tic-1` supports that.
     ///
-    /// - `skew`: seconds that the clock is ahead.
+    /// - `skew`: offset of the clock in seconds.
     pub async fn skew(&mut self, service: &str, skew: i32) {
         let arguments = ["up", "--detach", "--no-deps", "--force-recreate", service];
         let made = run_in(&format!("{skew:+}"), "./compose", &arguments).await;
@@ -103,7 +103,7 @@ impl Cluster {
         self.containers = containers().await;
     }
 
-    /// Fills the disk of `etcd-2`, to the last byte.
+    /// Fills the disk of `etcd-2` completely.
     pub async fn fill(&self) {
         let filler = folder().join("run/filler");
         let file = std::fs::File::create(&filler).expect("a file can be made");
@@ -114,7 +114,7 @@ impl Cluster {
         assert!(said.contains("no space left on device"), "{output:?}");
     }
 
-    /// Gives the room back.
+    /// Frees the space again.
     pub async fn empty(&self) {
         let filler = folder().join("run/filler");
         std::fs::write(&filler, []).expect("a file can be made");
@@ -122,7 +122,7 @@ impl Cluster {
         ok("docker", &["cp", &filler.to_string_lossy(), &to]).await;
     }
 
-    /// Waits until the health check of a container holds; how long that took.
+    /// Waits until the health check of a container succeeds. Returns the time that this took.
     pub async fn is_well(&self, service: &str) -> Duration {
         let started = Instant::now();
         let format = "{{.State.Health.Status}}";
@@ -140,7 +140,7 @@ impl Cluster {
         id.unwrap_or_else(|| panic!("there is no container of '{service}'"))
     }
 
-    /// Calls of the TICs.
+    /// Client of the TIC that leads.
     #[must_use]
     pub fn tic(&self) -> TicServiceClient<LeaderChannel> {
         let addresses = TICS.map(str::to_owned);
@@ -148,19 +148,19 @@ impl Cluster {
         TicServiceClient::new(leader.channel())
     }
 
-    /// Calls of the operating agent of a node, by its number.
+    /// Client of the operating agent of a node, by the number of the node.
     #[must_use]
     pub fn agent(&self, node: usize) -> Agent {
         let peer = self.security.peer(&format!("127.0.0.1:{}", 7440 + node));
         OperatingAgentServiceClient::new(peer.expect("an address").channel())
     }
 
-    /// The service of the TIC that leads.
+    /// Compose service of the TIC that leads.
     pub async fn leading_tic(&self) -> String {
         format!("tic-{}", self.leading(&TICS).await)
     }
 
-    /// The service of the route service that is at work.
+    /// Compose service of the active route service.
     pub async fn leading_router(&self) -> String {
         format!("router-{}", self.leading(&ROUTERS).await)
     }
@@ -203,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until packets, walked through the tables that the switches really hold, reach exactly the
+    /// Waits until packets that are walked through the tables of the switches reach exactly the
     /// members of every group, and no entry is stale.
     pub async fn delivers(&self) {
         let (tics, routers) = (TICS.join(","), ROUTERS.join(","));
@@ -221,14 +221,15 @@ impl Cluster {
         }
     }
 
-    /// Forms a group and waits until the switches have it; how long that took. Then it is deleted again.
+    /// Forms a group, waits until it is routed, and deletes it again. Returns the time until it was
+    /// routed.
     pub async fn routes(&self, group: &str) -> Duration {
         let elapsed = route(self, group).await;
         delete(&self.tic(), group).await;
         elapsed
     }
 
-    /// Tells the demo's story on it; it must have no groups.
+    /// Runs the demo on the cluster, which must have no groups. Returns its output.
     pub async fn demo(&self) -> String {
         ok("./demo", &[]).await
     }

@@ -1,4 +1,4 @@
-//! Runs the programs that containers are handled with.
+//! Runs docker and the scripts of `deploy/compose`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use tokio::process::Command;
 /// The name that `deploy/compose` gives its containers and networks.
 const PROJECT: &str = "label=com.docker.compose.project=fabricast";
 
-/// How often an order is given before it counts as refused.
+/// Number of attempts before a command counts as failed.
 const ATTEMPTS: u32 = 5;
 
-/// What `COMPOSE_FILE` has to say for whoever calls `deploy/compose/compose` while the tests' cluster runs.
+/// Value of `COMPOSE_FILE` for calls of `deploy/compose/compose` while the tests' cluster runs.
 #[must_use]
 pub fn compose_files() -> String {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose.yml");
@@ -26,14 +26,14 @@ pub(crate) fn folder() -> PathBuf {
     root.join("deploy/compose").canonicalize().expect("the repository has the folder")
 }
 
-/// Runs a program in the folder of the cluster; what it printed, and whether it ended well.
+/// Runs a program in the folder of the cluster.
 pub(crate) async fn run(program: &str, arguments: &[&str]) -> Output {
     run_in("+0", program, arguments).await
 }
 
-/// The same.
+/// Runs a program in the folder of the cluster.
 ///
-/// - `skew`: how far the clock of a container that is made now is ahead, if its image has such a clock.
+/// - `skew`: offset of the clock of containers that are created now, if their image supports it.
 pub(crate) async fn run_in(skew: &str, program: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder()).kill_on_drop(true);
@@ -42,14 +42,14 @@ pub(crate) async fn run_in(skew: &str, program: &str, arguments: &[&str]) -> Out
     command.output().await.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-/// The same, where it must end well; what it printed.
+/// Runs a program that must succeed. Returns its standard output.
 pub(crate) async fn ok(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments).await;
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same for an order to docker: on a machine with much to do it may be refused at first.
+/// Runs a docker command that must succeed; it may fail at first on a busy machine.
 pub(crate) async fn order(arguments: &[&str]) {
     for _ in 1..ATTEMPTS {
         if run("docker", arguments).await.status.success() {

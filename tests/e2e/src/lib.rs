@@ -1,8 +1,9 @@
-//! The cluster of `deploy/compose`, in real containers, to be broken on purpose.
+//! Tools of the end-to-end tests: the cluster of `deploy/compose` in real containers, which the
+//! tests break on purpose.
 //!
-//! Read [`Cluster`] first: what can be done to containers, and what the cluster says of itself. [`Load`] and [`Talk`]
-//! are what goes on meanwhile; they keep a history of what was acknowledged and of what arrived. The tests are left out unless they are asked for, by
-//! `cargo xtask e2e`.
+//! Read [`Cluster`] first: it controls the containers and calls the parts. [`Load`] changes groups
+//! and [`Talk`] sends packets meanwhile; both record what was acknowledged and what arrived. The
+//! tests run only with `cargo xtask e2e`.
 
 #![expect(clippy::missing_panics_doc, reason = "a step that fails fails the test")]
 

@@ -15,18 +15,18 @@ use tonic::{Code, Response, Status};
 
 use crate::cluster::{Cluster, SOON};
 
-/// The group that everybody joins.
+/// Group that all processes join.
 const GROUP: &str = "load";
-/// Nodes whose processes come and go, one worker each; tests leave these nodes alone.
+/// Numbers of the nodes whose processes join and leave, one worker each; tests do not break them.
 const WORKERS: [usize; 3] = [0, 1, 2];
-/// Nodes that are members of the group only to be missed when they fail; the agent of the first one hosts that of
-/// the group.
+/// Numbers of the nodes that tests break. They are members of the group, and the first one hosts
+/// its group agent.
 const GUESTS: [usize; 3] = [7, 6, 5];
-/// Their processes.
+/// Name of the processes on these nodes.
 const GUEST: &str = "guest";
-/// Nodes that form further groups; left alone, too.
+/// Numbers of the nodes that form further groups; tests do not break them.
 const ROUTED: [usize; 2] = [3, 4];
-/// Joins and leaves of every worker that show that the work goes on.
+/// Number of joins and leaves of every worker that show that the load goes on.
 const ROUNDS: u32 = 2;
 
 /// Joins and leaves and reads under way.
@@ -83,8 +83,8 @@ impl Load {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// Ends the work: who was told to be a member and did not leave is one, with the number that it was
-    /// told, and nobody else is. Then the group is deleted.
+    /// Ends the work: who was told to be a member and did not leave is one, with the number that it
+    /// was told, and nobody else is. Then the group is deleted.
     pub async fn ends_as_acknowledged(&self) {
         self.stop.store(true, Ordering::SeqCst);
         let workers = std::mem::take(&mut *self.workers.lock().await);
@@ -173,8 +173,8 @@ async fn leave(agent: &OperatingAgentServiceClient<Channel>, node: usize, proces
     leaving.await;
 }
 
-/// Forms a group of two nodes under different leaf switches and waits until the switches have it; how long that
-/// took.
+/// Forms a group of two nodes under different leaf switches and waits until the switches have it;
+/// how long that took.
 pub(crate) async fn route(cluster: &Cluster, group: &str) -> Duration {
     let (tic, started) = (cluster.tic(), Instant::now());
     for node in ROUTED {

@@ -1,4 +1,4 @@
-//! Packets that one node sends another all the time, through the fabric, and what became of them.
+//! Packets that one node sends to another all the time, and a record of those that arrived.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 use crate::cluster::{Cluster, SOON};
 use crate::load::{delete, join};
 
-/// The group of those who talk.
+/// Group of sender and listener.
 const GROUP: &str = "talk";
-/// The sender and its audience, under different leaf switches; tests leave these nodes alone.
+/// Numbers of the two nodes, which are under different leaf switches; tests do not break them.
 const SENDER: usize = 3;
 const LISTENER: usize = 4;
 const PROCESS: &str = "talk";
-/// How often a packet is sent.
+/// Time between two packets.
 const PACE: Duration = Duration::from_millis(20);
-/// Packets that arrive one after the other show that the talk goes on.
+/// Number of packets in a row that show that traffic flows.
 const ENOUGH: u64 = 5;
 
-/// A talk under way. Packets are sent as hardware sends them: once, and not again if they are lost.
+/// A running flow of packets. As in hardware, a lost packet is not sent again.
 #[derive(Debug)]
 pub struct Talk {
     stop: AtomicBool,
@@ -33,7 +33,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Forms the group and begins.
+    /// Forms the group and starts the flow.
     pub async fn start(cluster: &Cluster) -> Arc<Self> {
         let talk = Arc::new(Self {
             stop: AtomicBool::new(false),
@@ -63,7 +63,8 @@ impl Talk {
         started.elapsed()
     }
 
-    /// Ends the talk and deletes the group; how many packets were sent, and how many of them arrived.
+    /// Ends the talk and deletes the group; how many packets were sent, and how many of them
+    /// arrived.
     pub async fn ends(&self, cluster: &Cluster) -> (u64, usize) {
         self.stop.store(true, Ordering::SeqCst);
         // One of them failed if a packet came twice.

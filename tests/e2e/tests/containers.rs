@@ -1,6 +1,6 @@
-//! Every kind of container is killed, frozen or cut off while processes join and leave. After each blow the work
-//! goes on by itself, nothing acknowledged is lost, and packets through the tables of the switches reach
-//! exactly the members. How long it took to go on is printed.
+//! Every kind of container is killed, frozen or cut off while processes join and leave. After each
+//! blow the work goes on by itself, nothing acknowledged is lost, and packets through the tables of
+//! the switches reach exactly the members. How long it took to go on is printed.
 
 #![expect(clippy::print_stdout, reason = "recovery times are for people")]
 
@@ -75,7 +75,8 @@ impl World {
         self.after("etcd-0 was cut off from the others", elapsed).await;
     }
 
-    /// An etcd that finds no room, whether it ends because of that at once or later, holds nobody up.
+    /// An etcd that finds no room, whether it ends because of that at once or later, holds nobody
+    /// up.
     async fn disk(&mut self) {
         self.cluster.fill().await;
         self.cluster.restart("etcd-2").await;
@@ -87,7 +88,7 @@ impl World {
         self.after("etcd-2 had room again", elapsed).await;
     }
 
-    /// Whatever time of day a TIC believes it is, it leads as well as another one.
+    /// A TIC leads as well with a wrong clock as with a right one.
     async fn clock(&mut self) {
         // Backwards by less than certificates are issued back.
         for skew in &[3600, -240][..if self.short { 1 } else { 2 }] {

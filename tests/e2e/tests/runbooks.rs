@@ -1,5 +1,5 @@
-//! Walks through the runbooks of `docs/runbooks` on the cluster of `deploy/compose`: every command of every page,
-//! in order, and what the page says that it answers.
+//! Walks through the runbooks of `docs/runbooks` on the cluster of `deploy/compose`: every command
+//! of every page, in order, and what the page says that it answers.
 
 #![expect(clippy::print_stdout, reason = "progress is for people")]
 
@@ -22,7 +22,8 @@ struct Step {
     answers: Vec<String>,
 }
 
-/// The steps of a page: blocks fenced as `sh`, each with the block fenced as `text` that may follow it.
+/// The steps of a page: blocks fenced as `sh`, each with the block fenced as `text` that may follow
+/// it.
 fn steps(page: &str) -> Vec<Step> {
     let (mut steps, mut fence) = (Vec::<Step>::new(), "");
     for (line, text) in page.lines().enumerate() {
@@ -52,7 +53,7 @@ fn plain(line: &str) -> String {
         .join(" ")
 }
 
-/// Whether a line has the words of another in their order; `...` stands for any.
+/// True if a line has the words of another in their order; `...` stands for any words.
 fn has(line: &str, wanted: &str) -> bool {
     let mut rest = line;
     wanted.split("...").all(|part| {

@@ -1,4 +1,4 @@
-//! Requests out of bytes, by the descriptors, and how they are sent.
+//! Builds requests from bytes by protobuf descriptors, and sends them.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescri
 
 use crate::entropy::Entropy;
 
-/// Messages in messages go no deeper.
+/// Limit on the nesting of messages.
 const DEPTH: usize = 5;
-/// Lists get no longer.
+/// Limit on the length of lists.
 const LENGTH: usize = 4;
 
-/// Names that mean something to the cluster that is called, and some that mean nothing anywhere.
+/// Names that exist in the cluster under test, and some that exist nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct Names(pub(crate) Vec<String>);
 
@@ -28,7 +28,7 @@ impl Names {
     }
 }
 
-/// A message of a kind, with what the bytes choose in it.
+/// Builds a message of a type with values chosen by the bytes.
 pub(crate) fn message(
     descriptor: &MessageDescriptor,
     names: &Names,
@@ -45,7 +45,7 @@ fn filled(
 ) -> DynamicMessage {
     let mut message = DynamicMessage::new(descriptor.clone());
     for field in descriptor.fields() {
-        // Most fields are there, as a request without any is refused at once.
+        // Most fields are set, since a request without any is refused at once.
         if entropy.byte() % 8 == 7 || (depth == 0 && matches!(field.kind(), Kind::Message(_))) {
             continue;
         }
@@ -97,7 +97,7 @@ fn one(field: &FieldDescriptor, names: &Names, entropy: &mut Entropy<'_>, depth:
     }
 }
 
-/// The lower half.
+/// Truncates to the lower 32 bits.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }

@@ -1,16 +1,16 @@
-//! Inputs that are kept: examples of what is good, and everything that was ever found.
+//! Corpora: examples of valid inputs, and every input that has found a bug.
 
 use std::path::PathBuf;
 
 use crate::{formats, handlers, parsers, stores};
 
-/// The folder of a target's inputs.
+/// Returns the corpus folder of a target.
 #[must_use]
 pub fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// The inputs of a target's folder in the order of their names, and those that the code makes by itself.
+/// Returns the inputs of a target's folder by name, followed by those that the code generates.
 ///
 /// # Panics
 ///

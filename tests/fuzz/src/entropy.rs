@@ -1,6 +1,6 @@
-//! Bytes as a source of choices: whoever changes the bytes changes the choices.
+//! Choices drawn from the bytes of an input, so that a mutation of the bytes changes the choices.
 
-/// What is left of an input. When it is used up, every choice is the first.
+/// Remaining bytes of an input. Once they are used up, every choice is the first.
 #[derive(Debug)]
 pub(crate) struct Entropy<'a>(pub(crate) &'a [u8]);
 
@@ -15,7 +15,7 @@ impl<'a> Entropy<'a> {
         }
     }
 
-    /// A number below `count`; 0 if that is 0.
+    /// Draws a number below `count`; 0 if that is 0.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         let wide = usize::from(self.byte()) | (usize::from(self.byte()) << 8);
         if count == 0 { 0 } else { wide % count }
@@ -26,7 +26,7 @@ impl<'a> Entropy<'a> {
         items.get(at).copied()
     }
 
-    /// Up to `most` bytes as they are.
+    /// Takes up to `most` bytes.
     pub(crate) fn bytes(&mut self, most: usize) -> &'a [u8] {
         let count = self.below(most + 1).min(self.0.len());
         let (taken, rest) = self.0.split_at(count);
@@ -34,7 +34,7 @@ impl<'a> Entropy<'a> {
         taken
     }
 
-    /// Any number, mostly a small one or one at an edge.
+    /// Draws any number, mostly a small one or a boundary value.
     pub(crate) fn number(&mut self) -> u64 {
         const EDGES: [u64; 10] = [
             0,

@@ -1,8 +1,8 @@
-//! The calls of every service, made to a cluster of all parts in this process.
+//! Calls of every service, made to a complete cluster in this process.
 //!
-//! An input is a sequence of requests: which call, whether its message is the bytes as they are or one made by the
-//! descriptors, and what is in it. No call may make anything panic or end with `INTERNAL`, no part may end, and a
-//! refused call must have changed no record.
+//! An input is a sequence of requests: the call, whether its message is the raw bytes or built by
+//! descriptors, and its contents. No call may cause a panic or end with `INTERNAL`, no part may
+//! exit, and a refused call must not change a record.
 
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
@@ -20,11 +20,11 @@ use tonic::{Code, Request, Status};
 use crate::calls::{Names, message};
 use crate::entropy::Entropy;
 
-/// A call that waits for something is not waited for.
+/// Timeout of a call; calls that wait for something are abandoned.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// What else happens, because of what was granted before, is over by then.
+/// Time within which the effects of granted calls are over.
 const QUIET: Duration = Duration::from_millis(400);
-/// Requests of one input.
+/// Limit on requests of one input.
 const MOST_REQUESTS: usize = 8;
 
 /// Calls of the TIC.
@@ -62,7 +62,7 @@ enum Part {
 }
 
 impl Part {
-    /// Which part serves a service.
+    /// Returns the part that serves a service.
     fn of(service: &str) -> Self {
         match service {
             "FabricService" | "FabricAggregationService" => Self::Fabric,
@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// A cluster that is called, and what there is to call.
+/// A cluster under test, and its calls.
 struct Stage {
     runtime: Runtime,
     cluster: Mutex<Cluster>,
@@ -85,7 +85,7 @@ struct Stage {
     names: Names,
 }
 
-/// What threads of this process have panicked with.
+/// Messages of panics in this process.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 static STAGE: LazyLock<Stage> = LazyLock::new(|| {
@@ -167,19 +167,19 @@ fn attempt(part: Part, data: &[u8]) {
 }
 
 impl Stage {
-    /// Makes a call, and judges how it ended.
+    /// Makes a call and checks its result.
     async fn call(&self, method: &MethodDescriptor, channel: &Channel, bytes: &[u8]) {
         let before = self.records().await;
         let Some(refused) = ended(method, channel, bytes).await else { return };
         let told = format!("{} with {bytes:?}: {refused:?}", method.full_name());
-        // What is no message at all is refused by what reads it.
+        // Bytes that are not a message are refused by the decoder.
         let unreadable = refused.code() == Code::Internal && refused.message().contains("decode");
         assert!(unreadable || refused.code() != Code::Internal, "{told}");
         assert!(refused.code() != Code::Unknown, "{told}");
         if self.records().await == before || reason_of(&refused).is_none() {
             return;
         }
-        // Perhaps what an earlier call began went on meanwhile.
+        // Effects of an earlier call may still be going on.
         for _ in 0..5 {
             tokio::time::sleep(QUIET).await;
             let before = self.records().await;
@@ -190,7 +190,7 @@ impl Stage {
         panic!("was refused and changed records: {told}");
     }
 
-    /// The revision of the records, and all groups.
+    /// Returns the revision of the records and all groups.
     async fn records(&self) -> Option<String> {
         let client = self.cluster.lock().unwrap_or_else(PoisonError::into_inner).client.clone();
         client.records().await.ok().map(|records| format!("{records:?}"))
@@ -210,7 +210,7 @@ impl Stage {
     }
 }
 
-/// How a call was refused; `None` if it was not, or not yet.
+/// Returns the status of a refused call; `None` if it was granted or is still open.
 async fn ended(method: &MethodDescriptor, channel: &Channel, bytes: &[u8]) -> Option<Status> {
     let call = async {
         let mut client = Grpc::new(channel.clone());
@@ -224,7 +224,7 @@ async fn ended(method: &MethodDescriptor, channel: &Channel, bytes: &[u8]) -> Op
     tokio::time::timeout(PATIENCE, call).await.ok()?.err()
 }
 
-/// Inputs to begin with: each byte pattern is another sequence of calls.
+/// Initial inputs: each byte pattern is another sequence of calls.
 pub(crate) fn made() -> Vec<Vec<u8>> {
     let pattern =
         |step: u8| (0..200_u8).map(|at| at.wrapping_mul(step).wrapping_add(step)).collect();

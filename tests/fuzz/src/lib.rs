@@ -1,10 +1,11 @@
-//! Everything that reads what others have written, given what nobody should write.
+//! Fuzz targets for every parser and every call of the API.
 //!
-//! Read [`TARGETS`] first. A target is a function of bytes that panics if what it tries breaks a promise: no
-//! parser panics, what was read is written and read again as the same, no call of a service ends with `INTERNAL`, and
-//! what was refused has changed nothing. `cargo nextest run -p fabricast-fuzz` runs each on its corpus and on a fixed number
-//! of mutations of it, the same each time; `cargo xtask fuzz TARGET MINUTES` lets libFuzzer look for more, led by the
-//! code that is reached. What it finds becomes a file in `corpus/<target>`.
+//! Read [`TARGETS`] first. A target is a function of bytes that panics if a promise is broken: no
+//! parser panics, a value that was read is written and read back equal, no call of a service ends
+//! with `INTERNAL`, and a refused call changes nothing. `cargo nextest run -p fabricast-fuzz` runs
+//! each target on its corpus and on a fixed number of mutations of it. `cargo xtask fuzz TARGET
+//! MINUTES` runs libFuzzer, guided by coverage. Inputs that it finds become files in
+//! `corpus/<target>`.
 
 mod calls;
 mod corpus;
@@ -18,14 +19,14 @@ mod stores;
 pub use corpus::{corpus, seeds};
 pub use mutation::Mutator;
 
-/// Something to be tried with arbitrary bytes.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is that of the folder of its corpus.
+    /// Name of the target and of its corpus folder.
     pub name: &'static str,
-    /// Tries it; panics if a promise is broken.
+    /// Runs the target on an input; panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Mutations that are tried with every run of the tests; what takes longer gets fewer.
+    /// Mutations that each test run tries; fewer for slow targets.
     pub mutations: u32,
 }
 
@@ -33,7 +34,7 @@ const fn target(name: &'static str, run: fn(&[u8]), mutations: u32) -> Target {
     Target { name, run, mutations }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     target("ibnetdiscover", formats::ibnetdiscover, 2_000),
     target("topology-toml", formats::topology_toml, 1_000),

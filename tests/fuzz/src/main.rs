@@ -1,7 +1,7 @@
-//! One target under libFuzzer, which `cargo xtask fuzz` builds and starts.
+//! Runs one target under libFuzzer; built and started by `cargo xtask fuzz`.
 //!
-//! `FABRICAST_FUZZ_TARGET` names the target, and `FABRICAST_FUZZ_SEEDS` the folder that inputs made by code are
-//! written to, for libFuzzer to begin with.
+//! `FABRICAST_FUZZ_TARGET` names the target, and `FABRICAST_FUZZ_SEEDS` the folder to which inputs
+//! made by code are written, for libFuzzer to start with.
 
 #![no_main]
 

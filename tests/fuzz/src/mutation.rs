@@ -2,25 +2,25 @@
 
 use fabricast_topology::SplitMix;
 
-/// No input gets longer by mutation.
+/// Limit on the length of a mutated input.
 const LONGEST: u32 = 4_096;
-/// Bytes that have a meaning for some parser or other.
+/// Bytes with a meaning for some parser.
 const TELLING: &[u8] = b"\0\x01\x7f\x80\xff\n\r\t \"'{}[](),:;=#/\\.-+0129eExX_*%&?<>|~@!$^";
 
-/// Makes inputs out of others.
+/// Generates inputs from others.
 #[derive(Debug)]
 pub struct Mutator {
     chance: SplitMix,
 }
 
 impl Mutator {
-    /// Starts the sequence of a seed.
+    /// Creates the sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { chance: SplitMix::new(seed) }
     }
 
-    /// Makes one more input out of some of a corpus, which may be empty.
+    /// Generates one more input from a corpus, which may be empty.
     pub fn next_input(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut input = self.pick(corpus).cloned().unwrap_or_default();
         for _ in 0..=self.below(4) {
@@ -65,7 +65,7 @@ impl Mutator {
         }
     }
 
-    /// A number at an edge, as text.
+    /// Returns a boundary number as text.
     fn number(&mut self) -> String {
         let shift = self.below(65);
         let edge = if shift == 64 { u64::MAX } else { 1 << shift };

@@ -1,16 +1,17 @@
-//! Every target on its corpus and a fixed number of mutations of it, the same each time.
+//! Runs every target on its corpus and on a fixed number of mutations of it.
 //!
-//! `FABRICAST_FUZZ_SEED` draws others, and `FABRICAST_FUZZ_ROUNDS` so many times as many: for the calls of parts, a
-//! way to try many in little time, as libFuzzer is slow where many threads are at work.
+//! `FABRICAST_FUZZ_SEED` selects other mutations, and `FABRICAST_FUZZ_ROUNDS` multiplies their
+//! number. For targets that call services this tries more inputs in less time than libFuzzer, which
+//! is slow with many threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fabricast_fuzz::{Mutator, TARGETS, corpus, seeds};
 
-/// Begins the mutations.
+/// Seed of the mutations.
 const SEED: u64 = 0x6661_6272;
 
-/// A number that a variable sets.
+/// Returns a number from an environment variable.
 fn number(variable: &str, usual: u64) -> u64 {
     let Ok(text) = std::env::var(variable) else { return usual };
     text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number"))

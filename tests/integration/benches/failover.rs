@@ -1,5 +1,5 @@
-//! How long nobody programs switches when the route service at work dies and another one waits: until a
-//! join that came after its death is in the switches, longest of three.
+//! Measures the failover of route services: the time from the death of the active one until a join
+//! that came after it is in the switches, the longest of three.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 

@@ -1,8 +1,9 @@
-//! How long a dead node stays in its groups, and how long until these are whole without it.
+//! Measures how long a dead node stays in its groups, and how long it takes until they are whole
+//! without it.
 //!
-//! A whole cluster runs here, each part in a runtime of its own and all on this machine. Nodes report every
-//! 0.1 s; silence of 1.5 s is probed, once for 1 s. The agents of a group see a member die; then the TIC
-//! probes it, too. The TIC sees the death of a node that hosts agents itself.
+//! A whole cluster runs here, each part in a runtime of its own and all on this machine. Nodes
+//! report every 0.1 s; silence of 1.5 s is probed, once for 1 s. The agents of a group see a member
+//! die; then the TIC probes it, too. The TIC sees the death of a node that hosts agents itself.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 

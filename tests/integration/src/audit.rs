@@ -1,16 +1,15 @@
-//! Holds the tables that the switches really have against the groups that there really are.
+//! Checks the tables of the switches against the groups in the records.
 
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
 use fabricast_routing::verify::{Group, Options, Senders, verify};
-use fabricast_topology::{EndpointId, Faults, TableEntry};
+use fabricast_topology::{EndpointId, Faults, Mgid, TableEntry};
 
 use crate::client::{Client, color_of};
 use crate::layout::Layout;
 
 /// Checks rules R1, R2 and R4 on the tables as read back, and that no entry is stale.
 ///
-/// Broken parts are not told: the tables must do without them by themselves.
+/// Broken parts are excluded by the walk itself: the tables must not need them.
 ///
 /// # Errors
 ///
@@ -30,7 +29,7 @@ pub async fn audit(client: &Client, layout: &Layout, faults: &Faults) -> Result<
         let texts: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
         return Err(format!("{} violations: {}", report.violation_count, texts.join("; ")));
     }
-    // Trees with fault tolerance keep what is dead, so that nothing has to be written.
+    // Trees with fault tolerance keep dead parts, so that nothing has to be written.
     let may_be_idle = layout.fault_tolerant && *faults != Faults::new();
     if report.unused_entries > 0 && !may_be_idle {
         return Err(format!("{} stale entries", report.unused_entries));
@@ -42,7 +41,7 @@ pub async fn audit(client: &Client, layout: &Layout, faults: &Faults) -> Result<
 ///
 /// # Panics
 ///
-/// If an entry names what the fabric does not have.
+/// If an entry names a part that the fabric does not have.
 #[must_use]
 pub fn table_entries(layout: &Layout, tables: &[v1::SwitchTable]) -> Vec<TableEntry> {
     let mut entries = Vec::new();

@@ -1,9 +1,9 @@
-//! Calls to all parts of a cluster, and the conditions that tests wait for.
+//! Calls to all parts of a cluster.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use fabricast_operating::NodeSpec;
+use fabricast_config::NodeConfig;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
@@ -18,7 +18,7 @@ use tonic::Status;
 
 use crate::patience::eventually;
 
-/// Clients of all parts; cloning is cheap.
+/// Clients of all parts; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Client {
     fabric: Peer,
@@ -58,7 +58,7 @@ impl Client {
     pub fn new(
         parts: [SocketAddr; 3],
         switch_agents: &[SocketAddr],
-        hosts: &[(Vec<NodeSpec>, SocketAddr)],
+        hosts: &[(Vec<NodeConfig>, SocketAddr)],
     ) -> Self {
         let [fabric, tic, router] = parts;
         let homes = hosts.iter().enumerate().flat_map(|(index, (nodes, _))| {
@@ -74,47 +74,47 @@ impl Client {
         }
     }
 
-    /// The same with several TICs and route services, of which one each is at work.
+    /// The same with several TICs and route services, of which one each is active.
     #[must_use]
     pub fn with_standbys(self, tics: &[SocketAddr], routers: &[SocketAddr]) -> Self {
         Self { tic: leader(tics), router: leader(routers), ..self }
     }
 
-    /// The emulated fabric.
+    /// Client of the emulated fabric.
     #[must_use]
     pub fn fabric(&self) -> FabricServiceClient<Channel> {
         FabricServiceClient::new(self.fabric.channel())
     }
 
-    /// The TIC.
+    /// Client of the TIC that leads.
     #[must_use]
     pub fn tic(&self) -> TicServiceClient<LeaderChannel> {
         TicServiceClient::new(self.tic.channel())
     }
 
-    /// What the TIC keeps for the route service.
+    /// Client of the recorded choices, which the TIC keeps for the route service.
     #[must_use]
     pub fn choices(&self) -> RouteChoiceServiceClient<LeaderChannel> {
         RouteChoiceServiceClient::new(self.tic.channel())
     }
 
-    /// The route service.
+    /// Client of the active route service.
     #[must_use]
     pub fn router(&self) -> RouteServiceClient<LeaderChannel> {
         RouteServiceClient::new(self.router.channel())
     }
 
-    /// The switch agents.
+    /// Clients of the switch agents.
     pub fn switch_agents(&self) -> impl Iterator<Item = SwitchAgentServiceClient<Channel>> {
         self.switch_agents.iter().map(|peer| SwitchAgentServiceClient::new(peer.channel()))
     }
 
-    /// The operating agent processes.
+    /// Clients of the operating agent processes.
     pub fn hosts(&self) -> impl Iterator<Item = OperatingAgentServiceClient<Channel>> {
         self.hosts.iter().map(|peer| OperatingAgentServiceClient::new(peer.channel()))
     }
 
-    /// The process that hosts a node.
+    /// Client of the process that hosts a node.
     ///
     /// # Panics
     ///
@@ -124,7 +124,7 @@ impl Client {
         OperatingAgentServiceClient::new(self.hosts[self.homes[node]].channel())
     }
 
-    /// Group agents at an address.
+    /// Client of the group agents at an address.
     ///
     /// # Panics
     ///
@@ -163,7 +163,7 @@ impl Client {
         .await
     }
 
-    /// Joins as the request says.
+    /// Joins a group with a request of its own.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Client {
         }
     }
 
-    /// Takes process `p0` of a node out.
+    /// Leaves with process `p0` of a node.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl Client {
         self.leave_as(group, node, "p0").await
     }
 
-    /// Takes a process of a node out.
+    /// Leaves with a process of a node.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl Client {
         self.home(node).leave_group(request).await.map(|_| ())
     }
 
-    /// Cuts a node's power.
+    /// Stops a node as a power failure does.
     ///
     /// # Panics
     ///
@@ -246,7 +246,7 @@ impl Client {
         self.home(node).stop_node(request).await.expect("the process answers");
     }
 
-    /// Gives a node its power back and waits until it is up.
+    /// Starts a stopped node and waits until it is up.
     ///
     /// # Panics
     ///
@@ -266,7 +266,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// A text with what is missing.
     pub async fn node(&self, name: &str) -> Result<v1::Node, String> {
         let nodes = self.nodes().await.map_err(|status| named(&status))?;
         nodes.into_iter().find(|node| node.name == name).ok_or_else(|| "no such node".to_owned())
@@ -334,7 +334,7 @@ impl Client {
         assert!(answer.into_inner().changed, "it was live");
     }
 
-    /// Mends a part of the fabric.
+    /// Repairs a part of the fabric.
     ///
     /// # Panics
     ///
@@ -345,7 +345,7 @@ impl Client {
         assert!(answer.into_inner().changed, "it was broken");
     }
 
-    /// State of the route service that is at work; of another one if there is none.
+    /// Status of the active route service; of a standby if none is active.
     ///
     /// # Errors
     ///
@@ -364,7 +364,7 @@ impl Client {
         last
     }
 
-    /// How a group is routed, and why.
+    /// Explanation of the route of a group.
     ///
     /// # Errors
     ///
@@ -385,5 +385,32 @@ impl Client {
         let links = self.explain(group).await.expect("the group is known").links;
         let link = links.into_iter().find(|link| link.peer_port > 0).expect("over switches");
         Kind::Link(v1::PortName { switch_name: link.switch_name, port: link.port })
+    }
+
+    /// The tables of all live switches, read back through the switch agents.
+    ///
+    /// # Errors
+    ///
+    /// If an agent does not answer.
+    pub async fn read_tables(&self) -> Result<Vec<v1::SwitchTable>, String> {
+        let mut tables = Vec::new();
+        for mut agent in self.switch_agents() {
+            let answer = agent.read_tables(v1::ReadTablesRequest::default()).await;
+            let mut stream = answer.map_err(|status| named(&status))?.into_inner();
+            while let Some(part) = stream.message().await.map_err(|status| named(&status))? {
+                tables.extend(part.table);
+            }
+        }
+        tables.sort_by(|one, other| one.switch_name.cmp(&other.switch_name));
+        Ok(tables)
+    }
+
+    /// The tables of all live switches.
+    ///
+    /// # Panics
+    ///
+    /// If an agent does not answer.
+    pub async fn tables(&self) -> Vec<v1::SwitchTable> {
+        self.read_tables().await.expect("the switch agents answer")
     }
 }

@@ -4,21 +4,24 @@
 //!   fabric ◄── switch agents ◄── router ──► TIC (file) ◄── operating agents ──► fabric
 //! ```
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_emulator::AggregationLimits;
+use fabricast_config::{
+    RawFabricConfig, RawOperatingAgentConfig, RawSwitchAgentConfig, RawTicConfig, TicConfig,
+    checked,
+};
+use fabricast_groups::flaps::FlapDamping;
 use fabricast_groups::ids::{Gn, Pn};
 use fabricast_groups::names::NodeName;
 use fabricast_groups::watch::WatchConfig;
-use fabricast_operating::{LocalSocket, Seat, SeatEvents};
+use fabricast_operating::{MemberEvents, MemberHandle};
 use fabricast_proto::v1;
 use fabricast_routing::EngineKind;
 use fabricast_rpc::{Peer, Security};
-use fabricast_tic::{StoreLocation, TopologySource};
+use fabricast_tic::{Setup, StoreLocation, TopologySource};
 use fabricast_topology::{Faults, ibnetdiscover};
 
 use crate::audit::audit;
@@ -26,39 +29,48 @@ use crate::client::{Client, color_of};
 use crate::layout::Layout;
 use crate::part::{Bound, Part};
 use crate::patience::eventually;
-use crate::starters::{DETECTOR, Seats, operating_agent, router};
+use crate::starters::{DETECTOR, MessagesOfAgent, REPORT_INTERVAL, operating_agent, router};
 use crate::traffic::Traffic;
 use crate::trees::member_tables_agree;
 
-/// What switch agents prove themselves with.
+/// Management key of the fabric.
 pub const MANAGEMENT_KEY: &str = "integration";
-/// The file of an embedded store.
+/// Name of the topology in settings; no part reads it from a file.
+const IN_MEMORY: &str = "in memory";
+/// File name of an embedded store.
 const STORE: &str = "tic.redb";
-/// As short as etcd grants.
+/// The shortest lease that etcd grants.
 const LEADER_LEASE: Duration = Duration::from_secs(2);
 
-/// A running cluster; everything ends when it is dropped.
+/// The parts that the others are started on.
+struct Base {
+    fabric: Part,
+    tics: Vec<Part>,
+    store: tempfile::TempDir,
+}
+
+/// A running cluster; all parts end when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    /// What it was made from.
+    /// Layout that the cluster was made from.
     pub layout: Layout,
     /// The emulated fabric.
     pub fabric: Part,
-    /// The TIC, the first if there are several.
+    /// The first TIC.
     pub tic: Part,
     /// The other TICs.
     pub other_tics: Vec<Part>,
     /// The switch agents.
     pub switches: Vec<Part>,
-    /// The route service, the first if there are several.
+    /// The first route service.
     pub router: Part,
     /// The other route services.
     pub other_routers: Vec<Part>,
     /// The operating agent processes, in the order of the layout.
     pub operating: Vec<Part>,
-    /// Calls to all of them.
+    /// Clients of all parts.
     pub client: Client,
-    seats: Vec<Seats>,
+    messages: Vec<MessagesOfAgent>,
     folder: tempfile::TempDir,
 }
 
@@ -80,20 +92,21 @@ impl Cluster {
             .collect();
         let mut switches = Vec::new();
         for share in names.chunks(names.len().div_ceil(layout.switch_agents)) {
-            // An agent that has all switches is not told which.
+            // An agent that has all switches needs no list.
             let share = if share.len() == names.len() { &[] } else { share };
             let name = format!("switch-agent-{}", switches.len());
-            let key = (fabric.address(), MANAGEMENT_KEY);
-            switches.push(start_switch_agent(&name, share, key, &tic_addresses).await);
+            let (fabric, tics) = (fabric.address(), &tic_addresses);
+            switches.push(start_switch_agent(&name, share, fabric, MANAGEMENT_KEY, tics).await);
         }
         let addresses = addresses(&switches);
-        Self::start_beside(layout, (fabric, tics, store), switches, addresses).await
+        let base = Base { fabric, tics, store };
+        Self::start_others(layout, base, switches, addresses).await
     }
 
-    /// Starts all parts but the switch agents, which program hardware that is not ours; packets of
-    /// the nodes still go through the emulated fabric, whose tables stay empty.
+    /// Starts all parts but the switch agents, which program other hardware. Packets of the nodes
+    /// still go through the emulated fabric, whose tables stay empty.
     ///
-    /// - `agents`: starts them, given the address of the TIC.
+    /// - `agents`: starts the switch agents, given the address of the TIC.
     ///
     /// # Panics
     ///
@@ -106,31 +119,36 @@ impl Cluster {
         let store = tempfile::tempdir().expect("a folder");
         let tics = start_tics(&layout, store.path().join(STORE)).await;
         let addresses = agents(tics[0].address()).await;
-        Self::start_beside(layout, (fabric, tics, store), Vec::new(), addresses).await
+        let base = Base { fabric, tics, store };
+        Self::start_others(layout, base, Vec::new(), addresses).await
     }
 
-    async fn start_beside(
+    async fn start_others(
         layout: Layout,
-        (fabric, mut tics, store): (Part, Vec<Part>, tempfile::TempDir),
+        Base { fabric, mut tics, store }: Base,
         switches: Vec<Part>,
         switch_agents: Vec<SocketAddr>,
     ) -> Self {
         let agents: Vec<String> = switch_agents.iter().map(ToString::to_string).collect();
         let tic_addresses = addresses(&tics);
         let mut routers = Vec::new();
-        for number in 0..layout.routers {
-            routers.push(router(&layout, number, &tic_addresses, agents.clone()).await);
+        for _ in 0..layout.routers {
+            routers.push(router(&layout, &tic_addresses, agents.clone()).await);
         }
-        let (mut operating, mut seats) = (Vec::new(), Vec::new());
+        let (mut operating, mut messages) = (Vec::new(), Vec::new());
         for (index, nodes) in layout.hosts.iter().enumerate() {
             let name = format!("operating-{index}");
-            let path = store.path().join(format!("{name}.sock"));
-            let memory = layout.shared_memory.clone();
-            let socket = LocalSocket { path, mode: 0o600, memory };
-            let peers = (tic_addresses.as_slice(), fabric.address());
-            let (part, its_seats) = operating_agent(name, nodes.clone(), peers, socket).await;
+            let settings = RawOperatingAgentConfig {
+                tic: tic_addresses.iter().collect(),
+                fabric: fabric.address().to_string(),
+                socket: Some(store.path().join(format!("{name}.sock"))),
+                shared_memory: layout.shared_memory.clone().unwrap_or_default(),
+                report_interval: REPORT_INTERVAL,
+                ..RawOperatingAgentConfig::default()
+            };
+            let (part, its_messages) = operating_agent(&name, nodes, settings).await;
             operating.push(part);
-            seats.push(its_seats);
+            messages.push(its_messages);
         }
         let client = Client::new(
             [fabric.address(), tic_addresses[0], routers[0].address()],
@@ -151,18 +169,19 @@ impl Cluster {
             other_routers,
             operating,
             client,
-            seats,
+            messages,
             folder: store,
         }
     }
 
-    /// The socket of an operating agent process, where processes of its nodes attach.
+    /// Socket of an operating agent process, where processes of its nodes attach.
     #[must_use]
     pub fn socket(&self, index: usize) -> PathBuf {
         self.folder.path().join(format!("operating-{index}.sock"))
     }
 
-    /// The same with another engine: a new route service at another address, in place of the old one.
+    /// The same cluster with another engine: a new route service at another address replaces the
+    /// old one.
     ///
     /// # Panics
     ///
@@ -172,7 +191,7 @@ impl Cluster {
         self.layout.engine = engine;
         let agents = addresses(&self.switches);
         let named = agents.iter().map(ToString::to_string).collect();
-        self.router = router(&self.layout, 0, &[self.tic.address()], named).await;
+        self.router = router(&self.layout, &[self.tic.address()], named).await;
         let parts = [self.fabric.address(), self.tic.address(), self.router.address()];
         let hosts: Vec<_> =
             self.layout.hosts.iter().cloned().zip(addresses(&self.operating)).collect();
@@ -186,25 +205,25 @@ impl Cluster {
     ///
     /// If its agent refuses.
     #[must_use]
-    pub fn open_seat(&self, member: &v1::Membership) -> (Seat, SeatEvents) {
+    pub fn open_member(&self, member: &v1::Membership) -> (MemberHandle, MemberEvents) {
         let home = self.client.homes[&member.node];
-        let messages = self.seats[home].lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let messages = self.messages[home].lock().clone();
         let node = NodeName::new(&member.node).expect("a name");
         let (gn, pn) = (Gn(member.gn), Pn(member.pn));
-        let opened = messages.expect("the process was started").open_seat(&node, gn, pn);
-        opened.expect("a member has a seat")
+        let opened = messages.expect("the process was started").open_member(&node, gn, pn);
+        opened.expect("the member takes no part yet")
     }
 
-    /// The file of the TIC's store, if it is embedded.
+    /// File of the TIC's store, if it is embedded.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.folder.path().join(STORE)
     }
 
-    /// Waits until nothing is in flight, then checks everything that must hold: tables against
-    /// groups (R1, R2, R4), member tables and trees (G2), and a packet from every member.
+    /// Waits until no change is in flight, then checks all that must hold: tables against groups
+    /// (R1, R2, R4), member tables and trees (G2), and a packet from every member.
     ///
-    /// - `faults`: what is broken now.
+    /// - `faults`: parts that are broken now.
     ///
     /// # Panics
     ///
@@ -242,18 +261,19 @@ pub(crate) fn text(error: impl std::fmt::Debug) -> String {
 pub async fn start_fabric(layout: &Layout) -> Part {
     let layout = layout.clone();
     Part::start("fabric", move |listen| {
-        let options = fabricast_fabric::Options {
+        let config = checked(RawFabricConfig {
             listen,
-            security: Security::plaintext(),
-            graph: Arc::clone(&layout.graph),
+            topology: Some(IN_MEMORY.into()),
             tables: layout.tables,
             colors: layout.colors,
-            aggregation: AggregationLimits::default(),
-            management_key: MANAGEMENT_KEY.to_owned(),
-            queue: fabricast_fabric::DEFAULT_QUEUE,
-        };
+            management_key: Some(MANAGEMENT_KEY.to_owned()),
+            ..RawFabricConfig::default()
+        });
+        let graph = Arc::clone(&layout.graph);
         async {
-            let app = fabricast_fabric::App::bind(options).map_err(text)?;
+            let config = config.map_err(text)?;
+            let app = fabricast_fabric::App::bind(&config, Security::plaintext(), graph);
+            let app = app.map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
     })
@@ -280,15 +300,21 @@ async fn tic(layout: &Layout, store: StoreLocation) -> Part {
             false => TopologySource::File(Arc::clone(&topology), Arc::clone(&layout.graph)),
             true => TopologySource::Discovered,
         };
-        let mut options = fabricast_tic::Options::new(listen, store.clone(), source);
-        options.colors = layout.colors;
-        options.fault_tolerant = layout.fault_tolerant;
-        options.tables = layout.tables;
-        options.route_lease = layout.route_lease;
-        options.leader_lease = LEADER_LEASE;
-        options.watch = WatchConfig::new(DETECTOR);
+        let config = checked(RawTicConfig {
+            listen,
+            store: Some(store.to_string()),
+            topology: Some(IN_MEMORY.into()),
+            colors: layout.colors,
+            fault_tolerant: layout.fault_tolerant,
+            tables: layout.tables,
+            route_lease: layout.route_lease,
+            leader_lease: LEADER_LEASE,
+            ..RawTicConfig::default()
+        });
         async {
-            let app = fabricast_tic::App::bind(options).await.map_err(text)?;
+            let (watch, damping) = (WatchConfig::new(DETECTOR), FlapDamping::default());
+            let config = TicConfig { watch, damping, ..config.map_err(text)? };
+            let app = fabricast_tic::App::bind(Setup::new(config, source)).await.map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
     })
@@ -298,7 +324,8 @@ async fn tic(layout: &Layout, store: StoreLocation) -> Part {
 /// Starts a switch agent alone.
 ///
 /// - `switches`: node ids; none means all.
-/// - `key`: what it proves itself to the fabric with.
+/// - `fabric`: address of the emulated fabric.
+/// - `key`: its management key.
 ///
 /// # Panics
 ///
@@ -306,28 +333,26 @@ async fn tic(layout: &Layout, store: StoreLocation) -> Part {
 pub async fn start_switch_agent(
     name: &str,
     switches: &[String],
-    (fabric, key): (SocketAddr, &'static str),
+    fabric: SocketAddr,
+    key: &'static str,
     tics: &[SocketAddr],
 ) -> Part {
-    let tics: Vec<String> = tics.iter().map(ToString::to_string).collect();
-    let switches: BTreeSet<String> = switches.iter().cloned().collect();
-    let name = name.to_owned();
+    let settings = RawSwitchAgentConfig {
+        name: Some(name.to_owned()),
+        tic: tics.iter().collect(),
+        fabric: fabric.to_string(),
+        management_key: Some(key.to_owned()),
+        switches: Some(switches.to_vec()).filter(|switches| !switches.is_empty()),
+        ..RawSwitchAgentConfig::default()
+    };
     Part::start("switch-agent", move |listen| {
-        let (name, switches, tic) = (name.clone(), switches.clone(), tics.clone());
+        let config = checked(RawSwitchAgentConfig { listen, ..settings.clone() });
         async move {
             let fabric = Peer::new(&fabric.to_string()).map_err(text)?;
-            let driver = fabricast_switch::EmulatedDriver::new(fabric, key);
-            let options = fabricast_switch::Options {
-                listen,
-                security: Security::plaintext(),
-                name,
-                tic,
-                driver: Arc::new(driver),
-                switches,
-                report_interval: Duration::from_secs(1),
-                discovery_interval: None,
-            };
-            let app = fabricast_switch::App::bind(options).map_err(text)?;
+            let driver = Arc::new(fabricast_switch::EmulatedDriver::new(fabric, key));
+            let config = config.map_err(text)?;
+            let app = fabricast_switch::App::bind(config, Security::plaintext(), driver);
+            let app = app.map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
     })

@@ -11,24 +11,33 @@ use tonic::{Response, Status};
 use crate::client::{Client, named};
 use crate::patience::eventually;
 
-/// One process's part in a run, under way.
+/// A contribution of one process to an operation, until its result is there.
 pub type Contribution = JoinHandle<Result<Response<v1::RunCollectiveResponse>, Status>>;
 
-/// One number.
+/// A contribution of one number.
 #[must_use]
 pub fn number(value: i64) -> v1::CollectiveValues {
     let kind = Kind::SignedValues(v1::SignedValues { values: vec![value] });
     v1::CollectiveValues { kind: Some(kind) }
 }
 
+/// One operation of a collective.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// Number of the operation; all processes count the same.
+    pub sequence: u64,
+    /// The work to be done.
+    pub work: v1::CollectiveWork,
+}
+
 impl Client {
-    /// The collectives, which the TIC keeps.
+    /// Client of the collectives, which the TIC keeps.
     #[must_use]
     pub fn collectives(&self) -> CollectiveServiceClient<LeaderChannel> {
         CollectiveServiceClient::new(self.tic.channel())
     }
 
-    /// A collective that may do everything.
+    /// Creates a collective with all operations.
     ///
     /// # Errors
     ///
@@ -77,7 +86,7 @@ impl Client {
         .await
     }
 
-    /// Sends one process's part of an operation.
+    /// Sends the contribution of one process to an operation.
     ///
     /// # Panics
     ///
@@ -87,12 +96,13 @@ impl Client {
         &self,
         collective: &v1::Collective,
         process: usize,
-        (sequence, work): (u64, v1::CollectiveWork),
+        operation: Operation,
         values: Option<v1::CollectiveValues>,
     ) -> Contribution {
         let v1::CollectiveProcess { node, process, .. } = collective.processes[process].clone();
         let host = self.hosts[self.homes[&node]].channel();
         let collective = collective.name.clone();
+        let Operation { sequence, work } = operation;
         let work = Some(work);
         let request = v1::RunCollectiveRequest {
             collective,
@@ -124,7 +134,7 @@ impl Client {
         let parts: Vec<Contribution> = (0..count)
             .map(|process| {
                 let value = Some(number(brings(process)));
-                self.contribute(collective, process, (sequence, work), value)
+                self.contribute(collective, process, Operation { sequence, work }, value)
             })
             .collect();
         let sum = (0..count).map(brings).sum();

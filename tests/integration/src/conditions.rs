@@ -1,4 +1,4 @@
-//! The conditions that tests wait for.
+//! Conditions that tests wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use crate::client::{Client, color_of, named};
 use crate::patience::eventually;
 
 impl Client {
-    /// The TIC, for many groups at once.
+    /// Client of the TIC for many groups at once.
     #[must_use]
     pub fn batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
         GroupBatchServiceClient::new(self.tic.channel())
     }
 
-    /// Waits until a group is on another spanning tree than its MGID says, or is not.
+    /// Waits until a group is on another spanning tree than its MGID says (`away`), or on that one.
     pub async fn moved(&self, group: &str, away: bool) {
         eventually(&format!("{group} moved, away: {away}"), async || {
             let plan = self.explain(group).await?;
@@ -47,7 +47,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What keeps it from being read.
+    /// A text if the topology cannot be read.
     pub async fn topology(&self) -> Result<Graph, String> {
         let text = self.tic.download_topology().await.map_err(|status| named(&status))?;
         ibnetdiscover::read(&text).map_err(|error| error.to_string())
@@ -57,7 +57,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What keeps them from being read.
+    /// A text if they cannot be read.
     pub async fn failed_elements(&self) -> Result<Vec<v1::Element>, String> {
         let answer = self.tic().watch_directory(v1::WatchDirectoryRequest {}).await;
         let mut watch = answer.map_err(|status| named(&status))?.into_inner();
@@ -75,11 +75,11 @@ impl Client {
         Ok(failed)
     }
 
-    /// Whether the tables are those of the present records and all members know their route.
+    /// Checks that the tables are those of the present records and all members know their route.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// A text with what is missing.
     pub async fn is_settled(&self) -> Result<(), String> {
         let (groups, revision) = self.records().await.map_err(|status| named(&status))?;
         let behind = groups.iter().find(|group| {
@@ -90,12 +90,12 @@ impl Client {
         }
         let status = self.route_status().await?;
         if !status.settled || status.seen_revision < revision || !status.last_error.is_empty() {
-            return Err(format!("the router is not done with revision {revision}: {status:?}"));
+            return Err(format!("the router has not finished revision {revision}: {status:?}"));
         }
         self.members_know(&groups).await
     }
 
-    /// Whether the operating agents know exactly the memberships and colors of the TIC.
+    /// Checks that the operating agents know exactly the memberships and colors of the TIC.
     async fn members_know(&self, groups: &[v1::Group]) -> Result<(), String> {
         let mut wanted = BTreeMap::new();
         for group in groups {
@@ -125,7 +125,7 @@ impl Client {
     }
 }
 
-/// The color a member sends with, if it may.
+/// Color that a member sends with, if it has a route.
 fn sending_color(group: &v1::Group, member: &v1::Member) -> Option<u32> {
     let cut_off = |route: &&v1::Route| route.cut_off_endpoints.contains(&member.endpoint);
     color_of(group.route.as_ref().filter(|route| !cut_off(route)))

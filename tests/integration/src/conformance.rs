@@ -1,7 +1,7 @@
-//! What every driver of a switch agent has to do, whatever the hardware.
+//! Tests that every driver of a switch agent must pass, whatever the hardware.
 //!
-//! The suite talks to a switch agent over gRPC, as the route service does; who calls it says how a
-//! link is cut. Nobody else may write to the switches meanwhile.
+//! The suite talks to a switch agent over gRPC, as the route service does. The caller cuts links.
+//! There must be no other writer meanwhile.
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
@@ -26,7 +26,8 @@ impl Conformance {
         Self { agent, term }
     }
 
-    /// Runs all checks that need no hands on the hardware; gives a link between switches, by one end.
+    /// Runs all checks that need no hands on the hardware; gives a link between switches, by one
+    /// end.
     ///
     /// # Panics
     ///
@@ -37,7 +38,7 @@ impl Conformance {
         self.entries_are_kept(first).await;
         self.a_batch_holds_or_is_refused_switch_by_switch(first, second).await;
         self.older_writers_change_nothing(first).await;
-        self.counters_are_there_or_it_is_said_that_they_are_not(&switches).await;
+        self.counters_are_complete_or_refused(&switches).await;
         self.wired_both_ways(&switches).await
     }
 
@@ -80,7 +81,7 @@ impl Conformance {
         assert_eq!(table.fence.unwrap_or_default().term, self.term);
     }
 
-    /// All of a switch's part or nothing of it, and the answer says which.
+    /// A switch takes all of its part or nothing, and the answer says which.
     async fn a_batch_holds_or_is_refused_switch_by_switch(
         &self,
         good: &v1::Switch,
@@ -116,7 +117,7 @@ impl Conformance {
         assert_eq!(self.table(switch).await, before);
     }
 
-    async fn counters_are_there_or_it_is_said_that_they_are_not(&self, switches: &[v1::Switch]) {
+    async fn counters_are_complete_or_refused(&self, switches: &[v1::Switch]) {
         let all = v1::ReadCountersRequest::default();
         let mut stream = match soon(self.agent.clone().read_counters(all)).await {
             Ok(answer) => answer.into_inner(),

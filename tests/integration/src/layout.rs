@@ -1,52 +1,51 @@
-//! What a cluster is to be made of.
+//! The layout of a cluster: its fabric, engine, agents and services.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_operating::NodeSpec;
+use fabricast_config::NodeConfig;
 use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, RootPolicy, mgid_space};
 use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
 
 const READ_BACK: Duration = Duration::from_millis(1_000);
-/// Short, so that the next one after a crash need not wait long.
+/// Short, so that a standby need not wait long after a crash.
 const ROUTE_LEASE: Duration = Duration::from_millis(600);
 
-/// What a cluster is made of.
+/// Layout of a cluster.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The network.
+    /// Topology of the fabric.
     pub graph: Arc<Graph>,
-    /// Whether the TIC has it from what switch agents discover, instead of a file.
+    /// True if switch agents discover the topology; else the TIC reads it from a file.
     pub discovered: bool,
-    /// What computes the trees.
+    /// Engine that computes the trees.
     pub engine: EngineKind,
-    /// Whether the route service is told so, and need not choose by itself.
+    /// True if the settings of the route service name the engine; else it chooses the default.
     pub engine_is_named: bool,
     /// Entries of a table (C).
     pub colors: u16,
-    /// How tables are organised.
+    /// Kind of the tables.
     pub tables: TableKind,
-    /// Whether every group has two trees.
+    /// True if every group has two trees.
     pub fault_tolerant: bool,
-    /// Whether groups stay where a dead link has sent them.
+    /// True if groups stay on the tree that a dead link has moved them to.
     pub stays_after_healing: bool,
-    /// How roots are chosen among equally good ones.
+    /// Policy for the choice among equally good roots.
     pub root_policy: Option<RootPolicy>,
     /// The nodes of each operating agent process.
-    pub hosts: Vec<Vec<NodeSpec>>,
-    /// Switch agents that share the switches between them.
+    pub hosts: Vec<Vec<NodeConfig>>,
+    /// Number of switch agents, which share the switches.
     pub switch_agents: usize,
     /// Time between two readings of all tables by the route service.
     pub read_back: Duration,
-    /// Route services that stand in for each other.
+    /// Number of route services, of which one is active.
     pub routers: usize,
-    /// TICs that stand in for each other, and the URL of the store that they share; `None` for a single one
-    /// with a file.
+    /// Number of TICs and the URL of the store that they share; `None` for one TIC with a file.
     pub tics: Option<(usize, String)>,
-    /// How long a route service holds its term without renewing it.
+    /// Lease of the term of a route service.
     pub route_lease: Duration,
-    /// Folder for what operating agents share with processes; `None` if nothing.
+    /// Folder for the memory that operating agents share with processes; `None` to share none.
     pub shared_memory: Option<PathBuf>,
 }
 
@@ -61,9 +60,9 @@ impl Layout {
         let graph = TopologySpec::parse(topology).expect("a spec").generate().expect("a fabric");
         let node = |endpoint| {
             let name: &str = graph.endpoint_name(endpoint);
-            NodeSpec { name: name.replacen('h', "n", 1), endpoints: vec![name.to_owned()] }
+            NodeConfig { name: name.replacen('h', "n", 1), endpoints: vec![name.to_owned()] }
         };
-        let nodes: Vec<NodeSpec> = graph.endpoints().map(node).collect();
+        let nodes: Vec<NodeConfig> = graph.endpoints().map(node).collect();
         let hosts = nodes.chunks(nodes.len().div_ceil(2)).map(<[_]>::to_vec).collect();
         Self {
             graph: Arc::new(graph),
@@ -108,7 +107,7 @@ impl Layout {
         )
     }
 
-    /// How MGIDs are numbered here.
+    /// Numbering of the MGIDs.
     ///
     /// # Panics
     ///
@@ -173,7 +172,7 @@ impl Layout {
 
     /// The same with other nodes, each list of them in a process of its own.
     #[must_use]
-    pub fn with_hosts(self, hosts: Vec<Vec<NodeSpec>>) -> Self {
+    pub fn with_hosts(self, hosts: Vec<Vec<NodeConfig>>) -> Self {
         Self { hosts, ..self }
     }
 }

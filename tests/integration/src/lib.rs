@@ -1,9 +1,9 @@
-//! What the integration tests need: every part of Fabricast, each in a runtime of its own.
+//! Tools of the integration tests: a cluster with every part of Fabricast in a runtime of its own.
 //!
-//! Read [`Cluster`] first. Parts talk over real gRPC on ports that the system chooses; each can be
-//! killed as a process is killed (nothing is finished, nothing is said, its connections break) and
-//! started again at the same address on the same store. [`Client`] asks the parts, [`Traffic`]
-//! counts packets, [`audit()`] walks packets through the tables that were read back.
+//! Read [`Cluster`] first. Parts talk over real gRPC on ports that the system chooses. Each can be
+//! killed as a process is killed (no work is finished and its connections break) and restarted at
+//! the same address on the same store. [`Client`] calls the parts, [`Traffic`] counts packets, and
+//! [`audit()`] walks packets through the tables that were read back.
 
 mod audit;
 mod client;
@@ -16,14 +16,13 @@ mod part;
 mod patience;
 mod raw;
 mod starters;
-mod tables;
 mod traffic;
 mod trees;
 
 pub use audit::{audit, copied, table_entries};
 pub use client::{Client, color_of};
 pub use cluster::{Cluster, MANAGEMENT_KEY, start_fabric, start_switch_agent};
-pub use collectives::{Contribution, number};
+pub use collectives::{Contribution, Operation, number};
 pub use conformance::Conformance;
 pub use layout::Layout;
 pub use part::{Bound, Part};

@@ -1,8 +1,8 @@
 //! One part of Fabricast in a runtime of its own.
 //!
-//! To kill it is to take its runtime away: all its tasks vanish where they are, its sockets close,
-//! no destructor of a task gets to talk to anybody. Aborting the task that serves would not do,
-//! because connections that were accepted live on in tasks of their own.
+//! A part is killed by shutting its runtime down: all tasks stop where they are, the sockets close,
+//! and no destructor can send anything. Aborting the serving task is not enough, because accepted
+//! connections live in tasks of their own.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -21,11 +21,11 @@ type Bind = Box<dyn Fn(SocketAddr) -> Sent<Result<Bound, String>> + Send + Sync>
 
 /// A part that holds its address and does not run yet.
 pub struct Bound {
-    /// The address.
+    /// Address that the part listens at.
     pub address: SocketAddr,
-    /// Stops it in order.
+    /// Stops the part gracefully.
     pub stop: CancellationToken,
-    /// Runs it to its end.
+    /// Runs the part until it is stopped.
     pub run: Sent<Result<(), String>>,
 }
 
@@ -86,7 +86,7 @@ impl Part {
         self.address
     }
 
-    /// Starts it again at its address, on whatever it keeps.
+    /// Starts it again at its address, with the data that it has stored.
     ///
     /// # Panics
     ///
@@ -109,14 +109,14 @@ impl Part {
         self.running = Some(Running { runtime, stop: bound.stop, ended });
     }
 
-    /// Ends it as a crash would.
+    /// Ends it without cleaning up, as a crash does.
     pub fn kill(&mut self) {
         if let Some(running) = self.running.take() {
             running.runtime.shutdown_background();
         }
     }
 
-    /// Ends it in order and says how long that took.
+    /// Stops it gracefully. Returns the time that this took.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl Part {
         took
     }
 
-    /// What it ended with, if it has ended by itself.
+    /// Result of the part, if it has ended by itself.
     pub async fn ended(&mut self) -> Option<Result<(), String>> {
         let running = self.running.as_mut().filter(|running| running.ended.is_finished())?;
         let ended = (&mut running.ended).await;

@@ -1,21 +1,21 @@
-//! Waiting for something to come about, with a bound.
+//! Waits with a bound.
 
 use std::time::{Duration, Instant};
 
-/// Whatever has not come about after this time never will. Long, because tests share processors.
+/// Timeout of every wait. Long, because tests share processors.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Time between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Time between two checks.
+const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks again and again until there is an answer.
+/// Checks a condition until it holds, and returns its value.
 ///
-/// - `what`: what is waited for, for the message.
-/// - `look`: answers, or says what is still missing.
+/// - `what`: name of the condition, for the panic message.
+/// - `look`: the check; its error is a text with what is missing.
 ///
 /// # Panics
 ///
-/// After [`DEADLINE`], with what was missing last.
+/// After [`DEADLINE`], with the last error.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let started = Instant::now();
     loop {
@@ -24,7 +24,7 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, 
             Err(missing) if started.elapsed() > DEADLINE => {
                 panic!("gave up waiting until {what}: {missing}")
             }
-            Err(_missing) => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(_missing) => tokio::time::sleep(INTERVAL).await,
         }
     }
 }

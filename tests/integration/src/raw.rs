@@ -1,10 +1,10 @@
-//! A codec for calls whose messages are made, and read, by who makes them.
+//! A codec for calls whose messages the test encodes and decodes itself.
 
 use prost::bytes::{Buf, BufMut};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Messages pass as the bytes that they are.
+/// Passes messages on as bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Raw;
 

@@ -1,19 +1,23 @@
-//! How the route service and operating agents of a cluster are started.
+//! Starts the route services and operating agents of a cluster.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{
+    NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig, RawRouterConfig, checked,
+};
 use fabricast_groups::detector::{DetectorConfig, Probing};
-use fabricast_operating::{LocalSocket, Messages, NodeSpec};
+use fabricast_operating::Messages;
 use fabricast_rpc::Security;
+use parking_lot::Mutex;
 
 use crate::cluster::text;
 use crate::layout::Layout;
 use crate::part::{Bound, Part};
 
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// Longer than a busy machine makes a process wait, as a wrong verdict would spoil a test.
+/// Longer than a process waits on a busy machine, because a wrong verdict would fail a test.
 pub(crate) const DETECTOR: DetectorConfig = DetectorConfig::new(
     Duration::from_millis(1_500),
     Probing { timeout: Duration::from_millis(1_000), attempts: 1 },
@@ -23,35 +27,35 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(400);
 
 /// Short, so that tests need not wait long for loads.
 pub(crate) const COUNTER_INTERVAL: Duration = Duration::from_millis(100);
-/// The seats of the present life of a process of operating agents.
-pub(crate) type Seats = Arc<Mutex<Option<Messages>>>;
+/// The messages of a running process of operating agents; `None` while it is stopped.
+pub(crate) type MessagesOfAgent = Arc<Mutex<Option<Messages>>>;
 
 pub(crate) async fn router(
     layout: &Layout,
-    number: usize,
     tics: &[SocketAddr],
     switch_agents: Vec<String>,
 ) -> Part {
-    let (layout, tics) = (layout.clone(), texts(tics));
+    let (layout, tics) = (layout.clone(), tics.to_vec());
     Part::start("router", move |listen| {
-        let options = fabricast_router::Options {
+        let config = checked(RawRouterConfig {
             listen,
-            security: Security::plaintext(),
-            name: format!("router-{number}"),
-            advertise: None,
-            tic: tics.clone(),
+            tic: tics.iter().collect(),
             switch_agents: switch_agents.clone(),
             engine: layout.engine_is_named.then_some(layout.engine),
-            engine_options: layout.engine_options(),
-            pacing: fabricast_router::Pacing {
-                drain: DRAIN,
-                read_back: layout.read_back,
-                read_back_rate: 1_000,
-                counter_interval: COUNTER_INTERVAL,
-            },
-        };
+            colors: layout.colors,
+            tables: layout.tables,
+            fault_tolerant: layout.fault_tolerant,
+            stay_after_healing: layout.stays_after_healing,
+            root_policy: layout.root_policy,
+            drain: DRAIN,
+            read_back: layout.read_back,
+            read_back_rate: 1_000,
+            counter_interval: COUNTER_INTERVAL,
+            ..RawRouterConfig::default()
+        });
         async {
-            let app = fabricast_router::App::bind(options).map_err(text)?;
+            let app = fabricast_router::App::bind(config.map_err(text)?, Security::plaintext())
+                .map_err(text)?;
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
     })
@@ -59,35 +63,27 @@ pub(crate) async fn router(
 }
 
 pub(crate) async fn operating_agent(
-    name: String,
-    nodes: Vec<NodeSpec>,
-    (tics, fabric): (&[SocketAddr], SocketAddr),
-    socket: LocalSocket,
-) -> (Part, Seats) {
-    let (tics, seats) = (texts(tics), Seats::default());
-    let slot = seats.clone();
-    let part = Part::start(&name, move |listen| {
-        let options = fabricast_operating::Options {
-            listen,
-            advertise: None,
-            security: Security::plaintext(),
-            tic: tics.clone(),
-            fabric: fabric.to_string(),
-            nodes: nodes.clone(),
-            socket: Some(socket.clone()),
-            report_interval: REPORT_INTERVAL,
-            detector: DETECTOR,
-        };
+    name: &str,
+    nodes: &[NodeConfig],
+    settings: RawOperatingAgentConfig,
+) -> (Part, MessagesOfAgent) {
+    let node = |node: &NodeConfig| RawNode {
+        name: Some(node.name.clone()),
+        endpoints: Some(node.endpoints.clone()),
+    };
+    let settings = RawOperatingAgentConfig { nodes: nodes.iter().map(node).collect(), ..settings };
+    let messages = MessagesOfAgent::default();
+    let slot = messages.clone();
+    let part = Part::start(name, move |listen| {
+        let config = checked(RawOperatingAgentConfig { listen, ..settings.clone() });
         let slot = slot.clone();
         async move {
-            let app = fabricast_operating::App::bind(options).map_err(text)?;
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(app.messages());
+            let config = OperatingAgentConfig { detector: DETECTOR, ..config.map_err(text)? };
+            let app =
+                fabricast_operating::App::bind(config, Security::plaintext()).map_err(text)?;
+            *slot.lock() = Some(app.messages());
             Ok(Bound::new(app.address(), |stop| app.run(stop)))
         }
     });
-    (part.await, seats)
-}
-
-fn texts(addresses: &[SocketAddr]) -> Vec<String> {
-    addresses.iter().map(ToString::to_string).collect()
+    (part.await, messages)
 }

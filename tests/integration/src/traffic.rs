@@ -1,15 +1,16 @@
 //! Packets from members to members, every copy counted.
 //!
-//! A packet carries its number. All copies of one packet are made while the fabric forwards it,
-//! and every process hears them in order; so once a later packet has come through, no further copy
-//! of an earlier one can.
+//! A packet carries its number. The fabric makes all copies of a packet while it forwards it, and
+//! every process receives them in order. So once a later packet has arrived, no further copy of an
+//! earlier one can.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fabricast_proto::v1;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -19,7 +20,7 @@ use crate::patience::eventually;
 
 /// Pace of a flow, and of attempts to listen again.
 const PACE: Duration = Duration::from_millis(2);
-/// Complaints that are listed.
+/// Most complaints that are listed.
 const LISTED: usize = 8;
 
 /// Node and process.
@@ -108,10 +109,10 @@ impl Traffic {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        lock(&self.ledger)
+        self.ledger.lock()
     }
 
-    /// Sends one packet and says its number.
+    /// Sends one packet. Returns its number.
     async fn send(&self, group: &v1::Group, sender: &v1::Member) -> Result<u64, Status> {
         let cut_off = group.route.clone().unwrap_or_default().cut_off_endpoints;
         let others = group
@@ -145,11 +146,11 @@ impl Traffic {
     }
 
     /// Sends a packet from every member of the groups that is not cut off, and waits for all
-    /// copies. What went wrong before is not looked at.
+    /// copies. Earlier packets are not checked.
     ///
     /// # Errors
     ///
-    /// What is wrong; these packets are not held against anybody later.
+    /// A text with what is wrong. These packets do not count in later checks.
     pub async fn round(&self, groups: &[v1::Group]) -> Result<(), String> {
         let mut numbers = Vec::new();
         let mut refused = None;
@@ -183,7 +184,7 @@ impl Traffic {
         eventually(what, async || self.round(groups).await).await;
     }
 
-    /// Sends from one member after the other without a pause until told to stop.
+    /// Sends from one member after the other until stopped.
     #[must_use]
     pub fn flow(&self, groups: &[v1::Group]) -> Flow {
         let (traffic, groups, stop) = (self.clone(), groups.to_vec(), CancellationToken::new());
@@ -212,7 +213,7 @@ impl Traffic {
     }
 
     /// Waits until every copy of every packet sent so far has arrived, then checks that none came
-    /// twice or to a stranger.
+    /// twice or to a process that is no member.
     ///
     /// - `groups`: live groups; one more packet from every member flushes late copies out.
     ///
@@ -241,13 +242,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// How many packets were sent so far.
+    /// Number of packets sent so far.
     #[must_use]
     pub fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Stops sending and says how many packets were sent.
+    /// Stops sending. Returns the number of packets that were sent.
     ///
     /// # Panics
     ///
@@ -264,16 +265,12 @@ fn request_all() -> v1::ReceivePacketsRequest {
 }
 
 fn note(ledger: &Mutex<Ledger>, packets: Vec<v1::ReceivedPacket>) {
-    let mut ledger = lock(ledger);
+    let mut ledger = ledger.lock();
     for packet in packets {
         let number = packet.payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let process = (packet.node, packet.process);
         *ledger.copies.entry(number).or_default().entry(process).or_default() += 1;
     }
-}
-
-fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn shown(complaints: &[String]) -> String {

@@ -11,7 +11,7 @@ use crate::client::Client;
 ///
 /// # Errors
 ///
-/// What does not fit.
+/// A text with what does not fit.
 pub async fn member_tables_agree(client: &Client) -> Result<(), String> {
     let (groups, _) = client.records().await.map_err(|status| status.message().to_owned())?;
     let held = held_positions(client).await?;
@@ -74,7 +74,7 @@ fn members(group: &v1::Group) -> BTreeSet<(u32, &str, u64, &str, &str)> {
         .collect()
 }
 
-/// Whether all positions hang from one root, parents and children agreeing.
+/// Checks that all positions form one tree, and that parents and children agree.
 fn one_tree(tree: &BTreeMap<u32, &v1::Position>) -> Result<(), String> {
     let mut open: Vec<u32> =
         tree.values().filter(|position| position.parent.is_none()).map(|one| one.pn).collect();
@@ -87,7 +87,7 @@ fn one_tree(tree: &BTreeMap<u32, &v1::Position>) -> Result<(), String> {
         for child in neighbors(tree[&pn]).1 {
             let parent = tree.get(&child).map(|position| neighbors(position).0);
             if parent != Some(Some(pn)) {
-                return Err(format!("{child} is not a child of {pn} in its own eyes"));
+                return Err(format!("{child} has another parent than {pn}"));
             }
             open.push(child);
         }

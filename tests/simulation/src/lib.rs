@@ -1,10 +1,10 @@
-//! The whole protocol of group management in one deterministic run: TICs with a leader, a store,
-//! nodes with their agents, a network that loses, delays and cuts, and time that is a number. In runs of
-//! their own: route services, switch agents and switches ([`routing`]).
+//! Deterministic simulation of group management: TICs with a leader, a store, nodes with their
+//! agents, and a network that loses, delays and cuts messages, in simulated time. Separate runs
+//! simulate route services, switch agents and switches ([`routing`]).
 //!
-//! The state machines are the real ones of `fabricast-groups`; what is around them keeps the rules of the shells in
-//! `services/tic` and `agents`. Read [`run()`] first. A scenario is drawn from a seed; the same scenario is the
-//! same run, and one that breaks a rule is made short by [`shrink()`].
+//! The state machines are those of `fabricast-groups`; the simulated shells keep the rules of
+//! `services/tic` and `agents`. Read [`run()`] first. A scenario is drawn from a seed. The same
+//! scenario gives the same run, and [`shrink()`] shortens a scenario that breaks a rule.
 
 mod invariants;
 mod message;
@@ -20,6 +20,8 @@ mod tic;
 mod world;
 
 pub use run::{Summary, run};
-pub use scenario::{Deed, Mix, Network, Party, STORM_BEGINS, STORM_ENDS, Scenario, Strike};
+pub use scenario::{
+    Action, AgentFault, FaultProfile, Network, Party, STORM_BEGINS, STORM_ENDS, Scenario,
+};
 pub use shrink::{Play, shrink};
 pub use sweep::{Swept, sweep};

@@ -1,4 +1,4 @@
-//! What the parties say to each other: the calls and answers of the wire, as values.
+//! Messages between the parties: the calls and answers of the API as values.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use fabricast_groups::message::{
 use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::CallId;
 use fabricast_groups::record::{Change, GroupRecord, NodeRecord};
-use fabricast_groups::{Gn, Incarnation, Moment, Pn, Refusal, Revision};
+use fabricast_groups::{Gn, Incarnation, Moment, Pn, Revision, TicRefusal};
 
-/// Whom a decision's answer is for.
+/// Receiver of a decision's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Registration,
     Join(CallId),
     Leave(CallId),
@@ -25,22 +25,23 @@ pub(crate) enum Asker {
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     // to a TIC
-    Decide(Asker, Box<Command>),
-    /// For a group agent, or for the node's processes; without the members if they are those of a revision.
+    Decide(Requester, Box<Command>),
+    /// Fetches a group, for a group agent if the flag is set. The members are left out of the
+    /// answer if the agent has those of the given revision.
     Fetch(Gn, bool, Option<Revision>),
     Status(Incarnation, Vec<HostedGroup>),
     /// A group agent cannot reach a node.
     Unreachable(NodeName, Incarnation),
     // from a TIC
     NotLeader,
-    Registered(Result<NodeRecord, Refusal>),
-    /// It has come and gone too often: ask again later.
+    Registered(Result<NodeRecord, TicRefusal>),
+    /// The node is suppressed and must register again later.
     NotReadmitted,
-    Joined(CallId, Result<Box<Joined>, Refusal>),
-    Left(CallId, Result<(Gn, Pn, Revision), Refusal>),
-    /// A group whose members are known.
+    Joined(CallId, Result<Box<Joined>, TicRefusal>),
+    Left(CallId, Result<(Gn, Pn, Revision), TicRefusal>),
+    /// A group without its members, which the agent has already.
     SameMembers(Revision, Box<GroupRecord>),
-    /// A group, or the revision at which there was none.
+    /// A group, or the revision at which it did not exist; the flag is that of the fetch.
     Group(Gn, bool, Result<Box<GroupSnapshot>, Revision>),
     Verdict(Incarnation, Verdict),
     Notify(Gn),
@@ -55,30 +56,30 @@ pub(crate) enum Message {
     Probe(u64),
     ProbeAnswer(Incarnation, u64),
     // between TICs and the store
-    Ask(StoreAsk),
-    Answer(StoreAnswer),
-    /// Within the store: what a TIC has asked, when its time has come.
-    Work(usize, StoreAsk),
+    StoreRequest(StoreRequest),
+    StoreReply(StoreReply),
+    /// Within the store: a TIC's request after the store's delay.
+    StoreWork(usize, StoreRequest),
 }
 
-/// What a TIC asks the store.
+/// Request of a TIC to the store.
 #[derive(Clone, Debug)]
-pub(crate) enum StoreAsk {
-    /// For the leadership, or for more of it in a term.
+pub(crate) enum StoreRequest {
+    /// Acquires the leadership, or renews it in a term.
     Lead { sent: Moment, term: Option<u64> },
-    /// To write everything, in this order, if the term is the newest.
+    /// Writes all changes, in this order, if the term is the newest.
     Write { term: u64, number: u64, changes: Vec<Change> },
 }
 
-/// What the store answers.
+/// Reply of the store.
 #[derive(Clone, Debug)]
-pub(crate) enum StoreAnswer {
-    /// The leadership is granted, with all records to whom did not have it.
+pub(crate) enum StoreReply {
+    /// The leadership is granted; with all records if it was acquired and not renewed.
     Led { sent: Moment, term: u64, records: Option<BTreeMap<String, Vec<u8>>> },
-    /// Somebody else has it.
+    /// Another TIC leads.
     NotYours { term: Option<u64> },
-    /// Everything is durable.
+    /// The write is durable.
     Written { number: u64 },
-    /// It may be durable or not.
+    /// The write failed; it may be durable or not.
     Failed { number: u64 },
 }

@@ -1,5 +1,5 @@
-//! One simulated node: an operating agent, the host of group agents beside it, and the shell that
-//! turns their outputs into messages.
+//! One simulated node: an operating agent, its host of group agents, and the shell that turns their
+//! outputs into messages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use fabricast_groups::names::{Address, EndpointName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaOutput};
 
 use crate::invariants::g4::Obedience;
-use crate::message::{Asker, Message};
+use crate::message::{Message, Requester};
 use crate::scenario::Party;
 use crate::settings::{OA, REPORT_INTERVAL, Settings};
 
-/// A TIC that owes an answer for so long is given up for another one.
+/// Time after which a TIC that does not answer is replaced by another one.
 const TIC_PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub(crate) struct SimNode {
     pub(crate) index: usize,
     pub(crate) oa: Oa,
     pub(crate) ga: Option<GaHost>,
-    /// Reports to nobody; everything else works.
+    /// True if the node sends no reports; everything else works.
     pub(crate) mute: bool,
     pub(crate) answers: BTreeMap<CallId, CallAnswer>,
     pub(crate) obedience: Obedience,
     next_report: Moment,
-    /// The TIC that is asked, of how many, and since when it owes an answer.
+    /// Index of the TIC that is used, number of TICs, and since when an answer is awaited.
     tic: usize,
     tics: usize,
     settings: Settings,
@@ -43,7 +43,7 @@ impl SimNode {
             address: Address::new(&index.to_string()).expect("a good address"),
             endpoints: vec![endpoint(0), endpoint(1)],
         };
-        // By the clock, as the real ones choose it.
+        // Taken from the clock, as by the real agent.
         let start_id = now.0 / 1_000 + 1;
         Self {
             index,
@@ -63,7 +63,7 @@ impl SimNode {
     pub(crate) fn tick(&mut self, now: Moment) -> Vec<(Party, Message)> {
         self.oa.tick(now);
         if self.unanswered.is_some_and(|since| since.after(TIC_PATIENCE) <= now) {
-            self.ask_another();
+            self.switch_tic();
         }
         if let Some(ga) = &mut self.ga {
             ga.tick(now);
@@ -106,7 +106,7 @@ impl SimNode {
             self.unanswered = None;
         }
         match message {
-            Message::NotLeader if from == Party::Tic(self.tic) => self.ask_another(),
+            Message::NotLeader if from == Party::Tic(self.tic) => self.switch_tic(),
             Message::NotLeader | Message::NotReadmitted => {}
             Message::Registered(answer) => self.oa.registered(now, answer),
             Message::Joined(id, answer) => {
@@ -124,7 +124,9 @@ impl SimNode {
                 }
             }
             Message::Position(update) => {
-                let _ = self.oa.position(now, &update);
+                let is_sender =
+                    |node: &NodeName| matches!(from, Party::Node(at) if *node == name(at));
+                let _ = self.oa.position(now, &update, is_sender);
             }
             Message::Verdict(incarnation, verdict) => {
                 if verdict.expelled {
@@ -208,20 +210,22 @@ impl SimNode {
         out
     }
 
-    fn ask_another(&mut self) {
+    fn switch_tic(&mut self) {
         self.tic = (self.tic + 1) % self.tics;
         self.unanswered = None;
     }
 
     fn perform(&mut self, output: OaOutput, out: &mut Vec<(Party, Message)>) {
         let tic = Party::Tic(self.tic);
-        let decide = |asker, command| (tic, Message::Decide(asker, Box::new(command)));
+        let decide = |requester, command| (tic, Message::Decide(requester, Box::new(command)));
         match output {
             OaOutput::RegisterNode(node) => {
-                out.push(decide(Asker::Registration, Command::RegisterNode(node)));
+                out.push(decide(Requester::Registration, Command::RegisterNode(node)));
             }
-            OaOutput::Join(id, join) => out.push(decide(Asker::Join(id), Command::Join(join))),
-            OaOutput::Leave(id, leave) => out.push(decide(Asker::Leave(id), Command::Leave(leave))),
+            OaOutput::Join(id, join) => out.push(decide(Requester::Join(id), Command::Join(join))),
+            OaOutput::Leave(id, leave) => {
+                out.push(decide(Requester::Leave(id), Command::Leave(leave)))
+            }
             OaOutput::FetchGroup(gn) => out.push((tic, Message::Fetch(gn, false, None))),
             OaOutput::RegisterMember { address, register, .. } => {
                 out.push((party(&address), Message::Register(Box::new(register))));

@@ -1,11 +1,13 @@
-//! Route services and switch agents in one deterministic run: the real code of `services/router` and
-//! `agents/switch` over an outside that is simulated, switches of `core/emulator`, and senders that hear late.
+//! Deterministic simulation of route services and switch agents: the code of `services/router` and
+//! `agents/switch` in a simulated environment, with the switches of `core/emulator` and senders
+//! that learn of routes late.
 //!
-//! Read [`run()`] first. A future is driven by hand (`desk.rs`): nothing waits for a clock or a socket.
+//! Read [`run()`] first. Futures are polled by hand (`executor.rs`), so nothing waits for a clock
+//! or a socket.
 
 mod agent;
 mod calls;
-mod desk;
+mod executor;
 mod scenario;
 pub(crate) mod senders;
 mod tic;
@@ -16,30 +18,30 @@ use std::time::Duration;
 
 use crate::run::{Summary, guarded};
 use crate::scenario::{STORM_BEGINS, STORM_ENDS};
-pub use scenario::{RouteDeed, RouteParty, RouteScenario};
-use world::World;
+pub use scenario::{RouteAction, RouteParty, RouteScenario};
+use world::{RouteWorld, actions, checks};
 
-/// After everything is healed, every retry, drain and reading back is over by then.
+/// Time after the healing within which every retry, drain and read-back is over.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Runs a scenario: a storm, then everything is healed, and then all rules are to hold.
+/// Runs a scenario: first the faults, then everything is healed, and all rules must hold.
 ///
 /// # Errors
 ///
-/// The rule that was broken, in words that begin with its name.
+/// The broken rule, as a text that begins with its id.
 pub fn run(scenario: &RouteScenario) -> Result<Summary, String> {
     guarded(|| {
-        let mut world = World::new(scenario);
+        let mut world = RouteWorld::new(scenario);
         world.run_until(STORM_BEGINS);
         world.storm(scenario);
-        for (at, deed) in &scenario.deeds {
+        for (at, action) in &scenario.actions {
             world.run_until(*at);
-            world.do_deed(*deed);
+            actions::apply(&mut world, *action);
         }
         world.run_until(STORM_ENDS);
-        world.heal();
+        actions::heal(&mut world);
         world.run(SETTLE);
-        world.is_settled(scenario.seed);
+        checks::check_settled(&world, scenario.seed);
         Summary { delivered: world.delivered, decisions: world.tic.directory.revision().0 }
     })
 }

@@ -1,4 +1,4 @@
-//! One run of a scenario, and what came of it.
+//! Runs one scenario.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -7,33 +7,33 @@ use crate::invariants::{g2, g5};
 use crate::scenario::{STORM_BEGINS, STORM_ENDS, Scenario};
 use crate::world::World;
 
-/// After everything is healed, every retry, verdict and new office is over by then.
+/// Time after the healing within which every retry, verdict and election is over.
 const SETTLE: Duration = Duration::from_secs(30);
 
-/// What a run without violation came to.
+/// Counts of a run without violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Messages that arrived.
+    /// Messages delivered.
     pub delivered: u64,
-    /// Decisions that are durable.
+    /// Durable decisions.
     pub decisions: u64,
 }
 
-/// Runs a scenario: a storm, then everything is healed, and then all rules are to hold.
+/// Runs a scenario: first the faults, then everything is healed, and all rules must hold.
 ///
 /// # Errors
 ///
-/// The rule that was broken, in words that begin with its name.
+/// The broken rule, as a text that begins with its id.
 pub fn run(scenario: &Scenario) -> Result<Summary, String> {
     guarded(|| run_unguarded(scenario))
 }
 
-/// Turns the panic of a broken rule into what it says.
+/// Turns the panic of a broken rule into its text.
 pub(crate) fn guarded(run: impl FnOnce() -> Summary) -> Result<Summary, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .unwrap_or_else(|| "a panic without words".to_owned())
+            .unwrap_or_else(|| "a panic without a message".to_owned())
     })
 }
 
@@ -41,9 +41,9 @@ fn run_unguarded(scenario: &Scenario) -> Summary {
     let mut world = World::new(scenario.seed, scenario.nodes, scenario.tics);
     world.run_until(STORM_BEGINS);
     world.network = scenario.network;
-    for (at, deed) in &scenario.deeds {
+    for (at, action) in &scenario.actions {
         world.run_until(*at);
-        world.do_deed(*deed);
+        world.apply_action(*action);
     }
     world.run_until(STORM_ENDS);
     world.heal();

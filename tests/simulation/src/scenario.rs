@@ -1,7 +1,7 @@
-//! What happens in a run: which faults are drawn, and every deed with its moment.
+//! Scenarios: the faults and all actions of a run, each with its moment.
 //!
-//! A scenario is a value: the same one is the same run, and one with some deeds left out is a run, too.
-//! That is how a long failing run becomes a short one ([`crate::shrink()`]).
+//! A scenario is a value. The same one gives the same run, and a part of its actions is a valid
+//! scenario as well. That is how a long failing run becomes a short one ([`crate::shrink()`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_topology::SplitMix;
 
-/// The part of a run in which things happen begins here; before that, nodes register in peace.
+/// Start of the faults; before it, nodes register undisturbed.
 pub const STORM_BEGINS: Moment = Moment(3_000_000_000);
-/// From here on everything is healed.
+/// End of the faults; everything is healed then.
 pub const STORM_ENDS: Moment = Moment(25_000_000_000);
 
-/// What goes wrong, beside people joining and leaving.
+/// Kind of faults that a run has, besides joins and leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mix {
-    /// Messages are lost, duplicated, late and out of order.
+pub enum FaultProfile {
+    /// Messages are lost, duplicated, delayed and reordered.
     Loss,
     /// Links between parties are cut, in one direction or both.
     Partitions,
@@ -28,24 +28,24 @@ pub enum Mix {
     Leaders,
     /// The store is slow, refuses writes, or writes and does not say so.
     Store,
-    /// Parties stall and go on later as if nothing had been; messages are slow.
+    /// Parties freeze and continue later with old state; messages are slow.
     Stalls,
-    /// Whatever befalls a node befalls one that hosts a group's agent, again and again.
+    /// Faults hit a node that hosts a group's agent, again and again.
     Agents,
-    /// All of it.
+    /// All faults of group management.
     Everything,
-    /// Route services are killed, stop, are cut off, and lose their watch.
+    /// Route services are killed, frozen and cut off, and lose their watch.
     Routers,
-    /// Switch agents are killed and stop; switches are slow, or do not answer.
+    /// Switch agents are killed and frozen; switches are slow or do not answer.
     Switches,
-    /// Links and switches break and are mended.
+    /// Links and switches fail and are repaired.
     Links,
-    /// What befalls route services, agents and the fabric, with calls that are lost and carried out twice.
+    /// All faults of route services, agents and the fabric; calls are lost or carried out twice.
     Fabric,
 }
 
-impl Mix {
-    /// All mixes.
+impl FaultProfile {
+    /// All profiles, those of group management first.
     pub const ALL: [Self; 12] = [
         Self::Loss,
         Self::Partitions,
@@ -60,7 +60,7 @@ impl Mix {
         Self::Links,
         Self::Fabric,
     ];
-    /// Those of group management.
+    /// Profiles of group management.
     pub const GROUPS: [Self; 8] = [
         Self::Loss,
         Self::Partitions,
@@ -71,10 +71,10 @@ impl Mix {
         Self::Agents,
         Self::Everything,
     ];
-    /// Those of route services and switch agents.
+    /// Profiles of route services and switch agents.
     pub const ROUTES: [Self; 4] = [Self::Routers, Self::Switches, Self::Links, Self::Fabric];
 
-    /// Gives its name on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,27 +93,27 @@ impl Mix {
         }
     }
 
-    /// Whether it is played by route services and switch agents.
-    pub fn is_of_routes(self) -> bool {
+    /// Returns whether the profile simulates route services and switch agents.
+    pub fn is_routing(self) -> bool {
         Self::ROUTES.contains(&self)
     }
 
-    pub(crate) fn has(self, fault: Self) -> bool {
+    pub(crate) fn includes(self, fault: Self) -> bool {
         self == fault || self == Self::Everything || self == Self::Fabric
     }
 }
 
-impl FromStr for Mix {
+impl FromStr for FaultProfile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|mix| mix.name() == text);
-        found.ok_or_else(|| format!("'{text}' is none of {}", names()))
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        found.ok_or_else(|| format!("'{text}' is not a fault profile; expected one of {}", names()))
     }
 }
 
-/// Who takes part. Only one of the TICs is the leader at a time.
+/// A party of the simulation. At most one of the TICs leads at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     /// A node with its operating agent and, perhaps, group agents.
@@ -134,28 +134,28 @@ impl fmt::Display for Party {
     }
 }
 
-/// How messages travel.
+/// Delays and losses of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The longest way of a message; a tenth of them take as much again.
+    /// Maximum delay of a message; a tenth of them take up to as much again.
     pub delay: Duration,
-    /// Of a hundred messages so many are lost.
+    /// Share of messages that are lost, in percent.
     pub loss_percent: u32,
-    /// Of a hundred messages so many arrive twice.
+    /// Share of messages that arrive twice, in percent.
     pub duplicate_percent: u32,
 }
 
 impl Network {
-    /// Nothing is lost and nothing late.
+    /// No losses and short delays.
     pub const CALM: Self =
         Self { delay: Duration::from_millis(5), loss_percent: 0, duplicate_percent: 0 };
 
-    const fn of(mix: Mix) -> Self {
-        match mix {
-            Mix::Loss | Mix::Everything => {
+    const fn of(profile: FaultProfile) -> Self {
+        match profile {
+            FaultProfile::Loss | FaultProfile::Everything => {
                 Self { delay: Duration::from_millis(400), loss_percent: 15, duplicate_percent: 10 }
             }
-            Mix::Stalls => {
+            FaultProfile::Stalls => {
                 Self { delay: Duration::from_millis(900), loss_percent: 0, duplicate_percent: 0 }
             }
             _ => Self { delay: Duration::from_millis(40), loss_percent: 1, duplicate_percent: 1 },
@@ -163,231 +163,234 @@ impl Network {
     }
 }
 
-/// One thing that people or fate do.
+/// An action of a user, an operator or a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// A process of a node asks to join a group.
     Join {
-        /// The node.
+        /// Index of the node.
         at: usize,
         /// The number in the group's name; group 0 outlives its members.
         group: u32,
         /// The number in the process's name.
         process: u32,
     },
-    /// It asks to leave.
+    /// A process asks to leave.
     Leave {
-        /// The node.
+        /// Index of the node.
         at: usize,
-        /// The group.
+        /// Number in the group's name.
         group: u32,
-        /// The process.
+        /// Number in the process's name.
         process: u32,
     },
     /// A launcher forms a group on two nodes.
     Form {
         /// The number in the group's name.
         group: u32,
-        /// The nodes; they may be the same.
+        /// Nodes of the members; may be equal.
         nodes: [usize; 2],
     },
     /// An operator deletes a group.
     Delete {
-        /// The group.
+        /// Number in the group's name.
         group: u32,
     },
     /// The route service reports routes for all groups.
     Route {
-        /// What colors and endpoints left out are drawn from.
+        /// Seed of the colors and of the endpoints that are left out.
         draw: u64,
     },
-    /// A process ends without leaving, and its node says so.
+    /// A process ends without leaving, and its node reports that.
     ProcessFails {
-        /// The node.
+        /// Index of the node.
         at: usize,
-        /// The process.
+        /// Number in the process's name.
         process: u32,
     },
-    /// A node loses power, or is switched on again.
+    /// A node loses power, or is switched on.
     Power {
-        /// The node.
+        /// Index of the node.
         at: usize,
-        /// Whether it is switched on.
+        /// True to switch it on.
         on: bool,
     },
-    /// The agents of a node are killed and start at once, knowing nothing.
+    /// The agents of a node are killed and start at once without state.
     Respawn {
-        /// The node.
+        /// Index of the node.
         at: usize,
     },
-    /// A node sends no reports any more, or does so again; everything else works.
+    /// A node stops or resumes its reports; everything else works.
     Mute {
-        /// The node.
+        /// Index of the node.
         at: usize,
-        /// Whether it is silent.
+        /// True to stop its reports.
         silent: bool,
     },
-    /// A party stops for a while or goes on, not knowing that time has passed.
+    /// A party freezes or resumes, unaware that time has passed.
     Freeze {
-        /// Who.
+        /// Party.
         who: Party,
-        /// Whether it stops.
+        /// True to freeze it.
         stop: bool,
     },
-    /// What one party sends to another does not arrive, or does again.
+    /// Messages from one party to another are dropped, or delivered again.
     Cut {
         /// The sender.
         from: Party,
         /// The receiver.
         to: Party,
-        /// Whether the way is cut.
+        /// True to drop messages.
         cut: bool,
     },
-    /// Something befalls the node that hosts a group's agent at that time.
-    StrikeAgent {
+    /// A fault hits the node that hosts a group's agent at that time.
+    FaultAgent {
         /// The number in the group's name.
         group: u32,
-        /// What.
-        how: Strike,
+        /// Fault.
+        fault: AgentFault,
     },
-    /// All ways are whole again, whoever stopped goes on, and every node has power.
+    /// All links are restored, frozen parties resume, and every node has power.
     Mend,
-    /// A TIC is killed; another process takes its place after a while.
+    /// A TIC is killed; a new process replaces it after a while.
     KillTic {
-        /// Which.
+        /// Index of the TIC.
         at: usize,
     },
-    /// The store takes as long as this for everything.
+    /// Every operation of the store takes this long.
     SlowStore {
-        /// The time.
+        /// Time per operation.
         delay: Duration,
     },
     /// The next writes fail.
     FailWrites {
-        /// How many.
+        /// Number of writes.
         count: u32,
-        /// Whether they are done nevertheless.
+        /// True if the writes are done although an error is returned.
         done: bool,
     },
 }
 
-/// What befalls a node that hosts a group's agent.
+/// Fault of a node that hosts a group's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum AgentFault {
     /// It loses power.
     Power,
-    /// It stops, not knowing that time passes.
+    /// It freezes, unaware that time passes.
     Freeze,
-    /// It sends no reports any more.
+    /// It stops its reports.
     Mute,
-    /// A way between it and somebody is cut, in one direction.
+    /// Messages between it and another party are dropped, in one direction.
     Cut {
-        /// Whether it is the way from the node.
+        /// True to drop messages from the node, false to drop those to it.
         from: bool,
-        /// The other one.
+        /// Other party.
         with: Party,
     },
-    /// The ways between it and all TICs are cut, in one direction.
+    /// Messages between it and all TICs are dropped, in one direction.
     CutOffTics {
-        /// Whether it is the ways from the node.
+        /// True to drop messages from the node, false to drop those to it.
         from: bool,
     },
 }
 
-/// A run, whole.
+/// Everything that determines a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What the network draws its losses and delays from.
+    /// Seed of the network's losses and delays.
     pub seed: u64,
-    /// How messages travel during the storm.
+    /// Network during the faults.
     pub network: Network,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// How many TICs there are.
+    /// Number of TICs.
     pub tics: usize,
-    /// What happens, in the order of time.
-    pub deeds: Vec<(Moment, Deed)>,
+    /// Actions in the order of time.
+    pub actions: Vec<(Moment, Action)>,
 }
 
 impl Scenario {
-    /// Draws a scenario.
+    /// Draws a scenario from a seed.
     #[must_use]
-    pub fn draw(seed: u64, mix: Mix) -> Self {
+    pub fn draw(seed: u64, profile: FaultProfile) -> Self {
         let mut chance = SplitMix::new(seed ^ 0x5eed_0000);
         let (nodes, tics) = (4 + chance.below(5) as usize, 1 + chance.below(3) as usize);
-        let mut scenario = Self { seed, network: Network::of(mix), nodes, tics, deeds: Vec::new() };
+        let mut scenario =
+            Self { seed, network: Network::of(profile), nodes, tics, actions: Vec::new() };
         let mut at = STORM_BEGINS;
         while at < STORM_ENDS {
-            let deed = scenario.deed(&mut chance, mix);
-            scenario.deeds.push((at, deed));
+            let action = scenario.draw_action(&mut chance, profile);
+            scenario.actions.push((at, action));
             at = at.after(Duration::from_millis(1 + u64::from(chance.below(240))));
         }
         scenario
     }
 
-    fn deed(&self, chance: &mut SplitMix, mix: Mix) -> Deed {
+    fn draw_action(&self, chance: &mut SplitMix, profile: FaultProfile) -> Action {
         let at = chance.below(count(self.nodes)) as usize;
         let (group, process) = (chance.below(4), chance.below(2));
         match chance.below(40) {
-            0..=13 => Deed::Join { at, group, process },
-            14..=19 => Deed::Leave { at, group, process },
-            20 => Deed::Delete { group },
-            21 | 22 => Deed::Route { draw: chance.bits() },
-            23 | 24 => Deed::Form { group, nodes: [at, chance.below(count(self.nodes)) as usize] },
-            25 => Deed::ProcessFails { at, process },
-            _ => self.fault(chance, mix).unwrap_or(Deed::Join { at, group, process }),
+            0..=13 => Action::Join { at, group, process },
+            14..=19 => Action::Leave { at, group, process },
+            20 => Action::Delete { group },
+            21 | 22 => Action::Route { draw: chance.bits() },
+            23 | 24 => {
+                Action::Form { group, nodes: [at, chance.below(count(self.nodes)) as usize] }
+            }
+            25 => Action::ProcessFails { at, process },
+            _ => self.draw_fault(chance, profile).unwrap_or(Action::Join { at, group, process }),
         }
     }
 
-    fn fault(&self, chance: &mut SplitMix, mix: Mix) -> Option<Deed> {
+    fn draw_fault(&self, chance: &mut SplitMix, profile: FaultProfile) -> Option<Action> {
         let at = chance.below(count(self.nodes)) as usize;
         let tic = chance.below(count(self.tics)) as usize;
         let flag = chance.below(2) == 0;
-        let kinds = Mix::GROUPS[..7].iter().copied();
-        let kinds: Vec<Mix> = kinds.filter(|kind| mix.has(*kind)).collect();
+        let kinds = FaultProfile::GROUPS[..7].iter().copied();
+        let kinds: Vec<FaultProfile> = kinds.filter(|kind| profile.includes(*kind)).collect();
         Some(match kinds[chance.below(count(kinds.len())) as usize] {
-            Mix::Partitions => {
-                let (from, to) = (self.party(chance), self.party(chance));
-                Deed::Cut { from, to, cut: chance.below(5) < 2 }
+            FaultProfile::Partitions => {
+                let (from, to) = (self.draw_party(chance), self.draw_party(chance));
+                Action::Cut { from, to, cut: chance.below(5) < 2 }
             }
-            Mix::Crashes => match chance.below(8) {
-                0 | 1 => Deed::Power { at, on: false },
-                2..=4 => Deed::Power { at, on: true },
-                _ => Deed::Respawn { at },
+            FaultProfile::Crashes => match chance.below(8) {
+                0 | 1 => Action::Power { at, on: false },
+                2..=4 => Action::Power { at, on: true },
+                _ => Action::Respawn { at },
             },
-            Mix::Leaders => match chance.below(5) {
-                0 => Deed::KillTic { at: tic },
-                1 | 2 => Deed::Freeze { who: Party::Tic(tic), stop: flag },
-                3 => Deed::Cut { from: Party::Tic(tic), to: Party::Store, cut: flag },
-                _ => Deed::Cut { from: Party::Store, to: Party::Tic(tic), cut: flag },
+            FaultProfile::Leaders => match chance.below(5) {
+                0 => Action::KillTic { at: tic },
+                1 | 2 => Action::Freeze { who: Party::Tic(tic), stop: flag },
+                3 => Action::Cut { from: Party::Tic(tic), to: Party::Store, cut: flag },
+                _ => Action::Cut { from: Party::Store, to: Party::Tic(tic), cut: flag },
             },
-            Mix::Store => match chance.below(3) {
+            FaultProfile::Store => match chance.below(3) {
                 0 => {
                     let delay = [1, 1, 30, 300, 2_500][chance.below(5) as usize];
-                    Deed::SlowStore { delay: Duration::from_millis(delay) }
+                    Action::SlowStore { delay: Duration::from_millis(delay) }
                 }
-                _ => Deed::FailWrites { count: 1 + chance.below(3), done: flag },
+                _ => Action::FailWrites { count: 1 + chance.below(3), done: flag },
             },
-            Mix::Stalls => match chance.below(3) {
-                0 => Deed::Mute { at, silent: flag },
-                _ => Deed::Freeze { who: self.party(chance), stop: chance.below(5) < 2 },
+            FaultProfile::Stalls => match chance.below(3) {
+                0 => Action::Mute { at, silent: flag },
+                _ => Action::Freeze { who: self.draw_party(chance), stop: chance.below(5) < 2 },
             },
-            Mix::Agents if chance.below(3) == 0 => Deed::Mend,
-            Mix::Agents => {
-                let how = match chance.below(6) {
-                    0 => Strike::Power,
-                    1 => Strike::Freeze,
-                    2 => Strike::Mute,
-                    3 | 4 => Strike::Cut { from: flag, with: self.party(chance) },
-                    _ => Strike::CutOffTics { from: flag },
+            FaultProfile::Agents if chance.below(3) == 0 => Action::Mend,
+            FaultProfile::Agents => {
+                let fault = match chance.below(6) {
+                    0 => AgentFault::Power,
+                    1 => AgentFault::Freeze,
+                    2 => AgentFault::Mute,
+                    3 | 4 => AgentFault::Cut { from: flag, with: self.draw_party(chance) },
+                    _ => AgentFault::CutOffTics { from: flag },
                 };
-                Deed::StrikeAgent { group: chance.below(4), how }
+                Action::FaultAgent { group: chance.below(4), fault }
             }
             _ => return None,
         })
     }
 
-    fn party(&self, chance: &mut SplitMix) -> Party {
+    fn draw_party(&self, chance: &mut SplitMix) -> Party {
         match chance.below(count(self.nodes + self.tics)) as usize {
             at if at < self.nodes => Party::Node(at),
             at => Party::Tic(at - self.nodes),

@@ -1,4 +1,4 @@
-//! How the parts are configured; a run's seed decides, so that all ways are tried.
+//! Settings of the simulated parts, derived from the seed so that all variants are covered.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 const RETRY: Duration = Duration::from_millis(700);
 
-/// How nodes are watched with fixed timeouts, by group agents and by the TIC; no other way may take longer.
+/// Failure detection with fixed timeouts, for group agents and the TIC; no other setting may take
+/// longer.
 pub(crate) const DETECTOR: DetectorConfig = DetectorConfig::new(
     Duration::from_secs(3),
     Probing { timeout: Duration::from_millis(500), attempts: 3 },
@@ -25,17 +26,17 @@ pub(crate) const OA: OaConfig = OaConfig {
     calls: 64,
 };
 
-/// What differs from run to run.
+/// Settings that differ between runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Whether timeouts follow the pace of reports.
+    /// True if timeouts adapt to the report intervals.
     pub(crate) adaptive: bool,
-    /// How nodes that come and go are held off.
+    /// Flap damping.
     pub(crate) damping: FlapDamping,
 }
 
 impl Settings {
-    /// Those of a run with this seed.
+    /// Returns the settings of a run with this seed.
     pub(crate) fn of(seed: u64) -> Self {
         let policy = match seed % 3 {
             0 => FlapPolicy::Off,
@@ -46,7 +47,7 @@ impl Settings {
         Self { adaptive: seed / 3 % 2 == 1, damping }
     }
 
-    /// How nodes are watched.
+    /// Returns the failure detection of this run.
     pub(crate) fn detector(&self) -> DetectorConfig {
         let adaptive = Adaptive::new(4.0, Duration::from_millis(1_200));
         DetectorConfig { adaptive: adaptive.filter(|_| self.adaptive), ..DETECTOR }
@@ -57,7 +58,7 @@ impl Settings {
         GaConfig { detector: self.detector(), resend, retry: RETRY }
     }
 
-    /// The bounds on the records.
+    /// Returns the limits on the records.
     pub(crate) fn limits(&self) -> Limits {
         Limits { damping: self.damping, ..Limits::default() }
     }

@@ -1,78 +1,78 @@
-//! Makes a failing scenario short: deeds are left out as long as the same rule stays broken.
+//! Shortens a failing scenario: actions are removed as long as the same rule is broken.
 
 use std::fmt::Debug;
 
 use fabricast_groups::Moment;
 
-use crate::routing::{self, RouteDeed, RouteScenario};
+use crate::routing::{self, RouteAction, RouteScenario};
 use crate::run::{Summary, run};
-use crate::scenario::{Deed, Mix, Scenario};
+use crate::scenario::{Action, FaultProfile, Scenario};
 
-/// Something that can be run and made shorter.
+/// A scenario that can be run and shortened.
 pub trait Play: Clone {
-    /// What people and fate do in it.
-    type Deed: Debug;
+    /// Action of the scenario.
+    type Action: Debug;
 
-    /// Draws it.
-    fn draw(seed: u64, mix: Mix) -> Self;
+    /// Draws a scenario from a seed.
+    fn draw(seed: u64, profile: FaultProfile) -> Self;
 
-    /// Runs it.
+    /// Runs the scenario.
     ///
     /// # Errors
     ///
-    /// The rule that was broken, in words that begin with its name.
+    /// The broken rule, as a text that begins with its id.
     fn play(&self) -> Result<Summary, String>;
 
-    /// The deeds, in the order of time.
-    fn deeds(&mut self) -> &mut Vec<(Moment, Self::Deed)>;
+    /// Returns the actions, in the order of time.
+    fn actions(&mut self) -> &mut Vec<(Moment, Self::Action)>;
 }
 
 impl Play for Scenario {
-    type Deed = Deed;
+    type Action = Action;
 
-    fn draw(seed: u64, mix: Mix) -> Self {
-        Self::draw(seed, mix)
+    fn draw(seed: u64, profile: FaultProfile) -> Self {
+        Self::draw(seed, profile)
     }
 
     fn play(&self) -> Result<Summary, String> {
         run(self)
     }
 
-    fn deeds(&mut self) -> &mut Vec<(Moment, Deed)> {
-        &mut self.deeds
+    fn actions(&mut self) -> &mut Vec<(Moment, Action)> {
+        &mut self.actions
     }
 }
 
 impl Play for RouteScenario {
-    type Deed = RouteDeed;
+    type Action = RouteAction;
 
-    fn draw(seed: u64, mix: Mix) -> Self {
-        Self::draw(seed, mix)
+    fn draw(seed: u64, profile: FaultProfile) -> Self {
+        Self::draw(seed, profile)
     }
 
     fn play(&self) -> Result<Summary, String> {
         routing::run(self)
     }
 
-    fn deeds(&mut self) -> &mut Vec<(Moment, RouteDeed)> {
-        &mut self.deeds
+    fn actions(&mut self) -> &mut Vec<(Moment, RouteAction)> {
+        &mut self.actions
     }
 }
 
-/// Leaves out deeds, many at a time first, then one by one. Cost: some hundred runs.
+/// Removes actions, many at a time first, then one by one. Cost: some hundred runs.
 ///
-/// - `broken`: what [`Play::play`] says of the scenario.
+/// - `broken`: error of [`Play::play`] for the scenario.
 #[must_use]
 pub fn shrink<P: Play>(scenario: &P, broken: &str) -> P {
     let fails = |shorter: &P| shorter.play().is_err_and(|now| rule(&now) == rule(broken));
     let mut shortest = scenario.clone();
-    let mut size = shortest.deeds().len().div_ceil(2);
+    let mut size = shortest.actions().len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
-        while at < shortest.deeds().len() {
+        while at < shortest.actions().len() {
             let mut shorter = shortest.clone();
-            let end = (at + size).min(shorter.deeds().len());
-            shorter.deeds().drain(at..end);
+            let end = (at + size).min(shorter.actions().len());
+            shorter.actions().drain(at..end);
             if fails(&shorter) {
                 shortest = shorter;
             } else {
@@ -84,7 +84,7 @@ pub fn shrink<P: Play>(scenario: &P, broken: &str) -> P {
     shortest
 }
 
-/// Finds the name of a rule in what a violation says.
+/// Finds the id of a rule in the text of a violation.
 fn rule(text: &str) -> Option<&str> {
     text.split([' ', '\n']).find(|word| {
         matches!(word.as_bytes(), [b'G' | b'R' | b'S', number, b':'] if number.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Many scenarios, side by side on all processors.
+//! Runs many scenarios in parallel on all processors.
 
 use std::panic;
 use std::sync::Mutex;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use crate::routing::RouteScenario;
 use crate::run::Summary;
-use crate::scenario::{Mix, Scenario};
+use crate::scenario::{FaultProfile, Scenario};
 use crate::shrink::Play;
 
-/// What a sweep found.
+/// Result of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Runs without violation.
     pub runs: u64,
-    /// What these came to, added up.
+    /// Sums over these runs.
     pub total: Summary,
-    /// The first violation: seed, mix, and the rule that was broken.
-    pub broken: Option<(u64, Mix, String)>,
+    /// First violation: seed, profile and broken rule.
+    pub broken: Option<(u64, FaultProfile, String)>,
 }
 
-/// Runs seeds from `first` on, each with every mix, until `seeds` of them are done, the time is over, or a rule
-/// is broken.
+/// Runs seeds from `first` on, each with every profile, until `seeds` of them are done, the time is
+/// over, or a rule is broken.
 #[must_use]
-pub fn sweep(first: u64, seeds: u64, mixes: &[Mix], time: Option<Duration>) -> Swept {
-    // What a broken rule says is kept; it need not be printed by every thread that finds one.
+pub fn sweep(first: u64, seeds: u64, profiles: &[FaultProfile], time: Option<Duration>) -> Swept {
+    // The text of a broken rule is kept, so panics need not be printed.
     let before = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let end = time.map(|time| Instant::now() + time);
@@ -38,12 +38,12 @@ pub fn sweep(first: u64, seeds: u64, mixes: &[Mix], time: Option<Duration>) -> S
             if seed - first >= seeds || end.is_some_and(|end| Instant::now() >= end) {
                 return;
             }
-            for mix in mixes {
-                let outcome = match mix.is_of_routes() {
-                    true => RouteScenario::draw(seed, *mix).play(),
-                    false => Scenario::draw(seed, *mix).play(),
+            for profile in profiles {
+                let outcome = match profile.is_routing() {
+                    true => RouteScenario::draw(seed, *profile).play(),
+                    false => Scenario::draw(seed, *profile).play(),
                 };
-                let mut swept = swept.lock().expect("nobody panics while holding it");
+                let mut swept = swept.lock().expect("no thread panics while holding it");
                 match outcome {
                     Ok(summary) => {
                         swept.runs += 1;
@@ -52,7 +52,7 @@ pub fn sweep(first: u64, seeds: u64, mixes: &[Mix], time: Option<Duration>) -> S
                     }
                     Err(broken) => {
                         stop.store(true, Ordering::Relaxed);
-                        swept.broken.get_or_insert((seed, *mix, broken));
+                        swept.broken.get_or_insert((seed, *profile, broken));
                     }
                 }
             }
@@ -65,5 +65,5 @@ pub fn sweep(first: u64, seeds: u64, mixes: &[Mix], time: Option<Duration>) -> S
         }
     });
     panic::set_hook(before);
-    swept.into_inner().expect("nobody panics while holding it")
+    swept.into_inner().expect("no thread panics while holding it")
 }

@@ -1,8 +1,9 @@
-//! A topology information center: the directory of `fabricast-groups` in a shell that leads or waits.
+//! A simulated topology information center: the directory of `fabricast-groups` in a shell that
+//! leads or waits.
 //!
-//! The shell keeps the rules of `services/tic`: decisions run ahead of what is durable, one write is under way at
-//! a time, nobody is answered before it is durable, and after a failure nothing is believed that was not
-//! read again. It leads only as long as its own clock says that nobody else can.
+//! The shell keeps the rules of `services/tic`: decisions run ahead of what is durable, at most one
+//! write is in flight, a command is answered only once it is durable, and after a failed write the
+//! records are read again. It leads only while its own clock guarantees that no other TIC can.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -11,177 +12,184 @@ use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
 use fabricast_groups::watch::{NodeWatch, WatchConfig, WatchOutput};
-use fabricast_groups::{Moment, Refusal};
-use fabricast_routing::Mgid;
+use fabricast_groups::{Moment, Refusal, TicRefusal};
+use fabricast_topology::Mgid;
 
 use crate::invariants::flaps;
-use crate::invariants::g5::Asked;
-use crate::message::{Asker, Message, StoreAnswer, StoreAsk};
+use crate::invariants::g5_probes::OpenProbes;
+use crate::message::{Message, Requester, StoreReply, StoreRequest};
 use crate::node::{index_of, name};
 use crate::scenario::Party;
 use crate::settings::Settings;
 use crate::store::LEASE;
 
-type Out = Vec<(Party, Message)>;
+/// Number of the gRPC status code of refusals; agents only pass it on.
+const FAILED_PRECONDITION: u32 = 9;
 
-/// Who does not lead asks for it this often.
-const ASK: Duration = Duration::from_millis(300);
-const RENEW: Duration = Duration::from_millis(400);
-/// A write that is not answered by then may be durable or not.
+type Outgoing = Vec<(Party, Message)>;
+
+/// Interval at which a TIC that does not lead tries to acquire the leadership.
+const CAMPAIGN_INTERVAL: Duration = Duration::from_millis(300);
+const RENEW_INTERVAL: Duration = Duration::from_millis(400);
+/// Timeout of a write, which then may be durable or not.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct Tic {
-    ask_at: Moment,
+    campaign_at: Moment,
     settings: Settings,
-    office: Option<Box<Office>>,
+    leading: Option<Box<LeaderState>>,
 }
 
-/// What only a leader has.
+/// State of a leader.
 #[derive(Debug)]
-struct Office {
+struct LeaderState {
     term: u64,
     lease_until: Moment,
     renew_at: Moment,
-    /// What is durable.
+    /// Records that are durable.
     committed: Directory,
-    /// What is decided.
+    /// Records after all decisions, durable or not.
     ahead: Directory,
-    queue: VecDeque<(Party, Asker, Command)>,
-    writing: Option<Writing>,
+    queue: VecDeque<(Party, Requester, Command)>,
+    writing: Option<PendingWrite>,
     writes: u64,
     watch: NodeWatch,
-    asked: Asked,
+    probes: OpenProbes,
 }
 
 #[derive(Debug)]
-struct Writing {
+struct PendingWrite {
     due: Moment,
     changes: Vec<Change>,
-    answers: Vec<(Party, Asker, Result<Answer, Refusal>)>,
+    answers: Vec<(Party, Requester, Result<Answer, Refusal>)>,
 }
 
 impl Tic {
     pub(crate) fn new(now: Moment, settings: Settings) -> Self {
-        Self { ask_at: now, settings, office: None }
+        Self { campaign_at: now, settings, leading: None }
     }
 
-    /// The records as it publishes them, while it leads.
+    /// Returns the published records while it leads.
     pub(crate) fn directory(&self) -> Option<&Directory> {
-        self.office.as_ref().map(|office| &office.committed)
+        self.leading.as_ref().map(|leading| &leading.committed)
     }
 
     pub(crate) fn next_deadline(&self) -> Moment {
-        let Some(office) = &self.office else { return self.ask_at };
-        let writing = office.writing.as_ref().map(|writing| writing.due);
-        let lease = office.lease_until.min(office.renew_at);
+        let Some(leading) = &self.leading else { return self.campaign_at };
+        let writing = leading.writing.as_ref().map(|writing| writing.due);
+        let lease = leading.lease_until.min(leading.renew_at);
         writing
             .into_iter()
-            .chain(office.watch.next_deadline())
+            .chain(leading.watch.next_deadline())
             .chain([lease])
             .min()
             .unwrap_or(lease)
     }
 
-    pub(crate) fn tick(&mut self, now: Moment) -> Out {
+    pub(crate) fn tick(&mut self, now: Moment) -> Outgoing {
         let mut out = Vec::new();
-        self.look_at_lease(now);
-        match &mut self.office {
-            Some(office) => office.tick(now, &mut out),
-            None if self.ask_at <= now => {
-                self.ask_at = now.after(ASK);
-                out.push((Party::Store, Message::Ask(StoreAsk::Lead { sent: now, term: None })));
+        self.check_lease(now);
+        match &mut self.leading {
+            Some(leading) => leading.tick(now, &mut out),
+            None if self.campaign_at <= now => {
+                self.campaign_at = now.after(CAMPAIGN_INTERVAL);
+                out.push((
+                    Party::Store,
+                    Message::StoreRequest(StoreRequest::Lead { sent: now, term: None }),
+                ));
             }
             None => {}
         }
         out
     }
 
-    pub(crate) fn handle(&mut self, now: Moment, from: Party, message: Message) -> Out {
+    pub(crate) fn handle(&mut self, now: Moment, from: Party, message: Message) -> Outgoing {
         let mut out = Vec::new();
-        self.look_at_lease(now);
-        match (message, &mut self.office) {
-            (Message::Answer(answer), _) => self.store_answered(now, answer, &mut out),
-            (Message::ProbeAnswer(incarnation, probe), Some(office)) => {
+        self.check_lease(now);
+        match (message, &mut self.leading) {
+            (Message::StoreReply(answer), _) => self.store_answered(now, answer, &mut out),
+            (Message::ProbeAnswer(incarnation, probe), Some(leading)) => {
                 if let Party::Node(at) = from {
                     let life = (name(at), incarnation);
-                    office.asked.answered(&life, probe);
-                    office.watch.probe_answered(now, &life, probe);
+                    leading.probes.answered(&life, probe);
+                    leading.watch.probe_answered(now, &life, probe);
                 }
             }
             (Message::ProbeAnswer(..), None) => {}
             (_, None) => out.push((from, Message::NotLeader)),
-            (message, Some(office)) => office.serve(now, from, message, &mut out),
+            (message, Some(leading)) => leading.handle(now, from, message, &mut out),
         }
         out
     }
 
-    /// A command of somebody beside it, such as an operator; lost if it does not lead.
-    pub(crate) fn order(&mut self, now: Moment, command: Command) -> Out {
+    /// Decides a command from outside the simulated parties, such as an operator's; ignored if this
+    /// TIC does not lead.
+    pub(crate) fn submit(&mut self, now: Moment, command: Command) -> Outgoing {
         let mut out = Vec::new();
-        self.look_at_lease(now);
-        if let Some(office) = &mut self.office {
-            office.queue.push_back((Party::Store, Asker::Nobody, command));
-            office.work(now, &mut out);
+        self.check_lease(now);
+        if let Some(leading) = &mut self.leading {
+            leading.queue.push_back((Party::Store, Requester::Nobody, command));
+            leading.write_next(now, &mut out);
         }
         out
     }
 
-    fn look_at_lease(&mut self, now: Moment) {
-        let over = |office: &Office| {
-            let in_doubt = office.writing.as_ref().is_some_and(|writing| writing.due <= now);
-            office.lease_until <= now || in_doubt
+    fn check_lease(&mut self, now: Moment) {
+        let over = |leading: &LeaderState| {
+            let in_doubt = leading.writing.as_ref().is_some_and(|writing| writing.due <= now);
+            leading.lease_until <= now || in_doubt
         };
-        if self.office.as_deref().is_some_and(over) {
+        if self.leading.as_deref().is_some_and(over) {
             self.step_down(now);
         }
     }
 
     fn step_down(&mut self, now: Moment) {
-        self.office = None;
-        self.ask_at = now.after(ASK);
+        self.leading = None;
+        self.campaign_at = now.after(CAMPAIGN_INTERVAL);
     }
 
-    fn store_answered(&mut self, now: Moment, answer: StoreAnswer, out: &mut Out) {
-        match (answer, &mut self.office) {
-            (StoreAnswer::Led { sent, term, records: None }, Some(office)) => {
-                if office.term == term {
-                    office.lease_until = office.lease_until.max(sent.after(LEASE));
+    fn store_answered(&mut self, now: Moment, answer: StoreReply, out: &mut Outgoing) {
+        match (answer, &mut self.leading) {
+            (StoreReply::Led { sent, term, records: None }, Some(leading)) => {
+                if leading.term == term {
+                    leading.lease_until = leading.lease_until.max(sent.after(LEASE));
                 }
             }
-            (StoreAnswer::Led { sent, term, records: Some(records) }, None) => {
+            (StoreReply::Led { sent, term, records: Some(records) }, None) => {
                 if now < sent.after(LEASE) {
                     let directory = Directory::load(self.settings.limits(), records.iter());
                     let directory = directory.expect("S3: what was written is read back");
                     let watch = NodeWatch::new(WatchConfig::new(self.settings.detector()));
-                    let mut office = Office::new(term, sent.after(LEASE), directory, watch);
-                    office.watch.follow_hosts(now, &office.committed);
-                    self.office = Some(Box::new(office));
+                    let mut leading = LeaderState::new(term, sent.after(LEASE), directory, watch);
+                    leading.watch.follow_hosts(now, &leading.committed);
+                    self.leading = Some(Box::new(leading));
                 }
             }
-            (StoreAnswer::Led { .. }, _) => {}
-            (StoreAnswer::NotYours { term: Some(term) }, Some(office)) => {
-                if office.term == term {
+            (StoreReply::Led { .. }, _) => {}
+            (StoreReply::NotYours { term: Some(term) }, Some(leading)) => {
+                if leading.term == term {
                     self.step_down(now);
                 }
             }
-            (StoreAnswer::NotYours { .. }, _) => {}
-            (StoreAnswer::Written { number }, Some(office)) => {
-                if number == office.writes && office.writing.is_some() {
-                    office.written(now, out);
+            (StoreReply::NotYours { .. }, _) => {}
+            (StoreReply::Written { number }, Some(leading)) => {
+                if number == leading.writes && leading.writing.is_some() {
+                    leading.written(now, out);
                 }
             }
-            (StoreAnswer::Failed { number }, Some(office)) => {
-                if number == office.writes && office.writing.is_some() {
+            (StoreReply::Failed { number }, Some(leading)) => {
+                if number == leading.writes && leading.writing.is_some() {
                     self.step_down(now);
                 }
             }
-            (StoreAnswer::Written { .. } | StoreAnswer::Failed { .. }, None) => {}
+            (StoreReply::Written { .. } | StoreReply::Failed { .. }, None) => {}
         }
     }
 }
 
-impl Office {
+impl LeaderState {
     fn new(term: u64, lease_until: Moment, directory: Directory, watch: NodeWatch) -> Self {
         Self {
             term,
@@ -191,48 +199,48 @@ impl Office {
             ahead: directory,
             queue: VecDeque::new(),
             writing: None,
-            // Numbers of different terms must not be mixed up.
+            // The numbers of different terms must differ.
             writes: term << 32,
             watch,
-            asked: Asked::default(),
+            probes: OpenProbes::default(),
         }
     }
 
-    fn tick(&mut self, now: Moment, out: &mut Out) {
+    fn tick(&mut self, now: Moment, out: &mut Outgoing) {
         if self.renew_at <= now {
-            self.renew_at = now.after(RENEW);
-            let ask = StoreAsk::Lead { sent: now, term: Some(self.term) };
-            out.push((Party::Store, Message::Ask(ask)));
+            self.renew_at = now.after(RENEW_INTERVAL);
+            let request = StoreRequest::Lead { sent: now, term: Some(self.term) };
+            out.push((Party::Store, Message::StoreRequest(request)));
         }
-        self.watch.poll(now);
-        self.judge(now, out);
-        self.work(now, out);
+        self.watch.poll(now, &self.committed);
+        self.handle_watch(now, out);
+        self.write_next(now, out);
     }
 
-    /// Does what the watch asks for.
-    fn judge(&mut self, now: Moment, out: &mut Out) {
+    /// Carries out the outputs of the watch.
+    fn handle_watch(&mut self, now: Moment, out: &mut Outgoing) {
         while let Some(output) = self.watch.poll_output() {
             match output {
                 WatchOutput::Probe { life, probe } => {
                     out.push((Party::Node(index_of(&life.0)), Message::Probe(probe)));
-                    self.asked.sent(life, probe, now);
+                    self.probes.sent(life, probe, now);
                 }
                 WatchOutput::Expel { life, .. } => {
-                    self.asked.expelled(&life, now);
+                    self.probes.expelled(&life, now);
                     let (node, incarnation) = (life.0.clone(), Some(life.1));
                     let failed = Command::NodeFailed { node, incarnation };
-                    self.queue.push_back((Party::Store, Asker::Nobody, failed));
+                    self.queue.push_back((Party::Store, Requester::Nobody, failed));
                     self.watch.expelled(&life);
                 }
             }
         }
     }
 
-    fn serve(&mut self, now: Moment, from: Party, message: Message, out: &mut Out) {
+    fn handle(&mut self, now: Moment, from: Party, message: Message, out: &mut Outgoing) {
         match message {
-            Message::Decide(asker, command) => {
-                self.queue.push_back((from, asker, *command));
-                self.work(now, out);
+            Message::Decide(requester, command) => {
+                self.queue.push_back((from, requester, *command));
+                self.write_next(now, out);
             }
             Message::Fetch(gn, for_agent, known) => {
                 let revision = self.committed.revision();
@@ -247,7 +255,7 @@ impl Office {
             }
             Message::Unreachable(node, incarnation) => {
                 self.watch.reported(now, &(node, incarnation), &self.committed);
-                self.judge(now, out);
+                self.handle_watch(now, out);
             }
             Message::Status(incarnation, groups) => {
                 let Party::Node(at) = from else { return };
@@ -259,14 +267,17 @@ impl Office {
         }
     }
 
-    /// Decides what waits and writes it, unless a write is under way.
-    fn work(&mut self, now: Moment, out: &mut Out) {
+    /// Decides the queued commands and writes the changes, unless a write is in flight.
+    fn write_next(&mut self, now: Moment, out: &mut Outgoing) {
         if self.writing.is_some() || self.queue.is_empty() {
             return;
         }
-        let mut writing =
-            Writing { due: now.after(WRITE_TIMEOUT), changes: Vec::new(), answers: Vec::new() };
-        for (from, asker, command) in std::mem::take(&mut self.queue) {
+        let mut writing = PendingWrite {
+            due: now.after(WRITE_TIMEOUT),
+            changes: Vec::new(),
+            answers: Vec::new(),
+        };
+        for (from, requester, command) in std::mem::take(&mut self.queue) {
             let mut choose =
                 |group: &NewGroup<'_>| (0..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
             let answer = self.ahead.decide(now, &command, &mut choose).map(|decision| {
@@ -278,7 +289,7 @@ impl Office {
                 writing.changes.extend(decision.changes);
                 decision.answer
             });
-            writing.answers.push((from, asker, answer));
+            writing.answers.push((from, requester, answer));
         }
         let changes = writing.changes.clone();
         self.writing = Some(writing);
@@ -286,13 +297,13 @@ impl Office {
         if changes.is_empty() {
             return self.written(now, out);
         }
-        let ask = StoreAsk::Write { term: self.term, number: self.writes, changes };
-        out.push((Party::Store, Message::Ask(ask)));
+        let request = StoreRequest::Write { term: self.term, number: self.writes, changes };
+        out.push((Party::Store, Message::StoreRequest(request)));
     }
 
-    /// Publishes what is durable now, hints at it, and answers.
-    fn written(&mut self, now: Moment, out: &mut Out) {
-        let Some(Writing { changes, answers, .. }) = self.writing.take() else { return };
+    /// Publishes what is durable now, sends hints to agents, and answers.
+    fn written(&mut self, now: Moment, out: &mut Outgoing) {
+        let Some(PendingWrite { changes, answers, .. }) = self.writing.take() else { return };
         let mut hints = BTreeSet::new();
         for change in &changes {
             self.committed.apply(change);
@@ -304,25 +315,40 @@ impl Office {
         }
         self.watch.follow_hosts(now, &self.committed);
         out.extend(hints.into_iter().map(|(at, gn)| (Party::Node(at), Message::Notify(gn))));
-        for (to, asker, answer) in answers {
-            out.extend(reply(asker, answer).map(|message| (to, message)));
+        for (to, requester, answer) in answers {
+            out.extend(reply(requester, answer).map(|message| (to, message)));
         }
-        self.work(now, out);
+        self.write_next(now, out);
     }
 }
 
-fn reply(asker: Asker, answer: Result<Answer, Refusal>) -> Option<Message> {
-    Some(match (asker, answer) {
-        (Asker::Nobody, _) => return None,
-        (Asker::Registration, Ok(Answer::Node(node))) => Message::Registered(Ok(node)),
-        (Asker::Registration, Ok(Answer::Suppressed(..))) => Message::NotReadmitted,
-        (Asker::Registration, Err(refusal)) => Message::Registered(Err(refusal)),
-        (Asker::Join(id), Ok(Answer::Joined(joined))) => Message::Joined(id, Ok(Box::new(joined))),
-        (Asker::Join(id), Err(refusal)) => Message::Joined(id, Err(refusal)),
-        (Asker::Leave(id), Ok(Answer::Left { gn, pn, revision })) => {
+fn reply(requester: Requester, answer: Result<Answer, Refusal>) -> Option<Message> {
+    Some(match (requester, answer) {
+        (Requester::Nobody, _) => return None,
+        (Requester::Registration, Ok(Answer::Node(node))) => Message::Registered(Ok(node)),
+        (Requester::Registration, Ok(Answer::Suppressed(..))) => Message::NotReadmitted,
+        (Requester::Registration, Err(refusal)) => Message::Registered(Err(on_wire(&refusal))),
+        (Requester::Join(id), Ok(Answer::Joined(joined))) => {
+            Message::Joined(id, Ok(Box::new(joined)))
+        }
+        (Requester::Join(id), Err(refusal)) => Message::Joined(id, Err(on_wire(&refusal))),
+        (Requester::Leave(id), Ok(Answer::Left { gn, pn, revision })) => {
             Message::Left(id, Ok((gn, pn, revision)))
         }
-        (Asker::Leave(id), Err(refusal)) => Message::Left(id, Err(refusal)),
+        (Requester::Leave(id), Err(refusal)) => Message::Left(id, Err(on_wire(&refusal))),
         (_, Ok(answer)) => panic!("{answer:?} answers something else"),
     })
+}
+
+/// A refusal as an operating agent reads it from the TIC's reply.
+fn on_wire(refusal: &Refusal) -> TicRefusal {
+    let is_stale = matches!(
+        refusal,
+        Refusal::StaleIncarnation { .. } | Refusal::NodeFailed { .. } | Refusal::UnknownNode { .. }
+    );
+    if is_stale {
+        return TicRefusal::StaleIncarnation;
+    }
+    let message = refusal.to_string();
+    TicRefusal::Final { code: FAILED_PRECONDITION, reason: String::new(), message }
 }

@@ -1,4 +1,4 @@
-//! The simulated world: clock, network, store, and all parties.
+//! The simulated world of group management: clock, network, store and all parties.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use fabricast_groups::operating::Phase;
 use fabricast_topology::SplitMix;
 
 use crate::invariants::g3;
-use crate::invariants::g4::Offices;
+use crate::invariants::g4::Appointments;
 use crate::message::Message;
 use crate::node::SimNode;
 use crate::scenario::{Network, Party};
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::tic::Tic;
 
-mod deeds;
+mod actions;
 #[cfg(test)]
 mod tests;
 
@@ -28,16 +28,16 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) settings: Settings,
     pub(crate) store: Store,
-    /// None where the process has been killed, with when it is started again.
+    /// An error holds the moment at which a killed TIC is started again.
     pub(crate) tics: Vec<Result<Tic, Moment>>,
     pub(crate) nodes: Vec<SimNode>,
     pub(crate) delivered: u64,
     pub(crate) probes_answered: u64,
-    offices: Offices,
+    appointments: Appointments,
     in_flight: BTreeMap<(Moment, u64), (Party, Party, Message)>,
-    /// What waits for a party that has stopped for a while.
+    /// Messages that wait for a frozen party.
     frozen: BTreeMap<Party, Vec<(Party, Message)>>,
-    /// Ways on which nothing arrives.
+    /// Pairs of sender and receiver between which messages are dropped.
     cut: BTreeSet<(Party, Party)>,
     sent: u64,
     chance: SplitMix,
@@ -60,7 +60,7 @@ impl World {
             nodes: (0..nodes).map(|index| SimNode::new(index, now, tics, settings)).collect(),
             delivered: 0,
             probes_answered: 0,
-            offices: Offices::default(),
+            appointments: Appointments::default(),
             in_flight: BTreeMap::new(),
             frozen: BTreeMap::new(),
             cut: BTreeSet::new(),
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// What is durable.
+    /// Returns the durable records.
     pub(crate) fn directory(&self) -> Directory {
         let read = Directory::load(self.settings.limits(), self.store.records.iter());
         read.expect("S3: what was written is read back")
@@ -100,7 +100,7 @@ impl World {
                 if !self.frozen.contains_key(&Party::Node(index)) {
                     let sent = self.nodes[index].tick(self.now);
                     self.send(Party::Node(index), sent);
-                    self.offices.note(&self.nodes[index]);
+                    self.appointments.note(&self.nodes[index]);
                 }
             }
             for index in 0..self.tics.len() {
@@ -152,7 +152,7 @@ impl World {
     fn deliver(&mut self, from: Party, to: Party, message: Message) {
         self.delivered += 1;
         let sent = match to {
-            Party::Store => return self.ask_store(from, message),
+            Party::Store => return self.serve_store(from, message),
             Party::Tic(at) => {
                 self.probes_answered += u64::from(matches!(message, Message::ProbeAnswer(..)));
                 let Ok(tic) = &mut self.tics[at] else { return };
@@ -161,23 +161,23 @@ impl World {
             Party::Node(at) => {
                 g3::acknowledged(&self.store, &message);
                 let sent = self.nodes[at].handle(self.now, from, message);
-                self.offices.note(&self.nodes[at]);
+                self.appointments.note(&self.nodes[at]);
                 sent
             }
         };
         self.send(to, sent);
     }
 
-    /// The store does what it is asked when its time is over; only then it is written.
-    fn ask_store(&mut self, from: Party, message: Message) {
+    /// Serves a request to the store: it is queued for the store's delay and carried out then.
+    fn serve_store(&mut self, from: Party, message: Message) {
         match (from, message) {
-            (Party::Tic(at), Message::Ask(ask)) => {
+            (Party::Tic(at), Message::StoreRequest(request)) => {
                 let delay = self.store.delay;
-                self.enqueue(delay, Party::Store, Party::Store, Message::Work(at, ask));
+                self.enqueue(delay, Party::Store, Party::Store, Message::StoreWork(at, request));
             }
-            (Party::Store, Message::Work(at, ask)) => {
-                let answer = self.store.handle(self.now, at, ask);
-                self.send(Party::Store, vec![(Party::Tic(at), Message::Answer(answer))]);
+            (Party::Store, Message::StoreWork(at, request)) => {
+                let answer = self.store.handle(self.now, at, request);
+                self.send(Party::Store, vec![(Party::Tic(at), Message::StoreReply(answer))]);
             }
             (from, other) => panic!("{from} does not send {other:?} to the store"),
         }
@@ -189,7 +189,7 @@ impl World {
                 self.enqueue(Duration::ZERO, from, to, message);
                 continue;
             }
-            // The store is a cluster of its own: its clients repeat what is lost.
+            // Clients of the store repeat lost messages, so none is lost here.
             let safe = from == Party::Store || to == Party::Store;
             let (loss, twice) = match safe {
                 true => (0, 0),

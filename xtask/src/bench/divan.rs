@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-/// What is said of one bench.
+/// One line of divan's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Measured {
     /// Binary, modules, bench and argument, joined by `/`.

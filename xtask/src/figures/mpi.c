@@ -1,4 +1,4 @@
-/* The measurements of client/examples/figures.rs, in MPI. */
+/* The measurements of clients/rust/examples/figures.rs, in MPI. */
 #include <mpi.h>
 #include <stdio.h>
 

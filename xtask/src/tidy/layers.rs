@@ -1,6 +1,6 @@
 //! Checks who may use whom: imports go one way through the layers.
 //!
-//! `proto`, `core` <- `platform` <- `services`, `agents`, `client` <- `cli` <- `tests`.
+//! `proto`, `core` <- `platform` <- `services`, `agents`, `clients` <- `cli` <- `tests`.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,13 @@ const LAYERS: [(&str, u8); 8] = [
     ("platform", 1),
     ("services", 2),
     ("agents", 2),
-    ("client", 2),
+    ("clients", 2),
     ("cli", 3),
     ("tests", 4),
 ];
 
-/// An operating agent hosts the group agents, and fuzzing calls the cluster that integration tests start.
+/// An operating agent hosts the group agents, and fuzzing calls the cluster that integration tests
+/// start.
 const ALLOWED_SIDEWAYS: [(&str, &str); 2] =
     [("agents/operating", "agents/group"), ("tests/fuzz", "tests/integration")];
 
@@ -92,8 +93,8 @@ fn naming(name: &str, package: &Package) -> Vec<Finding> {
         found("name", format!("package is named {name}"), "name it fabricast-<folder>");
     }
     let lints = package.manifest.get("lints").and_then(|lints| lints.get("workspace"));
-    // `proto` is generated code, and says so beside its own lints; `platform/umad` repeats them but for
-    // the one that forbids to call C.
+    // `proto` is generated code, and says so beside its own lints; `platform/umad` repeats them but
+    // for the one that forbids to call C.
     let has_its_own = layer == "proto" || package.folder == "platform/umad";
     if !has_its_own && lints.and_then(toml::Value::as_bool) != Some(true) {
         found(
@@ -105,7 +106,7 @@ fn naming(name: &str, package: &Package) -> Vec<Finding> {
     findings
 }
 
-/// Whether a dependency is needed by the crate or only by its tests.
+/// Use of a dependency: by the crate, or by its tests only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
@@ -201,7 +202,7 @@ mod tests {
         "services/router",
         "agents/group",
         "agents/operating",
-        "client",
+        "clients/rust",
         "cli",
         "tests/integration",
     ];
@@ -236,8 +237,8 @@ mod tests {
             ("services/tic", "platform/store"),
             ("services/tic", "core/topology"),
             ("agents/operating", "agents/group"),
-            ("client", "platform/rpc"),
-            ("cli", "client"),
+            ("clients/rust", "platform/rpc"),
+            ("cli", "clients/rust"),
             ("cli", "services/router"),
             ("tests/integration", "cli"),
         ] {
@@ -256,8 +257,8 @@ mod tests {
             ("services/tic", "agents/group"),
             ("agents/group", "agents/operating"),
             ("agents/operating", "services/tic"),
-            ("client", "agents/operating"),
-            ("agents/operating", "client"),
+            ("clients/rust", "agents/operating"),
+            ("agents/operating", "clients/rust"),
             ("services/tic", "cli"),
             ("cli", "tests/integration"),
         ] {

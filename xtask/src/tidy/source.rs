@@ -51,7 +51,7 @@ fn words(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether `word` stands in `line` with no letter or digit beside it.
+/// True if `line` has `word` with no letter or digit beside it.
 fn contains_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(start, _)| {
         let before = line[..start].chars().next_back();
@@ -90,8 +90,8 @@ fn machine_paths(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path into `folder` stands in the line; `a/b/` in the middle of another
-/// path or an address is none.
+/// True if the line has an absolute path into `folder`; `a/b/` in the middle of another path or
+/// an address is none.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(start, _)| {
         let before = line[..start].chars().next_back();

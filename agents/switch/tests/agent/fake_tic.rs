@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use fabricast_proto::v1;
@@ -20,6 +22,7 @@ use crate::soon;
 pub(crate) struct FakeTic {
     pub(crate) address: SocketAddr,
     reports: mpsc::UnboundedReceiver<v1::ReportFailedElementsRequest>,
+    newest_term: Arc<AtomicU64>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -30,12 +33,19 @@ impl FakeTic {
         let address = server.address();
         let (sender, reports) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
-        let services = Services::new("tic").with(Reports(sender));
+        let newest_term = Arc::<AtomicU64>::default();
+        let reports_to = Reports { sender, newest_term: Arc::clone(&newest_term) };
+        let services = Services::new("tic").with(reports_to);
         let stopped = stop.clone();
         let serving = tokio::spawn(async move {
             server.serve(services, stopped).await.expect("serves until stopped");
         });
-        Self { address, reports, stop, serving }
+        Self { address, reports, newest_term, stop, serving }
+    }
+
+    /// Grants terms up to this one.
+    pub(crate) fn grant(&self, term: u64) {
+        self.newest_term.store(term, Ordering::Release);
     }
 
     /// The next report, whichever it is.
@@ -51,7 +61,10 @@ impl FakeTic {
 }
 
 #[derive(Clone)]
-struct Reports(mpsc::UnboundedSender<v1::ReportFailedElementsRequest>);
+struct Reports {
+    sender: mpsc::UnboundedSender<v1::ReportFailedElementsRequest>,
+    newest_term: Arc<AtomicU64>,
+}
 
 impl NamedService for Reports {
     const NAME: &'static str = "fabricast.v1.TicService";
@@ -68,11 +81,13 @@ impl tower::Service<http::Request<Body>> for Reports {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         assert!(request.uri().path().ends_with("/ReportFailedElements"));
-        let Self(reports) = self.clone();
+        let Self { sender, newest_term } = self.clone();
         let take = tower::service_fn(move |report: Request<v1::ReportFailedElementsRequest>| {
             // A test that has seen enough no longer listens.
-            let _heard = reports.send(report.into_inner());
-            async { Ok::<_, Status>(Response::new(v1::ReportFailedElementsResponse::default())) }
+            let _heard = sender.send(report.into_inner());
+            let newest_route_term = newest_term.load(Ordering::Acquire);
+            let answer = v1::ReportFailedElementsResponse { newest_route_term, failed_count: 0 };
+            async move { Ok::<_, Status>(Response::new(answer)) }
         });
         Box::pin(async move {
             Ok(Grpc::new(tonic_prost::ProstCodec::default()).unary(take, request).await)

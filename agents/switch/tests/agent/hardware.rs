@@ -1,14 +1,14 @@
 //! Hardware made of a few variables: it outlives the agents that drive it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_switch::{Driver, DriverError, DriverStream, Written};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
-use tonic::Status;
 
 /// Two leaves under one spine; h1 at S-1, h2 at S-2, ports 1 to 2, spine S-3.
 #[derive(Clone, Debug)]
@@ -38,14 +38,14 @@ impl Hardware {
     }
 
     pub(crate) fn table(&self, switch: &str) -> v1::SwitchTable {
-        self.switches.lock().expect("no panic under the lock")[switch].clone()
+        self.switches.lock()[switch].clone()
     }
 
     fn reach(&self) -> Result<(), DriverError> {
         if *self.reachable.borrow() {
             return Ok(());
         }
-        Err(DriverError::Unavailable { fabric: "here".into(), source: Status::unavailable("off") })
+        Err(DriverError::Unavailable { fabric: "here".into(), message: "off".into() })
     }
 }
 
@@ -81,7 +81,7 @@ impl Driver for Hardware {
         writes: Vec<v1::SwitchWrite>,
     ) -> Result<Written, DriverError> {
         self.reach()?;
-        let mut switches = self.switches.lock().expect("no panic under the lock");
+        let mut switches = self.switches.lock();
         let order = |fence: v1::Fence| (fence.term, fence.generation);
         let newer = |write: &v1::SwitchWrite| {
             switches[&write.switch_name].fence.is_some_and(|known| order(known) > order(fence))

@@ -5,14 +5,14 @@ mod fake_tic;
 mod hardware;
 mod tables;
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{DriverName, RawSwitchAgentConfig, checked};
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{Channel, Peer, Security, reason_of};
-use fabricast_switch::{App, Options, RunError, StartError};
+use fabricast_switch::{App, RunError, StartError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -32,11 +32,11 @@ struct Agent {
 impl Agent {
     /// Starts an agent whose TIC is absent.
     fn start(hardware: &Hardware) -> Self {
-        Self::start_with(options(hardware))
+        Self::start_with(hardware, settings())
     }
 
-    fn start_with(options: Options) -> Self {
-        let app = App::bind(options).expect("the options are good");
+    fn start_with(hardware: &Hardware, settings: RawSwitchAgentConfig) -> Self {
+        let app = bind(hardware, settings).expect("a free port");
         let peer = Peer::new(&app.address().to_string()).expect("an address");
         let client = SwitchAgentServiceClient::new(peer.channel());
         let stop = CancellationToken::new();
@@ -51,17 +51,20 @@ impl Agent {
     }
 }
 
-fn options(hardware: &Hardware) -> Options {
-    Options {
-        security: Security::plaintext(),
+fn settings() -> RawSwitchAgentConfig {
+    RawSwitchAgentConfig {
         listen: LOOPBACK,
-        name: "agent".into(),
-        tic: vec!["127.0.0.1:1".into()],
-        driver: Arc::new(hardware.clone()),
-        switches: BTreeSet::new(),
+        name: Some("agent".into()),
+        tic: ["127.0.0.1:1"].into_iter().collect(),
+        driver: DriverName::Other("hardware of this test".into()),
         report_interval: HOUR,
-        discovery_interval: None,
+        ..RawSwitchAgentConfig::default()
     }
+}
+
+fn bind(hardware: &Hardware, settings: RawSwitchAgentConfig) -> Result<App, StartError> {
+    let config = checked(settings).expect("the settings are good");
+    App::bind(config, Security::plaintext(), Arc::new(hardware.clone()))
 }
 
 /// Bounds every wait, so that a broken part fails a test instead of hanging it.
@@ -74,17 +77,17 @@ fn reason(status: &Status) -> String {
 }
 
 #[tokio::test]
-async fn bad_options_are_refused_by_name() {
+async fn bad_addresses_are_refused() {
     let hardware = Hardware::new();
-    let nameless = Options { name: String::new(), ..options(&hardware) };
-    assert!(matches!(App::bind(nameless), Err(StartError::NameEmpty)));
-    let restless = Options { report_interval: Duration::ZERO, ..options(&hardware) };
-    assert!(matches!(App::bind(restless), Err(StartError::ReportIntervalZero)));
-    let homeless = Options { tic: vec!["no address".into()], ..options(&hardware) };
-    assert!(matches!(App::bind(homeless), Err(StartError::Tic(_))));
-    let first = App::bind(options(&hardware)).unwrap();
-    let second = Options { listen: first.address(), ..options(&hardware) };
-    assert!(matches!(App::bind(second), Err(StartError::Bind(_))));
+    let peerless = RawSwitchAgentConfig {
+        tic: ["no%address:1"].into_iter().collect(),
+        allow_plaintext: true,
+        ..settings()
+    };
+    assert!(matches!(bind(&hardware, peerless), Err(StartError::Tic(_))));
+    let first = bind(&hardware, settings()).unwrap();
+    let second = RawSwitchAgentConfig { listen: first.address(), ..settings() };
+    assert!(matches!(bind(&hardware, second), Err(StartError::Bind(_))));
 }
 
 #[tokio::test]

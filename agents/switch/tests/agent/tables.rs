@@ -1,11 +1,13 @@
 //! Listing, reading and writing.
 
+use fabricast_config::RawSwitchAgentConfig;
 use fabricast_proto::v1;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status};
 
+use crate::fake_tic::FakeTic;
 use crate::hardware::Hardware;
-use crate::{Agent, options, reason, soon};
+use crate::{Agent, LOOPBACK, reason, settings, soon};
 
 fn entry(in_port: u32, color: u32, out_ports: &[u32]) -> v1::TableEntry {
     v1::TableEntry { in_port, color, out_ports: out_ports.to_vec() }
@@ -172,13 +174,69 @@ async fn while_the_hardware_is_away_callers_hear_so() {
 #[tokio::test]
 async fn a_limited_agent_has_only_its_switches() {
     let hardware = Hardware::new();
-    let mut options = options(&hardware);
-    options.switches.insert("S-2".into());
-    let agent = Agent::start_with(options);
+    let settings = RawSwitchAgentConfig { switches: Some(vec!["S-2".into()]), ..settings() };
+    let agent = Agent::start_with(&hardware, settings);
     assert_eq!(agent.names().await.unwrap(), ["S-2"]);
     assert_eq!(agent.read(&[]).await.unwrap().len(), 1);
     assert_eq!(agent.ports("S-2").await.unwrap()[1].peer, "S-3");
     let answer = agent.write(write(1, 1, &[part("S-1", &[])])).await.unwrap();
     assert_eq!(answer.refusals[0].reason, "UNKNOWN_SWITCH");
     agent.stop().await;
+}
+
+const WRONG_TERMS: [u64; 3] = [9, 1 << 63, u64::MAX];
+
+#[tokio::test]
+async fn a_term_that_the_tic_has_not_granted_is_refused_and_shuts_out_nobody() {
+    let (hardware, tic) = (Hardware::new(), FakeTic::start(LOOPBACK));
+    tic.grant(7);
+    let settings =
+        || RawSwitchAgentConfig { tic: [tic.address].into_iter().collect(), ..settings() };
+    let agent = Agent::start_with(&hardware, settings());
+    let parts = [part("S-1", &[entry(1, 1, &[2])])];
+    for term in WRONG_TERMS {
+        let refused = agent.write(write(term, u64::MAX, &parts)).await.unwrap_err();
+        assert_eq!(reason(&refused), "TERM_NOT_GRANTED", "{term}");
+    }
+    agent.write(write(7, 1, &parts)).await.unwrap();
+    tic.grant(8);
+    agent.write(write(8, 1, &parts)).await.unwrap();
+    let late = agent.write(write(7, 2, &parts)).await.unwrap_err();
+    assert_eq!(reason(&late), "STALE_FENCE");
+    agent.stop().await;
+    let restarted = Agent::start_with(&hardware, settings());
+    restarted.write(write(8, 2, &parts)).await.unwrap();
+    restarted.stop().await;
+    tic.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_tic_does_not_answer_few_terms_are_taken() {
+    let agent = Agent::start(&Hardware::new());
+    let parts = [part("S-1", &[entry(1, 1, &[2])])];
+    for term in [1 << 63, u64::MAX] {
+        let refused = agent.write(write(term, 1, &parts)).await.unwrap_err();
+        assert_eq!(reason(&refused), "TERM_NOT_GRANTED", "{term}");
+    }
+    for term in [1, 2] {
+        agent.write(write(term, 1, &parts)).await.unwrap();
+    }
+    agent.stop().await;
+}
+
+/// An earlier version has taken a term that was never granted; the hardware remembers it.
+#[tokio::test]
+async fn a_term_that_was_never_granted_counts_at_other_switches_no_more() {
+    let (hardware, tic) = (Hardware::new(), FakeTic::start(LOOPBACK));
+    tic.grant(7);
+    let wrong = v1::Fence { term: u64::MAX, generation: 1 };
+    let driver: &dyn fabricast_switch::Driver = &hardware;
+    driver.write_tables(wrong, vec![part("S-3", &[])]).await.unwrap();
+    let settings = RawSwitchAgentConfig { tic: [tic.address].into_iter().collect(), ..settings() };
+    let agent = Agent::start_with(&hardware, settings);
+    agent.write(write(7, 1, &[part("S-1", &[entry(1, 1, &[2])])])).await.unwrap();
+    let older = agent.write(write(6, 9, &[part("S-1", &[])])).await.unwrap_err();
+    assert_eq!(reason(&older), "STALE_FENCE");
+    agent.stop().await;
+    tic.stop().await;
 }

@@ -1,10 +1,11 @@
 //! `fabricast collective cost`: the cost model as a table.
 
+use clap::{Args, value_parser};
 use fabricast_collectives::{Operation, Trade, TreeKind};
 use serde::Serialize;
 
-use super::model;
-use crate::args::{CostArgs, Format};
+use super::model::{ModelArgs, model, not_negative, operation};
+use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 
@@ -22,11 +23,30 @@ struct Row {
     faster: TreeKind,
 }
 
+/// Options of `collective cost`.
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    /// Number of processes.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    processes: u32,
+    /// Operation; default: all.
+    #[arg(long, value_parser = operation())]
+    operation: Option<Operation>,
+    /// Message sizes in bytes.
+    #[arg(long, value_delimiter = ',', default_value = "8,64,512,2048,16384,131072")]
+    sizes: Vec<u32>,
+    /// Width range: widths whose cost is at most this many microseconds above the best.
+    #[arg(long, value_name = "US", default_value_t = 0.1, value_parser = not_negative)]
+    tolerance: f64,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
 /// Runs `collective cost`.
 ///
 /// # Errors
 ///
-/// What is wrong with the file of constants.
+/// The file of constants is invalid.
 pub(super) fn run(args: &CostArgs, format: Format) -> Result<(), Failure> {
     let (parameters, limits) = model(&args.model)?;
     let processes = args.processes;

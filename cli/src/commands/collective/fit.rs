@@ -1,27 +1,49 @@
 //! `fabricast collective fit`: the cost model's constants from measured times.
 
+use std::path::PathBuf;
+
 use anyhow::Context;
+use clap::Args;
 use fabricast_collectives::{
     CostParameters, Fit, Term, fit, read_measurements, read_measurements_csv,
 };
 use serde::Serialize;
 
-use crate::args::{FitArgs, Format};
+use super::model::not_negative;
+use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::source::read_text;
 
-/// What was found.
+/// Result of the fit.
 #[derive(Debug, Serialize)]
 struct Found {
     parameters: CostParameters,
-    /// By constant, in its unit; none for one that was given.
+    /// Standard error of each constant in its unit; none for a given one.
     standard_errors: Vec<(&'static str, Option<f64>)>,
-    /// Constants that would have been negative.
+    /// Constants held at 0 because the fit made them negative.
     held_at_zero: Vec<&'static str>,
     measurements: usize,
     r_squared: f64,
     worst_us: f64,
+}
+
+/// Options of `collective fit`.
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    /// Measured times: CSV if the name ends in `.csv`, else JSON lines; fields `operation`,
+    /// `bytes`, `processes`, `width`, `tree` (adapter or switch) and `seconds`.
+    #[arg(long, value_name = "FILE")]
+    measurements: PathBuf,
+    /// Length in links of the path between two processes of the measured fabric.
+    #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = not_negative)]
+    path_links: f64,
+    /// Known constant, such as `matching_us=0.01`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = given)]
+    given: Vec<(Term, f64)>,
+    /// Output file for the constants, for use with `--parameters`.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 /// Runs `collective fit`.
@@ -52,6 +74,15 @@ pub(super) fn run(args: &FitArgs, format: Format) -> Result<(), Failure> {
         parameters: found.parameters,
     };
     output::print(format, &found, table)
+}
+
+fn given(text: &str) -> Result<(Term, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("give NAME=VALUE")?;
+    let term = Term::ALL.into_iter().find(|term| term.field() == name).ok_or_else(|| {
+        let names = Term::ALL.map(Term::field).join(", ");
+        format!("no constant '{name}', there are {names}")
+    })?;
+    Ok((term, not_negative(value).map_err(|problem| format!("{name}: {problem}"))?))
 }
 
 /// The constants as `--parameters` reads them.

@@ -1,6 +1,7 @@
 //! `fabricast collective plan`: trees for all groups of a file or pattern, and what they take.
 
 use anyhow::Context;
+use clap::Args;
 use fabricast_collectives::{
     Allocator, CollectiveId, Demand, JobId, Method, Owner, Request, Service, Settings, SizeRange,
     Survey, TenantId, TreeKind, survey,
@@ -9,15 +10,15 @@ use fabricast_routing::{MAX_COLORS, MgidSpace};
 use fabricast_topology::{EndpointId, TableKind};
 use serde::Serialize;
 
-use super::{fabric, model};
-use crate::args::{CollectivePlanArgs, Format};
+use super::model::{ModelArgs, WorkArgs, fabric, model};
+use crate::args::{Format, GroupArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
 use crate::pattern::Pattern;
 use crate::source::Topology;
 
-/// What came of it.
+/// Result of the command.
 #[derive(Debug, Serialize)]
 struct Outcome {
     collectives: Vec<Planned>,
@@ -48,12 +49,30 @@ struct Planned {
     why: Option<String>,
 }
 
+/// Options of `collective plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    topology: String,
+    #[command(flatten)]
+    groups: GroupArgs,
+    /// Entries of the aggregation engine of each switch.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    entries: u16,
+    #[command(flatten)]
+    work: WorkArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
 /// Runs `collective plan`.
 ///
 /// # Errors
 ///
 /// Names file, line and field, or the group that cannot be served at all.
-pub(super) fn run(args: &CollectivePlanArgs, format: Format) -> Result<(), Failure> {
+pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let (parameters, limits) = model(&args.model)?;
     let topology = Topology::read(&args.topology)?;
     let fabric = fabric(&topology)?;
@@ -65,7 +84,7 @@ pub(super) fn run(args: &CollectivePlanArgs, format: Format) -> Result<(), Failu
     let mut allocator = Allocator::new(fabric, settings);
     let mut collectives = Vec::new();
     for (id, (group, members)) in (0..).zip(&groups) {
-        collectives.push(plan(&mut allocator, (id, group), members, args)?);
+        collectives.push(plan(&mut allocator, id, group, members, &args.work)?);
     }
     let graph = &topology.graph;
     let fullest = graph.switches().map(|switch| allocator.holdings(switch).len());
@@ -83,10 +102,7 @@ pub(super) fn run(args: &CollectivePlanArgs, format: Format) -> Result<(), Failu
 }
 
 /// The groups with their names.
-fn groups(
-    args: &CollectivePlanArgs,
-    topology: &Topology,
-) -> Result<Vec<(String, Vec<EndpointId>)>, Failure> {
+fn groups(args: &PlanArgs, topology: &Topology) -> Result<Vec<(String, Vec<EndpointId>)>, Failure> {
     if let Some(file) = &args.groups.groups {
         let records = group_file::read(file, &topology.graph)?;
         let named = (1..).zip(records);
@@ -106,16 +122,17 @@ fn groups(
 
 fn plan(
     allocator: &mut Allocator,
-    (id, group): (u64, &str),
+    id: u64,
+    group: &str,
     members: &[EndpointId],
-    args: &CollectivePlanArgs,
+    work: &WorkArgs,
 ) -> Result<Planned, Failure> {
     let request = Request {
         id: CollectiveId(id),
         owner: Owner { tenant: TenantId(0), job: JobId(0) },
         members: members.to_vec(),
-        operations: vec![args.work.operation],
-        bytes: SizeRange { min: args.work.bytes, max: args.work.bytes },
+        operations: vec![work.operation],
+        bytes: SizeRange { min: work.bytes, max: work.bytes },
         demand: Demand::Best,
     };
     let allocated = allocator

@@ -1,24 +1,107 @@
 //! Collectives of a running control plane.
 
+use clap::{Args, value_parser};
+use fabricast_collectives::Operation;
 use fabricast_proto::v1;
-use fabricast_rpc::reason_of;
-use tonic::Status;
+use fabricast_rpc::RpcError;
 
-use crate::args::{
-    CollectiveArgs, CreateCollectiveArgs, Format, HolderArgs, QuotaArgs, ReserveArgs, ServerArgs,
-};
+use super::model::{operation, wire_operation};
+use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::remote::Remote;
+use crate::remote::{self, Remote};
 
-/// Collectives asked for at once when a list is read.
+/// Collectives per page of a list.
 const PAGE: u32 = 1000;
 
+/// Options of `collective create`.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Name of the collective.
+    collective: String,
+    /// Name of the group whose members take part.
+    #[arg(long)]
+    group: String,
+    /// Tenant it belongs to.
+    #[arg(long, default_value = "")]
+    tenant: String,
+    /// Job of the tenant it belongs to.
+    #[arg(long, default_value = "")]
+    job: String,
+    /// Operations that the collective will run.
+    #[arg(long, value_delimiter = ',', value_parser = operation(),
+        default_value = "barrier,broadcast,reduce,all-reduce")]
+    operations: Vec<Operation>,
+    /// Smallest message size in bytes.
+    #[arg(long, default_value_t = 0)]
+    min_bytes: u32,
+    /// Largest message size in bytes.
+    #[arg(long, default_value_t = 4096)]
+    max_bytes: u32,
+    /// Exit 1 if there is no switch tree, instead of using an adapter tree.
+    #[arg(long)]
+    require_switch_tree: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Name of a collective, and the server that has it.
+#[derive(Debug, Args)]
+pub(crate) struct CollectiveArgs {
+    /// Name of the collective.
+    collective: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Options of `collective reserve`.
+#[derive(Debug, Args)]
+pub(crate) struct ReserveArgs {
+    #[command(flatten)]
+    holder: HolderArgs,
+    /// Entries to reserve in each switch.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    entries: u16,
+    /// Endpoints; entries are reserved in their leaf switches and the switches above.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]
+    endpoints: Vec<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Options of `collective quota`.
+#[derive(Debug, Args)]
+pub(crate) struct QuotaArgs {
+    #[command(flatten)]
+    holder: HolderArgs,
+    /// Largest number of collectives; more are refused.
+    #[arg(long, value_name = "N")]
+    collectives: Option<u32>,
+    /// Largest number of entries in all switches together; collectives beyond it use adapter trees.
+    #[arg(long, value_name = "N")]
+    entries: Option<u32>,
+    /// Largest number of entries in any one switch.
+    #[arg(long, value_name = "N")]
+    entries_per_switch: Option<u16>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// A tenant, or one job of it.
+#[derive(Debug, Args)]
+pub(crate) struct HolderArgs {
+    /// Name of the tenant.
+    #[arg(long)]
+    tenant: String,
+    /// One job of the tenant; default: the tenant with all its jobs.
+    #[arg(long)]
+    job: Option<String>,
+}
+
 /// Runs `collective create`.
-pub(super) async fn create(args: CreateCollectiveArgs, format: Format) -> Result<(), Failure> {
+pub(super) async fn create(args: CreateArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let operations =
-        args.operations.iter().map(|operation| super::wire_operation(*operation).into());
+    let operations = args.operations.iter().map(|operation| wire_operation(*operation).into());
     let request = v1::CreateCollectiveRequest {
         name: args.collective,
         group: args.group,
@@ -29,18 +112,18 @@ pub(super) async fn create(args: CreateCollectiveArgs, format: Format) -> Result
         max_bytes: args.max_bytes,
         switch_tree_required: args.require_switch_tree,
     };
-    let answer = remote.collectives().create_collective(request).await;
-    let answer = answer.map_err(|status| refused(&remote, status))?.into_inner();
+    let answer = remote::answer(remote.collectives().create_collective(request)).await;
+    let answer = answer.map_err(|error| refused(&remote, error))?;
     print(&answer.collective.unwrap_or_default(), format)
 }
 
-/// That there is no tree or no more room is an answer; everything else is a fault.
-fn refused(remote: &Remote, status: Status) -> Failure {
-    match reason_of(&status).as_deref() {
+/// Interprets a refusal: a lack of trees or room is the answer no, all else is an error.
+fn refused(remote: &Remote, error: RpcError) -> Failure {
+    match error.reason_text().as_deref() {
         Some("NO_SWITCH_TREE" | "QUOTA_REACHED" | "MEMBER_CUT_OFF" | "NO_ROOM") => {
-            Failure::No(status.message().to_owned())
+            Failure::No(error.message().to_owned())
         }
-        Some(_) | None => remote.failed(status),
+        Some(_) | None => remote.failed(error),
     }
 }
 
@@ -49,18 +132,18 @@ pub(super) async fn release(args: CollectiveArgs, format: Format) -> Result<(), 
     let remote = Remote::new(&args.server)?;
     let name = args.collective.clone();
     let request = v1::ReleaseCollectiveRequest { name: args.collective };
-    let answer = remote.collectives().release_collective(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.collectives().release_collective(request)).await?;
     if !answer.released {
         return Err(Failure::No(format!("no collective '{name}'")));
     }
     output::message(format, &answer, |_| "released".to_owned())
 }
 
-/// Asks for one collective.
+/// Fetches one collective.
 pub(super) async fn find(remote: &Remote, name: String) -> Result<v1::Collective, Failure> {
-    let answer = remote.collectives().get_collective(v1::GetCollectiveRequest { name }).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote
+        .answer(remote.collectives().get_collective(v1::GetCollectiveRequest { name }))
+        .await?;
     Ok(answer.collective.unwrap_or_default())
 }
 
@@ -77,8 +160,7 @@ pub(super) async fn list(server: &ServerArgs, format: Format) -> Result<(), Fail
     let mut page_token = String::new();
     loop {
         let request = v1::ListCollectivesRequest { page_size: PAGE, page_token };
-        let page = remote.collectives().list_collectives(request).await;
-        let page = page.map_err(|status| remote.failed(status))?.into_inner();
+        let page = remote.answer(remote.collectives().list_collectives(request)).await?;
         collectives.extend(page.collectives);
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -92,8 +174,8 @@ pub(super) async fn list(server: &ServerArgs, format: Format) -> Result<(), Fail
 /// Runs `collective usage`.
 pub(super) async fn usage(server: &ServerArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    let answer = remote.collectives().get_entry_usage(v1::GetEntryUsageRequest {}).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer =
+        remote.answer(remote.collectives().get_entry_usage(v1::GetEntryUsageRequest {})).await?;
     output::message(format, &answer, usage_text)
 }
 
@@ -111,8 +193,8 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
         endpoints: args.endpoints,
     };
     let request = v1::ReserveEntriesRequest { reservation: Some(reservation) };
-    let answer = remote.collectives().reserve_entries(request).await;
-    let answer = answer.map_err(|status| refused(&remote, status))?.into_inner();
+    let answer = remote::answer(remote.collectives().reserve_entries(request)).await;
+    let answer = answer.map_err(|error| refused(&remote, error))?;
     output::message(format, &answer, |answer| {
         let id = answer.reservation.as_ref().map_or(0, |reservation| reservation.id);
         format!("reservation {id}")
@@ -122,8 +204,9 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
 /// Runs `collective cancel`.
 pub(super) async fn cancel(id: u32, server: &ServerArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    let answer = remote.collectives().cancel_reservation(v1::CancelReservationRequest { id }).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote
+        .answer(remote.collectives().cancel_reservation(v1::CancelReservationRequest { id }))
+        .await?;
     if !answer.cancelled {
         return Err(Failure::No(format!("no reservation {id}")));
     }
@@ -140,8 +223,7 @@ pub(super) async fn quota(args: QuotaArgs, format: Format) -> Result<(), Failure
         entries_per_switch: args.entries_per_switch.map(u32::from),
     };
     let request = v1::SetCollectiveQuotaRequest { quota: Some(quota) };
-    let answer = remote.collectives().set_collective_quota(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.collectives().set_collective_quota(request)).await?;
     output::message(format, &answer, |_| "set".to_owned())
 }
 

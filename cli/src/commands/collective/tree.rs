@@ -1,20 +1,21 @@
 //! `fabricast collective tree`: the tree of one collective, drawn as edges.
 
 use anyhow::anyhow;
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use fabricast_collectives::{
-    AdapterTree, Allocator, ChoiceTable, CollectiveId, CostParameters, Demand, Fabric, JobId,
-    Limits, Nesting, Owner, Request, Settings, SizeRange, SwitchTree, TenantId, TreeKind,
+    AdapterTree, Allocator, ChoiceTable, CollectiveId, Demand, Fabric, JobId, Nesting, Owner,
+    Request, Settings, SizeRange, SwitchTree, TenantId, TreeKind,
 };
 use fabricast_topology::{EndpointId, Graph};
 use serde::Serialize;
 
-use super::{fabric, model};
-use crate::args::{Format, TreeArgs, TreeChoice};
+use super::model::{ModelArgs, WorkArgs, fabric, model};
+use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::source::Topology;
 
-/// What was built.
+/// Result of the command: one tree.
 #[derive(Debug, Serialize)]
 struct Built {
     kind: TreeKind,
@@ -40,6 +41,43 @@ struct Node {
     node: String,
     /// None for the root.
     parent: Option<String>,
+}
+
+/// Options of `collective tree`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("who").required(true).args(["endpoints", "first"])))]
+pub(crate) struct TreeArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
+    #[arg(long, value_name = "FILE|PRESET")]
+    topology: String,
+    /// The endpoint of each process, in their order.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    endpoints: Vec<String>,
+    /// Use the first N endpoints of the topology instead.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    first: Option<u32>,
+    /// The kind of tree.
+    #[arg(long, value_enum, default_value_t = TreeChoice::Best)]
+    kind: TreeChoice,
+    /// Width of an adapter tree; default: the cheapest.
+    #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(2..))]
+    width: Option<u32>,
+    #[command(flatten)]
+    work: WorkArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// The kind of tree asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TreeChoice {
+    /// Whichever is faster.
+    Best,
+    /// Processes' adapters reduce (type I).
+    Adapter,
+    /// Switches reduce (type II).
+    Switch,
 }
 
 /// Runs `collective tree`.
@@ -69,9 +107,12 @@ pub(super) fn run(args: &TreeArgs, format: Format) -> Result<(), Failure> {
     let built = match kind {
         TreeKind::Adapter => {
             let width = args.width.unwrap_or(choice.widths.best);
-            of_adapters(&fabric, &members, (width, limits.adapter_children), why)?
+            of_adapters(&fabric, &members, width, limits.adapter_children, why)?
         }
-        TreeKind::Switch => of_switches(fabric, &members, (parameters, limits), why)?,
+        TreeKind::Switch => {
+            let settings = Settings { limits, parameters, ..Settings::default() };
+            of_switches(Allocator::new(fabric, settings), &members, why)?
+        }
     };
     output::print(format, &built, text)
 }
@@ -97,12 +138,13 @@ fn members(args: &TreeArgs, graph: &Graph) -> Result<Vec<EndpointId>, Failure> {
 fn of_adapters(
     fabric: &Fabric,
     members: &[EndpointId],
-    (width, most): (u32, u32),
+    width: u32,
+    most_children: u32,
     why: String,
 ) -> Result<Built, Failure> {
     let graph = fabric.graph();
     let nesting = Nesting::of_fabric(graph, fabric.fat_tree(), members)?;
-    let tree = AdapterTree::within(&nesting, width, most)?;
+    let tree = AdapterTree::within(&nesting, width, most_children)?;
     let name = |process: u32| process_name(graph, members, process);
     let node =
         |process: &u32| Node { node: name(*process), parent: tree.parent(*process).map(name) };
@@ -119,13 +161,10 @@ fn of_adapters(
 }
 
 fn of_switches(
-    fabric: Fabric,
+    mut allocator: Allocator,
     members: &[EndpointId],
-    (parameters, limits): (CostParameters, Limits),
     why: String,
 ) -> Result<Built, Failure> {
-    let mut allocator =
-        Allocator::new(fabric, Settings { limits, parameters, ..Settings::default() });
     let request = Request {
         id: CollectiveId(0),
         owner: Owner { tenant: TenantId(0), job: JobId(0) },

@@ -1,23 +1,44 @@
 //! `fabricast group form` and `group end-job`: many groups with one call.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::Args;
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
-use crate::args::{FormArgs, Format, ServerArgs};
-use crate::commands::dry_run;
+use crate::args::{Format, ServerArgs};
+use crate::dry_run;
 use crate::failure::Failure;
 use crate::group_file::{self, NamedGroup};
 use crate::output;
 use crate::progress::Progress;
 use crate::remote::Remote;
 
-/// Memberships in one message, which must not be longer than servers take.
+/// Memberships per message, so that it stays below the servers' limit.
 const PER_MESSAGE: usize = 4_096;
 
-/// Forms the groups of a file, after the whole file has been checked.
+/// Options of `group form`.
+#[derive(Debug, Args)]
+pub(crate) struct FormArgs {
+    /// Groups in JSON lines; members are endpoints.
+    #[arg(long, value_name = "FILE")]
+    groups: PathBuf,
+    /// Name of the processes.
+    #[arg(long, default_value = "p0")]
+    process: String,
+    /// Job that new groups belong to; `group end-job` ends them together.
+    #[arg(long)]
+    job: Option<String>,
+    /// Name of the request, to repeat it safely: with the same file it gets the same answer, and
+    /// members that have left stay out. Default: a new name.
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Forms the groups of a file, after checking the whole file.
 ///
 /// # Errors
 ///
@@ -45,7 +66,7 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
     output::print(format, &answer, |_| format!("{joined} memberships joined"))
 }
 
-/// Reads a file of groups; those without members are left out, as there is nobody to join them.
+/// Reads a file of groups; those without members are left out.
 async fn read(remote: &Remote, file: &Path) -> Result<Vec<NamedGroup>, Failure> {
     let mut groups = group_file::read_named(file, &remote.graph().await?)?;
     group_file::check(&groups, &remote.groups(false).await?)
@@ -112,7 +133,7 @@ async fn send(
     }
 }
 
-/// Ends all groups of a job.
+/// Deletes all groups of a job.
 ///
 /// # Errors
 ///
@@ -128,8 +149,7 @@ pub(super) async fn end_job(
         return dry_run::job(&remote, &job, format).await;
     }
     let request = v1::DeleteJobGroupsRequest { request_id: request_id(), job };
-    let answer = remote.batches().delete_job_groups(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.batches().delete_job_groups(request)).await?;
     output::message(format, &answer, |answer| {
         format!("{} groups with {} memberships ended", answer.group_count, answer.membership_count)
     })

@@ -1,16 +1,19 @@
 //! `fabricast job plan`: places jobs on a fabric in a file.
 
-use fabricast_routing::jobs::{Job, JobAllocator, JobId, JobRefusal, Spread};
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, value_parser};
+use fabricast_placement::{Job, JobAllocator, JobId, JobRefusal, Spread};
 use serde::Serialize;
 
-use super::Ground;
 use super::text::{self, Fragments, Moving, Placed, Room};
-use crate::args::{Format, JobPlanArgs};
+use crate::args::Format;
 use crate::failure::Failure;
+use crate::job_input::JobInput;
 use crate::output;
 use crate::source::Topology;
 
-/// What came of it.
+/// Result of the command.
 #[derive(Debug, Serialize)]
 struct Outcome {
     placed: Vec<Placed>,
@@ -19,11 +22,42 @@ struct Outcome {
     report: Option<Fragments>,
 }
 
-/// A job that found no room.
+/// A job for which there is no room.
 #[derive(Debug, Serialize)]
 struct Refused {
     size: u32,
     reason: String,
+}
+
+/// Options of `job plan`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("fabric").required(true).args(["topology", "slurm"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["sizes", "report"])))]
+pub(crate) struct PlanArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (`cluster`, `demo`,
+    /// `paper`).
+    #[arg(long, value_name = "FILE|PRESET")]
+    topology: Option<String>,
+    /// The fabric as Slurm's topology.conf describes it, instead of a topology.
+    #[arg(long, value_name = "FILE")]
+    slurm: Option<PathBuf>,
+    /// Number of nodes of each job, in the order of placement.
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+        value_parser = value_parser!(u32).range(1..))]
+    sizes: Vec<u32>,
+    /// Running jobs: lines of a name and a list of nodes, such as `j7 node[001-016]`.
+    #[arg(long, value_name = "FILE")]
+    jobs: Option<PathBuf>,
+    /// Nodes that no job may use.
+    #[arg(long, value_name = "HOSTLIST")]
+    down: Option<String>,
+    /// Use a larger unit for a job if no unit of its class has room.
+    #[arg(long)]
+    spread: bool,
+    /// Show the largest job of each class that still fits, and which jobs would have to move for a
+    /// larger one.
+    #[arg(long)]
+    report: bool,
 }
 
 /// Runs `job plan`.
@@ -31,28 +65,28 @@ struct Refused {
 /// # Errors
 ///
 /// [`Failure::No`] if a job finds no room, else what is wrong with which file.
-pub(super) fn run(args: &JobPlanArgs, format: Format) -> Result<(), Failure> {
-    let mut ground = match (&args.topology, &args.slurm) {
+pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
+    let mut input = match (&args.topology, &args.slurm) {
         (Some(topology), _) => {
-            Ground::of_topology(&Topology::read(topology)?, args.down.as_deref())?
+            JobInput::of_topology(&Topology::read(topology)?, args.down.as_deref())?
         }
         (None, Some(slurm)) => {
             if args.down.is_some() {
                 return Err(Failure::input("--down needs --topology"));
             }
-            Ground::of_slurm(slurm)?
+            JobInput::of_slurm(slurm)?
         }
         (None, None) => return Err(Failure::input("give --topology or --slurm")),
     };
-    ground.check_names()?;
-    let mut allocator = ground.running(args.jobs.as_deref())?;
-    let mut outcome = place(args, &mut ground, &mut allocator);
+    input.check_names()?;
+    let mut allocator = input.running(args.jobs.as_deref())?;
+    let mut outcome = place(args, &mut input, &mut allocator);
     if args.report {
-        outcome.report = Some(report(&ground, &allocator));
+        outcome.report = Some(report(&input, &allocator));
     }
     if format == Format::Hostlist {
         let lines = outcome.placed.iter().map(|placed| format!("{}\n", placed.nodes));
-        output::raw(&lines.collect::<String>())?;
+        output::print_text(&lines.collect::<String>())?;
     } else {
         output::print(format, &outcome, outcome_text)?;
     }
@@ -66,42 +100,42 @@ pub(super) fn run(args: &JobPlanArgs, format: Format) -> Result<(), Failure> {
     }
 }
 
-fn place(args: &JobPlanArgs, ground: &mut Ground, allocator: &mut JobAllocator) -> Outcome {
+fn place(args: &PlanArgs, input: &mut JobInput, allocator: &mut JobAllocator) -> Outcome {
     let spread = if args.spread { Spread::Yes } else { Spread::No };
     let mut outcome = Outcome { placed: Vec::new(), refused: Vec::new(), report: None };
-    let first = ground.names.jobs.len();
+    let first = input.names.jobs.len();
     for (at, size) in args.sizes.iter().enumerate() {
         let id = JobId(u64::try_from(first + at).expect("jobs are counted"));
         let placed = allocator.allocate(id, *size, spread).cloned();
         match placed {
             Ok(job) => {
-                ground.names.jobs.insert(id, format!("new{}", at + 1));
-                outcome.placed.push(describe(ground, id, &job));
+                input.names.jobs.insert(id, format!("new{}", at + 1));
+                outcome.placed.push(describe(input, id, &job));
             }
-            Err(refusal) => outcome.refused.push(refused(ground, *size, &refusal)),
+            Err(refusal) => outcome.refused.push(refused(input, *size, &refusal)),
         }
     }
     outcome
 }
 
-fn refused(ground: &Ground, size: u32, refusal: &JobRefusal) -> Refused {
-    Refused { size, reason: refusal.in_words(&ground.names) }
+fn refused(input: &JobInput, size: u32, refusal: &JobRefusal) -> Refused {
+    Refused { size, reason: refusal.in_words(&input.names) }
 }
 
-fn describe(ground: &Ground, id: JobId, job: &Job) -> Placed {
+fn describe(input: &JobInput, id: JobId, job: &Job) -> Placed {
     Placed {
-        job: ground.names.jobs[&id].clone(),
+        job: input.names.jobs[&id].clone(),
         size: job.nodes.len(),
         class: job.class.to_string(),
-        place: ground
-            .ground
+        place: input
+            .positions
             .place_of(&job.nodes)
-            .map_or_else(String::new, |(level, unit)| ground.names.unit(level, unit)),
-        nodes: ground.hostlist(&job.nodes),
+            .map_or_else(String::new, |(level, unit)| input.names.unit(level, unit)),
+        nodes: input.hostlist(&job.nodes),
     }
 }
 
-fn report(ground: &Ground, allocator: &JobAllocator) -> Fragments {
+fn report(input: &JobInput, allocator: &JobAllocator) -> Fragments {
     let found = allocator.report();
     let classes = found.classes.into_iter().map(|class| Room {
         class: class.class.to_string(),
@@ -113,9 +147,9 @@ fn report(ground: &Ground, allocator: &JobAllocator) -> Fragments {
             .moves
             .iter()
             .map(|one| Moving {
-                job: ground.names.jobs[&one.job].clone(),
-                from: ground.hostlist(&one.from),
-                to: ground.hostlist(&one.to),
+                job: input.names.jobs[&one.job].clone(),
+                from: input.hostlist(&one.from),
+                to: input.hostlist(&one.to),
             })
             .collect(),
     });

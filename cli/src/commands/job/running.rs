@@ -1,60 +1,44 @@
 //! Jobs of a running control plane.
 
 use anyhow::Context;
+use clap::{ArgGroup, Args, value_parser};
+use fabricast_placement::hostlist;
 use fabricast_proto::v1;
-use fabricast_routing::jobs::hostlist;
-use fabricast_rpc::{reason_of, request_id};
-use tonic::Status;
+use fabricast_rpc::{RpcError, request_id};
 
 use super::text::{self, Fragments, Moving, Room};
-use crate::args::{Format, JobAllocateArgs, JobCommand};
+use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::remote::{Remote, block_on};
+use crate::remote::{self, Remote};
 
-/// Jobs asked for at once when a list is read.
+/// Jobs per page of a list.
 const PAGE: u32 = 1000;
 
-/// Runs one verb.
-///
-/// # Errors
-///
-/// See [`Failure`].
-pub(super) fn run(command: JobCommand, format: Format) -> Result<(), Failure> {
-    block_on(async {
-        match command {
-            JobCommand::Plan(_) => Err(Failure::input("job plan needs no control plane")),
-            JobCommand::Allocate(args) => allocate(args, format).await,
-            JobCommand::Release { job, dry_run, server } => {
-                let remote = Remote::new(&server)?;
-                if dry_run {
-                    let job = find(&remote, job).await?;
-                    return output::message(format, &job, |job| {
-                        format!("would free {}", list(job))
-                    });
-                }
-                let request = v1::DeleteJobRequest { request_id: request_id(), job };
-                let answer = remote.jobs().delete_job(request).await;
-                let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
-                output::message(format, &answer, |_| "released".to_owned())
-            }
-            JobCommand::Show { job, server } => {
-                let remote = Remote::new(&server)?;
-                print(&find(&remote, job).await?, format)
-            }
-            JobCommand::List { server } => {
-                let jobs = all(&Remote::new(&server)?).await?;
-                let list = v1::ListJobsResponse { jobs, ..Default::default() };
-                output::message(format, &list, |list| table(&list.jobs))
-            }
-            JobCommand::Report { nodes, server } => {
-                report(&Remote::new(&server)?, nodes, format).await
-            }
-        }
-    })
+/// Options of `job allocate`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").required(true).args(["nodes", "hosts"])))]
+pub(crate) struct AllocateArgs {
+    /// Name of the job.
+    job: String,
+    /// Number of nodes that the job needs.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Allocate exactly these nodes.
+    #[arg(long, value_name = "HOSTLIST")]
+    hosts: Option<String>,
+    /// Use a larger unit if no unit of the job's class has room.
+    #[arg(long, conflicts_with = "hosts")]
+    spread: bool,
+    /// Only print what the job would get; change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
-async fn allocate(args: JobAllocateArgs, format: Format) -> Result<(), Failure> {
+/// Runs `job allocate`.
+pub(super) async fn allocate(args: AllocateArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let nodes = hostlist::expand(args.hosts.as_deref().unwrap_or_default()).context("--hosts")?;
     let request = v1::CreateJobRequest {
@@ -65,24 +49,23 @@ async fn allocate(args: JobAllocateArgs, format: Format) -> Result<(), Failure> 
         spread: args.spread,
         validate_only: args.dry_run,
     };
-    let answer = remote.jobs().create_job(request).await;
-    let answer = answer.map_err(|status| refused(&remote, status))?.into_inner();
+    let answer = remote::answer(remote.jobs().create_job(request)).await;
+    let answer = answer.map_err(|error| refused(&remote, error))?;
     print(&answer.job.unwrap_or_default(), format)
 }
 
-/// That there is no room is an answer; everything else is a fault.
-fn refused(remote: &Remote, status: Status) -> Failure {
-    match reason_of(&status).as_deref() {
+/// Interprets a refusal: a lack of room is the answer no, all else is an error.
+fn refused(remote: &Remote, error: RpcError) -> Failure {
+    match error.reason_text().as_deref() {
         Some("NO_ROOM" | "NODE_TAKEN" | "NODE_DOWN" | "LINKS_SHARED") => {
-            Failure::No(format!("no room: {}", status.message()))
+            Failure::No(format!("no room: {}", error.message()))
         }
-        Some(_) | None => remote.failed(status),
+        Some(_) | None => remote.failed(error),
     }
 }
 
 async fn find(remote: &Remote, job: String) -> Result<v1::Job, Failure> {
-    let answer = remote.jobs().get_job(v1::GetJobRequest { job }).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.jobs().get_job(v1::GetJobRequest { job })).await?;
     Ok(answer.job.unwrap_or_default())
 }
 
@@ -91,9 +74,7 @@ async fn all(remote: &Remote) -> Result<Vec<v1::Job>, Failure> {
     let mut page_token = String::new();
     loop {
         let request = v1::ListJobsRequest { page_size: PAGE, page_token };
-        let page =
-            remote.jobs().list_jobs(request).await.map_err(|status| remote.failed(status))?;
-        let page = page.into_inner();
+        let page = remote.answer(remote.jobs().list_jobs(request)).await?;
         jobs.extend(page.jobs);
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -102,10 +83,45 @@ async fn all(remote: &Remote) -> Result<Vec<v1::Job>, Failure> {
     }
 }
 
-async fn report(remote: &Remote, nodes: Option<u32>, format: Format) -> Result<(), Failure> {
+/// Runs `job release`.
+pub(super) async fn release(
+    job: String,
+    dry_run: bool,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    if dry_run {
+        let job = find(&remote, job).await?;
+        return output::message(format, &job, |job| format!("would free {}", node_list(job)));
+    }
+    let request = v1::DeleteJobRequest { request_id: request_id(), job };
+    let answer = remote.answer(remote.jobs().delete_job(request)).await?;
+    output::message(format, &answer, |_| "released".to_owned())
+}
+
+/// Runs `job show`.
+pub(super) async fn show(job: String, server: &ServerArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    print(&find(&remote, job).await?, format)
+}
+
+/// Runs `job list`.
+pub(super) async fn list(server: &ServerArgs, format: Format) -> Result<(), Failure> {
+    let jobs = all(&Remote::new(server)?).await?;
+    let list = v1::ListJobsResponse { jobs, ..Default::default() };
+    output::message(format, &list, |list| table(&list.jobs))
+}
+
+/// Runs `job report`.
+pub(super) async fn report(
+    nodes: Option<u32>,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
     let request = v1::GetJobReportRequest { node_count: nodes.unwrap_or_default() };
-    let answer = remote.jobs().get_job_report(request).await;
-    let answer = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let answer = remote.answer(remote.jobs().get_job_report(request)).await?;
     output::message(format, &answer, |answer| report_text(answer, nodes))?;
     match nodes {
         Some(nodes) if !answer.has_room => {
@@ -146,7 +162,7 @@ fn print(job: &v1::Job, format: Format) -> Result<(), Failure> {
         return output::message(format, job, |job| table(std::slice::from_ref(job)));
     }
     match job.nodes.iter().find(|node| !hostlist::is_node_name(&node.node)) {
-        None => output::raw(&format!("{}\n", list(job))),
+        None => output::print_text(&format!("{}\n", node_list(job))),
         Some(node) => {
             Err(Failure::input(format!("node '{}' cannot stand in a hostlist", node.node)))
         }
@@ -157,7 +173,7 @@ fn table(jobs: &[v1::Job]) -> String {
     let mut rows = Rows::new(&["JOB", "SIZE", "CLASS", "NODES"]);
     for job in jobs {
         let size = job.nodes.len().to_string();
-        rows.push(vec![job.name.clone(), size, class(job.job_class()), list(job)]);
+        rows.push(vec![job.name.clone(), size, class(job.job_class()), node_list(job)]);
     }
     rows.to_string()
 }
@@ -166,11 +182,11 @@ fn class(class: v1::JobClass) -> String {
     class.as_str_name().trim_start_matches("JOB_CLASS_").to_owned()
 }
 
-fn list(job: &v1::Job) -> String {
+fn node_list(job: &v1::Job) -> String {
     names(job.nodes.iter().map(|node| node.node.as_str()))
 }
 
-/// A hostlist; names that cannot stand in one are listed as they are.
+/// Formats nodes as a hostlist, or as a list if a name does not fit into one.
 fn names<'a>(nodes: impl Iterator<Item = &'a str> + Clone) -> String {
     if nodes.clone().all(hostlist::is_node_name) {
         hostlist::compress(nodes)

@@ -1,22 +1,22 @@
-//! What is printed about jobs, with or without a control plane.
+//! Output about jobs, with or without a control plane.
 
 use serde::Serialize;
 
 use crate::output::Rows;
 
-/// One job.
+/// One placed job.
 #[derive(Debug, Serialize)]
 pub(super) struct Placed {
     pub(super) job: String,
     pub(super) size: usize,
     pub(super) class: String,
-    /// The unit it lies in.
+    /// Unit of the fabric that holds the job.
     pub(super) place: String,
-    /// Its nodes as a hostlist.
+    /// Nodes of the job as a hostlist.
     pub(super) nodes: String,
 }
 
-/// How large jobs of one class can be.
+/// Largest possible job of one class.
 #[derive(Debug, Serialize)]
 pub(super) struct Room {
     pub(super) class: String,
@@ -27,7 +27,7 @@ pub(super) struct Room {
     pub(super) moves: Vec<Moving>,
 }
 
-/// One job that would have to move.
+/// A job that would have to move, from and to hostlists.
 #[derive(Debug, Serialize)]
 pub(super) struct Moving {
     pub(super) job: String,
@@ -35,7 +35,7 @@ pub(super) struct Moving {
     pub(super) to: String,
 }
 
-/// How broken up the free nodes are.
+/// Fragmentation of the free nodes.
 #[derive(Debug, Serialize)]
 pub(super) struct Fragments {
     pub(super) live: u32,

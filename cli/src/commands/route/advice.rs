@@ -11,10 +11,10 @@ pub(super) struct Advised {
     /// The other engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<&'static str>,
-    /// How it stands to the one that was asked for: `better`, `worse`, `same` or `mixed`.
+    /// Comparison with the requested engine: `better`, `worse`, `same` or `mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'static str>,
-    /// What it costs.
+    /// Cost of the other engine's plan.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     figures: Option<Figures>,
     /// All of it in words.

@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_routing::Mgid;
+use fabricast_routing::EngineKind;
 use fabricast_routing::formats::{RouteRecord, RoutesFile, TreeRecord};
-use fabricast_topology::{EndpointId, Graph, PortId, PortSet, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{
+    EndpointId, Graph, Mgid, PortId, PortSet, SwitchId, TableEntry, TableKind,
+};
 
 /// Members of groups.
 pub(super) type Members = BTreeMap<Mgid, Vec<EndpointId>>;
 
-/// Says where routes and groups do not fit together.
+/// Lists the differences between routes and groups.
 pub(super) fn routes(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec<String> {
     let mut findings = Vec::new();
     let routed: BTreeSet<Mgid> = file.groups.iter().map(|route| route.mgid).collect();
@@ -30,7 +32,7 @@ pub(super) fn routes(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec
     findings
 }
 
-/// Says where tables differ from those that the routes need.
+/// Lists the differences between tables and those that the routes need.
 pub(super) fn tables(
     graph: &Graph,
     kind: TableKind,
@@ -69,12 +71,12 @@ pub(super) fn tables(
     missing.chain(stale).collect()
 }
 
-/// The members that a route is to reach.
+/// Lists the members that a route must reach.
 pub(super) fn served(route: &RouteRecord, members: &[EndpointId]) -> Vec<EndpointId> {
     members.iter().filter(|member| !route.cut_off.contains(member)).copied().collect()
 }
 
-/// One route beside its group.
+/// A route with its group.
 struct Audit<'a> {
     graph: &'a Graph,
     route: &'a RouteRecord,
@@ -124,27 +126,27 @@ impl Audit<'_> {
         ends.map(|port| self.graph.switch_of(port)).chain([tree.root]).collect()
     }
 
-    /// The first thing that keeps the links from being one tree over exactly the served members.
+    /// Finds the first reason why the links are not one tree over exactly the served members.
     fn fault(&self, tree: &TreeRecord) -> Option<String> {
         let name = |switch: SwitchId| self.graph.switch_name(switch);
-        let mut islands = Islands::default();
+        let mut sets = DisjointSets::default();
         let mut degrees: BTreeMap<SwitchId, u32> = BTreeMap::new();
         for (a, b) in &tree.links {
             let (from, to) = (self.graph.switch_of(*a), self.graph.switch_of(*b));
-            if !islands.join(from.0, to.0) {
+            if !sets.join(from.0, to.0) {
                 let (from, port) = (name(from), self.graph.port_number(*a));
                 return Some(format!("the link at {from} port {port} closes a loop"));
             }
             *degrees.entry(from).or_default() += 1;
             *degrees.entry(to).or_default() += 1;
         }
-        let root = islands.of(tree.root.0);
+        let root = sets.of(tree.root.0);
         let leaves: BTreeSet<SwitchId> =
             self.served.iter().filter_map(|member| self.leaf(*member)).collect();
-        if let Some(leaf) = leaves.iter().find(|leaf| islands.of(leaf.0) != root) {
+        if let Some(leaf) = leaves.iter().find(|leaf| sets.of(leaf.0) != root) {
             return Some(format!("no link leads from the root to {}", name(*leaf)));
         }
-        if let Some(switch) = degrees.keys().find(|switch| islands.of(switch.0) != root) {
+        if let Some(switch) = degrees.keys().find(|switch| sets.of(switch.0) != root) {
             return Some(format!("{} is not part of the root's tree", name(*switch)));
         }
         let idle =
@@ -153,9 +155,12 @@ impl Audit<'_> {
     }
 }
 
-/// Says which virtual groups have two colors, or are several that never meet.
+/// Lists virtual groups with two colors, or of an engine that promises it, whose groups share no
+/// link (with per-switch tables: no switch).
 fn families(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec<String> {
     let mut findings = Vec::new();
+    let kind = file.header.engine.parse::<EngineKind>();
+    let hangs_together = kind.is_ok_and(EngineKind::groups_hang_together);
     let mut families: BTreeMap<u32, Vec<&RouteRecord>> = BTreeMap::new();
     for route in file.groups.iter().filter(|route| !route.trees.is_empty()) {
         families.entry(route.virtual_group).or_default().push(route);
@@ -165,20 +170,29 @@ fn families(graph: &Graph, file: &RoutesFile, members: &Members) -> Vec<String> 
         if colors.len() > 1 {
             findings.push(format!("virtual group {number}: it has the colors {colors:?}"));
         }
-        let mut islands = Islands::default();
-        for route in &routes {
-            let members = members.get(&route.mgid).map_or(&[][..], Vec::as_slice);
-            let ports = ports(graph, route, members);
-            for pair in ports.windows(2) {
-                islands.join(pair[0].0, pair[1].0);
-            }
+        if !hangs_together {
+            continue;
         }
-        let parts = routes.iter().filter_map(|route| {
+        let mut sets = DisjointSets::default();
+        let places = routes.iter().map(|route| {
             let members = members.get(&route.mgid).map_or(&[][..], Vec::as_slice);
-            ports(graph, route, members).first().map(|port| islands.of(port.0))
+            let place = |port: PortId| match file.header.tables {
+                TableKind::PerPort => port.0,
+                TableKind::PerSwitch => graph.switch_of(port).0,
+            };
+            ports(graph, route, members).into_iter().map(place).collect()
         });
+        let places: Vec<Vec<u32>> = places.collect();
+        for pair in places.iter().flat_map(|places| places.windows(2)) {
+            sets.join(pair[0], pair[1]);
+        }
+        let parts = places.iter().filter_map(|places| places.first().map(|at| sets.of(*at)));
         if parts.collect::<BTreeSet<u32>>().len() > 1 {
-            findings.push(format!("virtual group {number}: its groups share no link"));
+            let what = match file.header.tables {
+                TableKind::PerPort => "link",
+                TableKind::PerSwitch => "switch",
+            };
+            findings.push(format!("virtual group {number}: its groups share no {what}"));
         }
     }
     findings
@@ -191,12 +205,12 @@ fn ports(graph: &Graph, route: &RouteRecord, members: &[EndpointId]) -> Vec<Port
     links.chain(served.into_iter().filter_map(|member| graph.attachment(member))).collect()
 }
 
-/// Sets of numbers that are joined together.
+/// Disjoint sets of numbers.
 #[derive(Default)]
-struct Islands(BTreeMap<u32, u32>);
+struct DisjointSets(BTreeMap<u32, u32>);
 
-impl Islands {
-    /// The number that stands for the set of `item`.
+impl DisjointSets {
+    /// Finds the representative of the set of `item`.
     fn of(&mut self, item: u32) -> u32 {
         let mut top = item;
         while let Some(above) = self.0.get(&top).copied() {
@@ -220,13 +234,67 @@ impl Islands {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use fabricast_routing::{Change, EngineOptions, build_engine};
+    use fabricast_topology::FatTree;
+    use fabricast_topology::spec::TopologySpec;
+
     use super::*;
+
+    /// Groups of one leaf meet in its switch; baselines give one tree to groups that meet nowhere.
+    #[test]
+    fn sound_plans_of_every_engine_have_no_findings() {
+        let spec = "kind = 'leaf-spine'\nleaves = 3\nspines = 2\nendpoints_per_leaf = 4";
+        let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
+        let view = Arc::new(FatTree::detect(&graph).unwrap());
+        let put = |mgid: u32, members: [u32; 2]| Change::Put {
+            mgid: Mgid(mgid),
+            members: members.map(EndpointId).to_vec(),
+        };
+        let puts = [put(0, [0, 1]), put(2, [2, 3]), put(4, [4, 8]), put(6, [1, 5])];
+        let members: Members = puts
+            .iter()
+            .map(|put| match put {
+                Change::Put { mgid, members } => (*mgid, members.clone()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        for kind in EngineKind::ALL {
+            for tables in [TableKind::PerPort, TableKind::PerSwitch] {
+                let options = EngineOptions::new(1, tables);
+                let view = Some(Arc::clone(&view));
+                let mut engine = build_engine(*kind, graph.clone(), view, options).unwrap();
+                engine.apply(&puts).unwrap();
+                let file = RoutesFile::of(&*engine, "");
+                assert_eq!(
+                    routes(&graph, &file, &members),
+                    Vec::<String>::new(),
+                    "{kind} {tables:?}"
+                );
+            }
+        }
+        let mut engine = build_engine(
+            EngineKind::CMr4lmsFixed,
+            graph.clone(),
+            Some(view),
+            EngineOptions::new(1, TableKind::PerPort),
+        )
+        .unwrap();
+        engine.apply(&puts).unwrap();
+        let mut file = RoutesFile::of(&*engine, "");
+        for route in &mut file.groups {
+            route.virtual_group = 0;
+        }
+        let found = routes(&graph, &file, &members);
+        assert_eq!(found, ["virtual group 0: its groups share no link"]);
+    }
 
     #[test]
     fn islands_are_joined_once() {
-        let mut islands = Islands::default();
-        assert!(islands.join(1, 2) && islands.join(3, 2) && islands.join(9, 8));
-        assert!(!islands.join(1, 3));
-        assert_eq!((islands.of(3), islands.of(9), islands.of(7)), (1, 8, 7));
+        let mut sets = DisjointSets::default();
+        assert!(sets.join(1, 2) && sets.join(3, 2) && sets.join(9, 8));
+        assert!(!sets.join(1, 3));
+        assert_eq!((sets.of(3), sets.of(9), sets.of(7)), (1, 8, 7));
     }
 }

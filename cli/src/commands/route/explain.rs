@@ -1,25 +1,27 @@
-//! `fabricast route explain --topology`: why a group would be routed as it would be, with no control plane.
+//! `fabricast route explain --topology`: why a group would be routed as it would be, with no
+//! control plane.
 
+use clap::Args;
 use fabricast_routing::{
-    ExplainedRoute, ExplainedTree, Explanation, MAX_COLORS, Meeting, Mgid, OtherSize, Routed,
+    ExplainedRoute, ExplainedTree, Explanation, MAX_COLORS, Meeting, OtherSize, Routed,
     at_other_size, explain,
 };
-use fabricast_topology::{Graph, Peer, PortId};
+use fabricast_topology::{Graph, Mgid, Peer, PortId};
 use serde::Serialize;
 
-use crate::args::{ExplainArgs, Format};
+use crate::args::{EngineArgs, Format, GroupArgs, ServerArgs, colors};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::scene::Scene;
+use crate::plan_input::PlanInput;
 
-/// Everything about one group.
+/// Explanation of one group.
 #[derive(Debug, Serialize)]
 struct Answer {
     group: String,
     mgid: u32,
     engine: &'static str,
     entries: u16,
-    /// The spanning tree its MGID stands for; null for engines where it stands for nothing.
+    /// Spanning tree that the MGID maps to; null for engines without such a map.
     home_spanning_tree: Option<u32>,
     moved: Option<String>,
     unrouted: Option<String>,
@@ -27,22 +29,22 @@ struct Answer {
     members: usize,
     cut_off: Vec<String>,
     route: Option<Route>,
-    /// Null with the largest tables there are.
+    /// Change with one more entry; null for the largest tables.
     with_one_entry_more: Option<OneMore>,
 }
 
-/// How its packets travel.
+/// Route of the group's packets.
 #[derive(Debug, Serialize)]
 struct Route {
     /// Null for engines that do not number their trees.
     spanning_tree: Option<u32>,
     virtual_group: u32,
-    /// One, or two with fault tolerance.
+    /// Trees of the route: one, or two with fault tolerance.
     trees: Vec<Tree>,
     shares_with: Vec<Sharer>,
 }
 
-/// One tree.
+/// One of the trees of a route.
 #[derive(Debug, Serialize)]
 struct Tree {
     color: u16,
@@ -50,13 +52,13 @@ struct Tree {
     top_midplane: Option<u32>,
     tn_group: Option<u32>,
     root: String,
-    /// What the group alone needs.
+    /// Links that the group itself needs.
     links: Vec<Link>,
     /// Links that its packets cross, those of groups on the same tree included.
     links_crossed: usize,
 }
 
-/// A link from its lower end.
+/// A link, from its lower end.
 #[derive(Debug, Serialize)]
 struct Link {
     switch: String,
@@ -65,7 +67,7 @@ struct Link {
     peer_port: u8,
 }
 
-/// A group on the same tree.
+/// Another group on the same tree.
 #[derive(Debug, Serialize)]
 struct Sharer {
     group: String,
@@ -78,12 +80,12 @@ struct Sharer {
     at: Option<String>,
 }
 
-/// The same group with tables of one entry more.
+/// Route of the same group with tables of one more entry.
 #[derive(Debug, Serialize)]
 struct OneMore {
     entries: u16,
     mgid: u32,
-    /// The file gives the MGID, so only what it maps to can change.
+    /// True if the file gives the MGID, so that only its mapping can change.
     mgid_given: bool,
     mapping: Option<String>,
     home_spanning_tree: Option<u32>,
@@ -96,25 +98,46 @@ struct OneMore {
     newly_with: Vec<String>,
 }
 
+/// Options of `route explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name of the group; with `--topology`, also its MGID.
+    #[arg(long)]
+    pub(super) group: String,
+    /// Plan on this topology instead of asking a control plane: file as `ibnetdiscover` prints it,
+    /// spec in TOML, or preset.
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    pub(super) topology: Option<String>,
+    #[command(flatten)]
+    pub(super) groups: GroupArgs,
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
+    /// Entries of each multicast table (C).
+    #[arg(long, default_value_t = 32, value_parser = colors(), requires = "topology")]
+    pub(super) colors: u16,
+    #[command(flatten)]
+    pub(super) server: ServerArgs,
+}
+
 /// Runs the offline form of `route explain`.
 ///
 /// # Errors
 ///
 /// See [`Failure`]; exit 1 if there is no such group.
 pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<(), Failure> {
-    let scene = Scene::read(topology, &args.groups, &args.engine)?;
-    let scenario = scene.scenario();
-    let now = scenario.route(args.colors).map_err(|error| scene.failure(error))?;
-    let names = scene.names(&now)?;
+    let input = PlanInput::read(topology, &args.groups, &args.engine)?;
+    let scenario = input.scenario();
+    let now = scenario.route(args.colors).map_err(|error| input.failure(error))?;
+    let names = input.names(&now)?;
     let group = find(&names, &now.mgids, &args.group)?;
-    let known = Known { scene: &scene, names: &names, now: &now };
+    let known = Known { input: &input, names: &names, now: &now };
     let explanation = explain(&*now.engine, scenario.fat_tree.map(|one| &**one), now.mgids[group]);
     let explanation = explanation.expect("the engine has all groups of the scenario");
     let more = match args.colors {
         MAX_COLORS => None,
         colors => {
             let other = at_other_size(&scenario, colors + 1, &now, group);
-            Some(known.one_more(&other.map_err(|error| scene.failure(error))?, group))
+            Some(known.one_more(&other.map_err(|error| input.failure(error))?, group))
         }
     };
     let answer = Answer {
@@ -134,7 +157,7 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
     output::print(format, &answer, text)
 }
 
-/// The place of a group by its name, or by its MGID if no group has that name.
+/// Finds a group by its name, or by its MGID if no group has that name.
 fn find(names: &[String], mgids: &[Mgid], wanted: &str) -> Result<usize, Failure> {
     let by_name = names.iter().position(|name| name == wanted);
     let number = || wanted.parse().ok().map(Mgid);
@@ -149,16 +172,16 @@ fn find(names: &[String], mgids: &[Mgid], wanted: &str) -> Result<usize, Failure
     })
 }
 
-/// What turns numbers into words.
+/// Names for the numbers of an explanation.
 struct Known<'a> {
-    scene: &'a Scene,
+    input: &'a PlanInput,
     names: &'a [String],
     now: &'a Routed,
 }
 
 impl Known<'_> {
     fn graph(&self) -> &Graph {
-        &self.scene.topology.graph
+        &self.input.topology.graph
     }
 
     fn name(&self, mgid: Mgid) -> String {
@@ -217,7 +240,7 @@ impl Known<'_> {
         OneMore {
             entries: *colors,
             mgid,
-            mgid_given: self.scene.gives_mgid(group),
+            mgid_given: self.input.gives_mgid(group),
             mapping: explanation
                 .home
                 .map(|home| format!("{mgid} mod {spanning_trees} is spanning tree {home}")),

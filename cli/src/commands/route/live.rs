@@ -8,20 +8,20 @@ use fabricast_proto::v1::directory_change::Kind;
 use fabricast_routing::verify::{self, Senders};
 use fabricast_topology::TableKind;
 
-use super::verify::{LISTED, Verdict, in_words, say};
-use crate::args::{Format, VerifyArgs};
+use super::verify::{LISTED, Verdict, VerifyArgs, in_words, say};
+use crate::args::Format;
 use crate::failure::Failure;
-use crate::live;
 use crate::output;
 use crate::remote::Remote;
+use crate::verify_input;
 
-/// How often tables are read in the hope that nothing changes meanwhile.
+/// Most attempts to read records and tables without a change in between.
 const ATTEMPTS: u32 = 25;
 const PAUSE: Duration = Duration::from_millis(200);
-/// Bytes in one message of a switch agent.
+/// Largest message of a switch agent, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Records and tables of one moment.
+/// Records and tables read together.
 #[derive(Default)]
 struct Moment {
     revision: u64,
@@ -33,7 +33,7 @@ struct Moment {
     settled: bool,
 }
 
-/// Reads records and tables until both are of one moment, and walks packets of all members.
+/// Reads records and tables until nothing changes in between, and walks packets of all members.
 ///
 /// # Errors
 ///
@@ -46,12 +46,12 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     };
     let graph = remote.graph().await?;
     let started = Instant::now();
-    let moment = settled((&remote, &router), &args.switch_agents).await?;
+    let moment = settled(&remote, &router, &args.switch_agents).await?;
     if !moment.settled {
-        output::say("fabricast: the route service is at work; what differs may be on its way");
+        output::notice("fabricast: the route service is at work; what differs may be on its way");
     }
-    let entries = live::entries(&graph, &moment.tables)?;
-    let groups = live::delivery_groups(&graph, &moment.groups, moment.trees)?;
+    let entries = verify_input::entries(&graph, &moment.tables)?;
+    let groups = verify_input::delivery_groups(&graph, &moment.groups, moment.trees)?;
     let first = moment.switches.first().cloned().unwrap_or_default();
     let tables = match first.table_kind() {
         v1::TableKind::PerSwitch => TableKind::PerSwitch,
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     let senders = if args.all_senders { Senders::All } else { Senders::OnePerSwitch };
     let colors = u16::try_from(first.colors).context("colors of the switches")?;
     let options = verify::Options { colors, tables, senders, list: LISTED };
-    let faults = live::faults(&graph, &moment.failed);
+    let faults = verify_input::faults(&graph, &moment.failed);
     let report = verify::verify(&graph, &faults, &groups, &entries, options);
     let mut violations: Vec<String> =
         report.violations.iter().map(|violation| in_words(&graph, violation)).collect();
@@ -87,10 +87,7 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     say(&verdict, format)
 }
 
-async fn settled(
-    (remote, router): (&Remote, &Remote),
-    agents: &[String],
-) -> Result<Moment, Failure> {
+async fn settled(remote: &Remote, router: &Remote, agents: &[String]) -> Result<Moment, Failure> {
     let mut attempt = 1;
     loop {
         let status = router.route_status().await?;
@@ -110,10 +107,10 @@ async fn settled(
     }
 }
 
-/// Groups, members and failed parts of one revision.
+/// Reads groups, members and failed parts of one revision.
 async fn directory(remote: &Remote) -> Result<Moment, Failure> {
-    let answer = remote.tic().watch_directory(v1::WatchDirectoryRequest {}).await;
-    let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+    let mut stream =
+        remote.answer(remote.tic().watch_directory(v1::WatchDirectoryRequest {})).await?;
     let mut moment = Moment::default();
     let mut groups = std::collections::BTreeMap::new();
     while let Some(message) = stream.message().await.map_err(|status| remote.failed(status))? {
@@ -147,11 +144,10 @@ async fn tables(remote: &Remote, agents: &[String], moment: &mut Moment) -> Resu
     }
     for client in clients {
         let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
-        let listed = client.list_switches(v1::ListSwitchesRequest {}).await;
-        let listed = listed.map_err(|status| remote.failed(status))?.into_inner();
+        let listed = remote.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
         moment.switches.extend(listed.switches);
-        let answer = client.read_tables(v1::ReadTablesRequest::default()).await;
-        let mut stream = answer.map_err(|status| remote.failed(status))?.into_inner();
+        let mut stream =
+            remote.answer(client.read_tables(v1::ReadTablesRequest::default())).await?;
         while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
             moment.tables.extend(part.table);
         }

@@ -1,33 +1,35 @@
 //! `fabricast route plan`: groups and a fabric in, trees and tables out, with no control plane.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use clap::Args;
 use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, PortLoads,
-    RoutingEngine, Scenario, advise, build_engine, metrics, table_entries,
+    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
+    Scenario, advise, build_engine, metrics, table_entries,
 };
 use fabricast_topology::{FatTree, Graph, TableEntry};
 use serde::Serialize;
 
 use super::advice::Advised;
-use crate::args::{Format, PlanArgs};
+use crate::args::{EngineArgs, Format, GroupArgs, colors};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::loads;
 use crate::output::{self, Rows};
 use crate::pattern::Pattern;
-use crate::scene;
+use crate::plan_input;
 use crate::source::Topology;
 
-/// Groups and members without a tree that are listed.
+/// Most groups and members without a tree that are listed.
 const LISTED: usize = 20;
-/// Groups times ports of the fabric up to which another engine is tried unasked: a few seconds at most.
+/// Groups times ports up to which another engine is tried without `--compare`: a few seconds at
+/// most.
 const ADVICE_BUDGET: u64 = 200_000_000;
 
 /// The figures of a plan.
@@ -54,6 +56,35 @@ struct Figures {
     trees_ms: f64,
     tables_ms: f64,
     advice: Vec<Advised>,
+}
+
+/// Options of `route plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    topology: String,
+    #[command(flatten)]
+    groups: GroupArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Entries of each multicast table (C).
+    #[arg(long, default_value_t = 32, value_parser = colors())]
+    colors: u16,
+    /// Always compare with another engine; default: only for few groups on a small fabric, as it
+    /// takes long. For per-switch tables.
+    #[arg(long)]
+    compare: bool,
+    /// Output file for the routes.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Output file for the tables.
+    #[arg(long, value_name = "FILE")]
+    tables_out: Option<PathBuf>,
+    /// Output file for the groups with their MGIDs.
+    #[arg(long, value_name = "FILE")]
+    groups_out: Option<PathBuf>,
 }
 
 /// Runs `route plan`.
@@ -83,7 +114,17 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let entries = table_entries(graph, engine.plan());
     let expanded = Instant::now();
 
-    let advice = advice(args, (graph, fat_tree.as_ref()), &records, (&*engine, loads.as_ref()))?;
+    let scenario = Scenario {
+        graph,
+        fat_tree: fat_tree.as_ref(),
+        kind: engine.kind(),
+        options: plan_input::options(&args.engine, args.colors)?,
+        loads: loads.as_ref(),
+        groups: GroupSource::Listed(&records),
+    };
+    let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
+    let advice = advise(&scenario, args.colors, &*engine, budget).context("groups")?;
+    let advice = advice.iter().map(Advised::of).collect();
     let numbered = mgids.iter().zip(records);
     let numbered: Vec<GroupRecord> =
         numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
@@ -97,7 +138,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     output::print(format, &figures, figures_text)
 }
 
-/// Writes the files that were asked for.
+/// Writes the output files that the arguments name.
 fn write(
     args: &PlanArgs,
     topology: &Topology,
@@ -106,7 +147,7 @@ fn write(
     groups: &[GroupRecord],
 ) -> Result<(), Failure> {
     let graph = &topology.graph;
-    let tables = scene::table_kind(args.engine.tables);
+    let tables = plan_input::table_kind(args.engine.tables);
     let mut texts: Vec<(&Path, String)> = Vec::new();
     if let Some(out) = &args.out {
         let file = RoutesFile::of(engine, &topology.digest());
@@ -153,23 +194,7 @@ fn figures(engine: &dyn RoutingEngine, graph: &Graph, table_entries: usize) -> F
 
 /// Counts the virtual groups that have a tree.
 fn shared_trees(plan: &Plan) -> u32 {
-    let with_tree = plan.virtual_groups().filter(|one| one.tree == 0 && !one.ports.is_empty());
-    u32::try_from(with_tree.count()).unwrap_or(u32::MAX)
-}
-
-/// What to make of the plan.
-fn advice(
-    args: &PlanArgs,
-    (graph, fat_tree): (&Arc<Graph>, Option<&Arc<FatTree>>),
-    records: &[GroupRecord],
-    (engine, loads): (&dyn RoutingEngine, Option<&Arc<PortLoads>>),
-) -> Result<Vec<Advised>, Failure> {
-    let options = scene::options(&args.engine, args.colors)?;
-    let (kind, groups) = (engine.kind(), GroupSource::Listed(records));
-    let scenario = Scenario { graph, fat_tree, kind, options, loads, groups };
-    let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
-    let advice = advise(&scenario, args.colors, engine, budget).context("groups")?;
-    Ok(advice.iter().map(Advised::of).collect())
+    u32::try_from(plan.trees_by_virtual_group().count()).unwrap_or(u32::MAX)
 }
 
 fn figures_text(figures: &Figures) -> String {
@@ -199,7 +224,8 @@ fn figures_text(figures: &Figures) -> String {
     lines.fold(rows.to_string(), |text, line| format!("{text}\n{line}"))
 }
 
-/// The first groups and members that have no tree, and groups that have not the one of their MGID, and why.
+/// Lists the first groups and members without a tree, and groups off the tree of their MGID, with
+/// reasons.
 fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
     let unrouted =
         plan.unrouted().iter().map(|group| format!("group {} has no tree: {group}", group.mgid.0));
@@ -220,15 +246,15 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
 /// An engine, and its fabric as a fat tree if it is one.
 type Made = (Box<dyn RoutingEngine>, Option<Arc<FatTree>>);
 
-/// Makes the engine that was asked for.
+/// Builds the requested engine.
 fn engine(args: &PlanArgs, topology: &Topology) -> Result<Made, Failure> {
     let kind = args.engine.engine;
-    let options = scene::options(&args.engine, args.colors)?;
+    let options = plan_input::options(&args.engine, args.colors)?;
     let fat_tree = topology.fat_tree();
     let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
     match (build_engine(kind, topology.graph.clone(), view.clone(), options), fat_tree) {
         (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
-        (built, _) => Ok((built.map_err(scene::build_failure)?, view)),
+        (built, _) => Ok((built.map_err(plan_input::build_failure)?, view)),
     }
 }
 

@@ -4,24 +4,24 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
+use clap::Args;
 use fabricast_routing::formats::{GroupRecord, RoutesFile, allot_mgids, read_routes, read_tables};
 use fabricast_routing::verify::{self, Senders, Violation};
-use fabricast_routing::{EngineKind, EngineOptions, Mgid, mgid_space};
-use fabricast_topology::{EndpointId, Faults, Graph, SwitchId};
+use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, SwitchId};
 use serde::Serialize;
 
 use super::audit::{self, Members};
-use crate::args::{Format, VerifyArgs};
+use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output;
-use crate::remote::block_on;
 use crate::source::{Topology, read_text};
 
-/// Violations of each kind that are listed.
+/// Most violations of each kind that are listed.
 pub(super) const LISTED: usize = 20;
 
-/// What the verifier found.
+/// Result of the verifier.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
     pub(super) groups: usize,
@@ -37,15 +37,46 @@ pub(super) struct Verdict {
     pub(super) elapsed_ms: f64,
 }
 
+/// Options of `route verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// presets`).
+    #[arg(long, value_name = "FILE|PRESET", required_unless_present = "live")]
+    pub(super) topology: Option<String>,
+    /// Groups in JSON lines.
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    pub(super) groups: Option<PathBuf>,
+    /// Routes in JSON lines.
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    pub(super) routes: Option<PathBuf>,
+    /// Tables in JSON lines; default: made from the routes.
+    #[arg(long, value_name = "FILE")]
+    pub(super) tables: Option<PathBuf>,
+    /// Send from every member, not only from one member per leaf switch and group. With `--live`,
+    /// unused entries count as violations only with this option.
+    #[arg(long)]
+    pub(super) all_senders: bool,
+    /// Read the tables of the switches of a running control plane, and compare them with its
+    /// groups.
+    #[arg(long, conflicts_with_all = ["topology", "groups", "routes", "tables"])]
+    pub(super) live: bool,
+    /// Switch agents that share the fabric; default: the server.
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "live")]
+    pub(super) switch_agents: Vec<String>,
+    /// Route services; default: the server.
+    #[arg(long, value_name = "HOST:PORT,...", requires = "live")]
+    pub(super) router: Option<String>,
+    #[command(flatten)]
+    pub(super) server: ServerArgs,
+}
+
 /// Runs `route verify`.
 ///
 /// # Errors
 ///
 /// [`Failure::No`] if anything does not fit together, else what is wrong with which file.
 pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
-    if args.live {
-        return block_on(super::live::run(args, format));
-    }
     let file = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
     let (groups, routes_file) = (file(&args.groups), file(&args.routes));
     let topology = Topology::read(args.topology.as_deref().unwrap_or_default())?;
@@ -91,7 +122,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     say(&verdict, format)
 }
 
-/// Prints what was found.
+/// Prints the verdict.
 ///
 /// # Errors
 ///
@@ -105,7 +136,7 @@ pub(super) fn say(verdict: &Verdict, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// Reads the routes; they must be those of this very topology.
+/// Reads the routes, which must be for this topology.
 fn routes(path: &Path, topology: &Topology) -> Result<RoutesFile, Failure> {
     let text = read_text(path)?;
     let named = || format!("'{}'", path.display());
@@ -151,7 +182,7 @@ fn mgids(
     }
 }
 
-/// The groups as the verifier wants them: those that have a tree, with the members it serves.
+/// Converts the groups that have a tree, with the members it serves, for the verifier.
 fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group> {
     let routed = routes.groups.iter().filter(|route| route.unrouted.is_none());
     let groups = routed.filter_map(|route| {
@@ -165,7 +196,7 @@ fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group>
     groups.collect()
 }
 
-/// A violation with the rule that it breaks, and the names of the topology instead of its numbers.
+/// Describes a violation with the rule it breaks, and names instead of numbers.
 pub(super) fn in_words(graph: &Graph, violation: &Violation) -> String {
     let rule = match violation {
         Violation::SharedEntry { .. } | Violation::DuplicateEntry { .. } => "R1",

@@ -1,5 +1,5 @@
-//! Processes that were started here, with everything that they start themselves: one system process group
-//! for each.
+//! Processes that were started here, with everything that they start themselves: one system process
+//! group for each.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,16 +14,16 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use super::keeper::Keeper;
+use super::watchdog::Watchdog;
 use crate::failure::Failure;
 
-/// Processes have this long to end when they are asked to.
+/// Time that processes have to end after a signal before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// Lines that a process printed before its end are waited for this long.
+/// Time to wait for the last lines of processes that have ended.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// The processes of one run. Dropped, it kills those that still run; and so does its keeper if nothing is dropped any
-/// more.
+/// Processes of one run. Dropping it kills those that still run; if the launcher is killed, the
+/// watchdog does so.
 #[derive(Debug)]
 pub(super) struct Children {
     label: bool,
@@ -31,7 +31,7 @@ pub(super) struct Children {
     waiting: JoinSet<(u32, std::io::Result<ExitStatus>)>,
     printing: JoinSet<()>,
     worst: Option<(u32, u8)>,
-    keeper: Keeper,
+    watchdog: Watchdog,
 }
 
 impl Children {
@@ -43,7 +43,7 @@ impl Children {
             waiting: JoinSet::new(),
             printing: JoinSet::new(),
             worst: None,
-            keeper: Keeper::start()?,
+            watchdog: Watchdog::start()?,
         })
     }
 
@@ -67,7 +67,7 @@ impl Children {
             .with_context(|| format!("start '{}'", name.display()))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid = pid.context("a process without a number")?;
-        self.keeper.has_started(pid);
+        self.watchdog.has_started(pid);
         self.running.insert(rank, pid);
         self.print(rank, &mut child);
         self.waiting.spawn(async move { (rank, child.wait().await) });
@@ -104,7 +104,7 @@ impl Children {
         }
     }
 
-    /// Ends those that still run: asked first, by this signal, then killed.
+    /// Ends the processes that still run: sends the signal, then kills them after a while.
     pub(super) async fn end(&mut self, signal: Signal) {
         self.signal(signal);
         let deadline = tokio::time::Instant::now() + GRACE;
@@ -127,7 +127,7 @@ impl Children {
         let _ = tokio::time::timeout(LAST_LINES, last).await;
     }
 
-    /// The failure with the highest exit code of all.
+    /// Returns the failure with the highest exit code.
     pub(super) fn worst(&self, failed: Failure) -> Failure {
         match (failed, self.worst) {
             (Failure::Ended(code, _), Some((rank, worst))) if worst > code => {
@@ -143,11 +143,11 @@ impl Children {
         }
     }
 
-    /// What a process leaves behind goes with it.
+    /// Kills what a process that has ended left behind.
     fn has_ended(&mut self, rank: u32) {
         if let Some(pid) = self.running.remove(&rank) {
             kill(pid, Signal::KILL);
-            self.keeper.has_ended(pid);
+            self.watchdog.has_ended(pid);
         }
     }
 
@@ -164,12 +164,12 @@ impl Drop for Children {
     }
 }
 
-/// Sends a signal to a process and all that it has started; those that are gone do not mind.
+/// Sends a signal to a process and all that it has started; no error if they have ended.
 fn kill(leader: Pid, signal: Signal) {
     let _ = kill_process_group(leader, signal);
 }
 
-/// How a process failed, if it did: as a code, and in words.
+/// Exit code and description of a failed process; `None` if it succeeded.
 fn failure(status: ExitStatus) -> Option<(u8, String)> {
     if status.success() {
         return None;
@@ -182,7 +182,7 @@ fn failure(status: ExitStatus) -> Option<(u8, String)> {
     Some((code, format!("ended with exit code {code}")))
 }
 
-/// Copies lines, each with the rank before it.
+/// Copies lines, each prefixed with the rank.
 async fn copy<W: Write>(rank: u32, lines: impl AsyncRead + Unpin, to: fn() -> W) {
     let mut lines = BufReader::new(lines);
     let mut line = Vec::new();

@@ -8,7 +8,7 @@ pub(super) fn a_job_comes_and_goes_with_all_its_groups(up: &Up) {
             "{{\"name\":\"{name}\",\"members\":[\"node{one:03} HCA-1\",\"node{other:03} HCA-1\"]}}\n"
         )
     };
-    up.bench.write("job", line("j/1", 4, 5) + &line("j/2", 5, 6));
+    up.sandbox.write("job", line("j/1", 4, 5) + &line("j/2", 5, 6));
     let form = ["group", "form", "--groups", "job", "--job", "j", "--request-id", "start j"];
     assert_eq!(up.json(&form), serde_json::json!({ "groups": 2, "joined": 4 }));
     assert!(up.ok(&["group", "show", "j/1"]).contains("\nof job 'j'\n"));
@@ -20,9 +20,9 @@ pub(super) fn a_job_comes_and_goes_with_all_its_groups(up: &Up) {
     up.ok(&["group", "leave", "j/1", "--node", "node004"]);
     assert_eq!(up.json(&form)["joined"], 4, "a repetition has the same answer");
     assert_eq!(up.json(&["group", "show", "j/1"])["memberCount"], 1, "and brings nobody back");
-    up.bench.write("job", line("j/1", 4, 6));
+    up.sandbox.write("job", line("j/1", 4, 6));
     up.run(&form).refused(2, "REQUEST_ID_REUSED");
-    up.bench.write("job", line("j/3", 4, 5) + "{\"name\":\"f/1\",\"mgid\":3,\"members\":[]}\n");
+    up.sandbox.write("job", line("j/3", 4, 5) + "{\"name\":\"f/1\",\"mgid\":3,\"members\":[]}\n");
     up.run(&["group", "form", "--groups", "job"]).refused(2, "mgid: 3, but the live group has");
 
     let waiting = ["group", "join", "late", "--job", "j", "--complete-at", "2"];

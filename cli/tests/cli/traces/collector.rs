@@ -1,13 +1,14 @@
 //! A collector of traces that keeps whatever it is sent.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1 as otlp;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use otlp::trace_service_server::{TraceService, TraceServiceServer};
+use parking_lot::Mutex;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
@@ -42,7 +43,7 @@ impl TraceService for Collector {
         &self,
         request: Request<otlp::ExportTraceServiceRequest>,
     ) -> Result<Response<otlp::ExportTraceServiceResponse>, Status> {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.0.lock();
         for resource in request.into_inner().resource_spans {
             let service = texts(&resource.resource.unwrap().attributes)["service.name"].clone();
             for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
@@ -75,7 +76,7 @@ impl Collector {
 
     /// The spans of one trace, so far.
     pub(crate) fn trace(&self, id: &str) -> Vec<Seen> {
-        let seen = self.0.lock().unwrap();
+        let seen = self.0.lock();
         seen.iter().filter(|span| hex(&span.trace) == id).cloned().collect()
     }
 }

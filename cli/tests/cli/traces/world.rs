@@ -10,7 +10,7 @@ use tonic::Response;
 
 use super::SOON;
 use crate::metrics::free_address;
-use crate::support::{Bench, data};
+use crate::support::{Sandbox, data};
 
 /// Processes that are killed when the test is over.
 pub(crate) struct Parts(pub(crate) Vec<Child>);
@@ -27,7 +27,7 @@ impl Drop for Parts {
 
 /// A cluster of processes on one network, and how to reach it.
 pub(crate) struct World {
-    pub(crate) bench: Bench,
+    pub(crate) sandbox: Sandbox,
     pub(crate) parts: Parts,
     tic: String,
     pub(crate) founder: String,
@@ -39,7 +39,7 @@ impl World {
     ///
     /// - `telemetry`: the settings that all of them have.
     pub(crate) fn start(telemetry: &str) -> Self {
-        let (bench, net) = (Bench::new(), data("cluster-edr-96.ibnetdiscover"));
+        let (sandbox, net) = (Sandbox::new(), data("cluster-edr-96.ibnetdiscover"));
         let [fabric, switches, founder, joiner, tic, router] =
             std::array::from_fn(|_| free_address());
         let text = format!(
@@ -51,10 +51,10 @@ impl World {
              [router]\nlisten = '{router}'\ntic = ['{tic}']\nswitch_agents = ['{switches}']\n\
              [operating_agent]\nfabric = '{fabric}'\nreport_timeout = '1h'\ntic = ['{tic}']\n"
         );
-        bench.write("f.toml", &text);
+        sandbox.write("f.toml", &text);
         let mut parts = Parts(Vec::new());
         for role in ["fabric", "tic", "switch-agent", "router"] {
-            parts.0.push(spawn(&bench, role, &[]));
+            parts.0.push(spawn(&sandbox, role, &[]));
         }
         for (node, at) in [("node001", &founder), ("gpu042", &joiner)] {
             let nodes = format!("[{{ name = '{node}', endpoints = ['{node} HCA-1'] }}]");
@@ -62,17 +62,17 @@ impl World {
                 ("FABRICAST_OPERATING_AGENT__LISTEN", at.as_str()),
                 ("FABRICAST_OPERATING_AGENT__NODES", nodes.as_str()),
             ];
-            parts.0.push(spawn(&bench, "operating-agent", &variables));
+            parts.0.push(spawn(&sandbox, "operating-agent", &variables));
         }
-        Self { bench, parts, tic, founder, joiner }
+        Self { sandbox, parts, tic, founder, joiner }
     }
 
     /// Joins a process to a group, as an administrator does, and answers what was said.
-    pub(crate) fn join(&self, group: &str, (node, server): (&str, &str), more: &[&str]) -> String {
+    pub(crate) fn join(&self, group: &str, node: &str, server: &str, more: &[&str]) -> String {
         let words = ["group", "join", group, "--node", node, "--process", "p", "--server", server];
         let started = Instant::now();
         loop {
-            let run = self.bench.run(&[&words, more].concat());
+            let run = self.sandbox.run(&[&words, more].concat());
             if run.code == 0 {
                 return run.stderr;
             }
@@ -102,9 +102,9 @@ impl World {
 }
 
 /// Starts a part; its log is in a file of its name, the last one's if there are several.
-fn spawn(bench: &Bench, role: &str, variables: &[(&str, &str)]) -> Child {
-    let mut command = bench.command(&[role, "--config", "f.toml"]);
+fn spawn(sandbox: &Sandbox, role: &str, variables: &[(&str, &str)]) -> Child {
+    let mut command = sandbox.command(&[role, "--config", "f.toml"]);
     command.envs(variables.iter().copied());
-    let log = std::fs::File::create(bench.path(&format!("{role}.log"))).unwrap();
+    let log = std::fs::File::create(sandbox.path(&format!("{role}.log"))).unwrap();
     command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }

@@ -4,8 +4,8 @@ use super::slots::{Slots, place};
 use super::{AdapterTree, NONE, TreeError, nomial_parent};
 use crate::nesting::Nesting;
 
-/// Algorithm 4: every process hangs below the slot that its own becomes with the lowest digit that
-/// is not 0 set to 0.
+/// Algorithm 4: the parent of a process is at the slot obtained by setting the lowest non-zero
+/// digit of its own slot to 0.
 pub(super) fn merged(nesting: &Nesting, width: u32) -> Result<AdapterTree, TreeError> {
     let Slots { slots, order } = place(nesting, width)?;
     let mut taken: Vec<(u64, u32)> =
@@ -35,8 +35,8 @@ fn trailing_zeros(mut slot: u64, width: u64) -> usize {
     zeros
 }
 
-/// The plain construction (Zhao et al., as the paper tells it): each group is a k-nomial tree of the
-/// first processes of its groups.
+/// The plain construction (Zhao et al., as cited in the paper): each group is a k-nomial tree of
+/// the first processes of its subgroups.
 pub(super) fn plain(nesting: &Nesting, width: u32) -> Result<AdapterTree, TreeError> {
     let mut parents = vec![NONE; nesting.order().len()];
     let all = [0, nesting.processes()];
@@ -60,7 +60,7 @@ pub(super) fn plain(nesting: &Nesting, width: u32) -> Result<AdapterTree, TreeEr
     AdapterTree::new(parents, nesting.order().to_vec())
 }
 
-/// The most children of the k-nomial tree of `width`: those of process 0.
+/// Returns the largest number of children in the k-nomial tree of `width`: those of process 0.
 pub(super) fn nomial_degree(processes: u32, width: u32) -> u32 {
     let mut last = processes.saturating_sub(1);
     let mut degree = 0;

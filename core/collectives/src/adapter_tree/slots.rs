@@ -1,13 +1,13 @@
-//! Places of a k-nomial tree: Algorithms 2 and 3.
+//! Assigns processes to the slots of a k-nomial tree: Algorithms 2 and 3.
 //!
-//! A group's processes stand on slots of a k-nomial tree of k^order slots, some of which stay empty.
-//! Merging groups puts the blocks of the smaller ones into free aligned blocks of the largest; when
-//! none is free the tree grows by one level. Free slots are kept as runs of aligned blocks, so that
-//! the first fitting block is found without looking at slots.
+//! A group's processes stand on slots of a k-nomial tree of k^order slots, some of which stay
+//! empty. Merging groups puts the blocks of the smaller ones into free aligned blocks of the
+//! largest; when none is free the tree grows by one level. Free slots are kept as runs of aligned
+//! blocks, so that the first fitting block is found without looking at slots.
 //!
 //! Invariants
-//! - AGG-1: a group's first process stands on a multiple of its block's size, and every other at that
-//!   plus its own slot inside the group.
+//! - AGG-1: a group's first process stands on a multiple of its block's size, and every other at
+//!   that plus its own slot inside the group.
 //! - AGG-2: if any slot of an aligned block is taken, its first is: no parent slot is ever empty.
 //! - AGG-3: no arrangement of the groups needs fewer slots.
 
@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 use super::TreeError;
 use crate::nesting::Nesting;
 
-/// Where processes stand.
+/// Assignment of processes to slots.
 pub(super) struct Slots {
     /// By place in the nesting's order.
     pub(super) slots: Vec<u64>,
@@ -25,7 +25,7 @@ pub(super) struct Slots {
     pub(super) order: u32,
 }
 
-/// Puts every process on a slot of the smallest tree of `width`.
+/// Assigns every process to a slot of the smallest tree of `width`.
 pub(super) fn place(nesting: &Nesting, width: u32) -> Result<Slots, TreeError> {
     let mut shelf = Shelf::new(width);
     let count = nesting.processes();
@@ -122,7 +122,7 @@ impl Shelf {
         Ok(Group { start, end, order, free })
     }
 
-    /// Algorithm 2.
+    /// Merges groups: Algorithm 2.
     fn merge(&mut self, mut groups: Vec<Group>, slots: &mut [u64]) -> Result<Group, TreeError> {
         let start = groups.first().map_or(0, |group| group.start);
         let end = groups.last().map_or(0, |group| group.end);
@@ -199,7 +199,7 @@ mod tests {
         Nesting::new(processes, &divisions, 4).unwrap()
     }
 
-    /// Whether blocks of slots, each of its own size, fit side by side into `size` slots.
+    /// Returns whether blocks of slots, each of its own size, fit side by side into `size` slots.
     fn fit(blocks: &[(u128, u64)], size: u64, taken: u128) -> bool {
         let Some(((block, own), rest)) = blocks.split_first() else { return true };
         let places = (0..size / own).map(|place| block << (place * own));

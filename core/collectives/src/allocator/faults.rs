@@ -1,4 +1,4 @@
-//! What fails and heals under the collectives.
+//! Changes of faults under the collectives.
 
 use fabricast_topology::Faults;
 
@@ -21,9 +21,9 @@ impl Allocator {
     /// Takes what has failed, instead of what had, and finds new trees (AGG-7).
     ///
     /// Trees that nothing failed on stay. Collectives that lacked a switch tree for want of entries
-    /// or of a switch above their members try again, in order of their ids, after those whose trees were
-    /// hit have given everything back. One that demanded a switch tree runs on adapter trees when
-    /// there is none left.
+    /// or of a switch above their members try again, in order of their ids, after those whose trees
+    /// were hit have given everything back. One that demanded a switch tree runs on adapter trees
+    /// when there is none left.
     ///
     /// Cost: O(switches in trees) to find what is hit, and an allocation for each of those.
     pub fn set_faults(&mut self, faults: Faults) -> FaultChanges {
@@ -65,7 +65,7 @@ impl Allocator {
     }
 }
 
-/// Whether a collective can stay as it is.
+/// Returns whether a collective can keep its tree.
 fn stands(fabric: &Fabric, collective: &Collective) -> bool {
     let reached = || {
         let mut members = collective.request.members.iter();

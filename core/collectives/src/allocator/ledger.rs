@@ -1,4 +1,4 @@
-//! Who holds which entries, and who may have more.
+//! Ledger of aggregation entries: holders, reservations and limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use super::request::{Collective, CollectiveId, Fallback, Owner, Refusal, TenantI
 use crate::fabric::Fabric;
 use crate::switch_tree::SwitchTree;
 
-/// Somebody that entries can be reserved for and limited.
+/// Holder of entries, reservations and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holder {
     /// A tenant with all its jobs.
     Tenant(TenantId),
-    /// A job.
+    /// One job.
     Job(Owner),
 }
 
 impl Holder {
-    /// Tells whether an owner's collectives are this holder's.
+    /// Returns whether an owner's collectives count for this holder.
     #[must_use]
     pub fn covers(self, owner: Owner) -> bool {
         match self {
@@ -32,7 +32,7 @@ impl Holder {
         }
     }
 
-    /// The two holders that an owner's collectives count for.
+    /// Returns the two holders that an owner's collectives count for.
     fn of(owner: Owner) -> [Self; 2] {
         [Self::Tenant(owner.tenant), Self::Job(owner)]
     }
@@ -50,26 +50,26 @@ impl fmt::Display for Holder {
 /// An entry in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holding {
-    /// The tree it is for.
+    /// Number of the tree.
     pub tree: TreeId,
-    /// The collective whose tree it is.
+    /// Number of the collective.
     pub collective: CollectiveId,
-    /// Whose collective it is.
+    /// Owner of the collective.
     pub owner: Owner,
 }
 
-/// Most that a holder may have; none is no limit.
+/// Limits of a holder; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// Collectives. More are refused.
+    /// Number of collectives; more are refused.
     pub collectives: Option<u32>,
-    /// Entries of all switches together. Collectives that would take more run on adapter trees.
+    /// Entries of all switches together; collectives that would exceed it run on adapter trees.
     pub entries: Option<u32>,
-    /// Entries of any one switch. A switch where the holder has them is passed by.
+    /// Entries of a single switch; a switch where the holder has that many is not used.
     pub entries_per_switch: Option<u16>,
 }
 
-/// What a holder has.
+/// Entries and trees of a holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Collectives, also those without a switch tree.
@@ -78,42 +78,42 @@ pub struct Usage {
     pub entries: u32,
 }
 
-/// Entries to keep for somebody.
+/// A reservation of entries for a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// For whom.
+    /// Job or tenant that the entries are for.
     pub holder: Holder,
-    /// How many in each switch.
+    /// Number of entries in each switch.
     pub entries: u16,
-    /// In the switches on and above the leaf switches of these.
+    /// Endpoints on whose leaf switches, and on all switches above, the entries are reserved.
     pub endpoints: Vec<EndpointId>,
 }
 
-/// A reservation; never used twice.
+/// Number of a reservation, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReservationId(pub u32);
 
-/// Why entries were not reserved.
+/// Reason why entries cannot be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
     /// No live link connects an endpoint to the fat tree.
     #[error("endpoint {} is not connected to a leaf switch", endpoint.0)]
     CutOff {
-        /// The endpoint.
+        /// Number of the endpoint.
         endpoint: EndpointId,
     },
-    /// A switch has too few entries that nobody holds or has reserved.
+    /// A switch has too few entries that are neither in use nor reserved.
     #[error("switch {} lacks {missing} of the entries", switch.0)]
     TooFew {
-        /// The switch.
+        /// Number of the switch.
         switch: SwitchId,
-        /// How many more it would have to have.
+        /// Further entries that the holder would need.
         missing: u32,
     },
 }
 
-/// The books.
+/// Entries in use, reservations and limits of all switches and holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ledger {
     /// By switch: entries it has.
@@ -152,10 +152,10 @@ impl Ledger {
         }
     }
 
-    /// Books what a collective holds.
+    /// Records the entries of a collective.
     pub(super) fn take(&mut self, collective: &Collective) {
         let owner = collective.request.owner;
-        let entries = self.book(collective, true);
+        let entries = self.record(collective, true);
         for holder in Holder::of(owner) {
             let usage = self.usages.entry(holder).or_default();
             usage.collectives += 1;
@@ -163,10 +163,10 @@ impl Ledger {
         }
     }
 
-    /// Takes a collective out of the books (AGG-6).
+    /// Removes a collective (AGG-6).
     pub(super) fn give_back(&mut self, collective: &Collective) {
         let owner = collective.request.owner;
-        let entries = self.book(collective, false);
+        let entries = self.record(collective, false);
         for holder in Holder::of(owner) {
             let usage = self.usages.entry(holder).or_default();
             usage.collectives -= 1;
@@ -177,8 +177,8 @@ impl Ledger {
         }
     }
 
-    /// Adds a collective's entries and ways, or takes them out; counts the entries.
-    fn book(&mut self, collective: &Collective, add: bool) -> u32 {
+    /// Adds or removes a collective's entries and links; returns the number of entries.
+    fn record(&mut self, collective: &Collective, add: bool) -> u32 {
         let Some((tree, shape)) = collective.service.switch_tree() else { return 0 };
         let step = |count: &mut u32| if add { *count += 1 } else { *count -= 1 };
         for node in &shape.physical.switches {
@@ -228,18 +228,19 @@ impl Ledger {
         self.reservations.iter().map(|(id, reservation)| (*id, reservation))
     }
 
-    /// Which of several roots is taken first: fewest entries in use, then fewest trees through it.
+    /// Returns the preference among roots: fewest entries in use, then fewest trees through the
+    /// switch.
     pub(super) fn preference(&self, root: SwitchId) -> (usize, u32, SwitchId) {
         (self.held[root.index()].len(), self.through[root.index()], root)
     }
 
-    /// The load of the link upwards at a port: trees on it.
+    /// Returns the number of trees on the upward link at a port.
     pub(super) fn link_load(&self, port: PortId) -> u32 {
         self.on_link[port.index()]
     }
 
-    /// Counts the entries of a switch that an owner could still get: those that nobody holds and
-    /// nobody else has reserved (AGG-5).
+    /// Returns the number of entries of a switch that an owner could still get: neither in use nor
+    /// reserved for others (AGG-5).
     pub(super) fn free(&self, switch: SwitchId, owner: Owner) -> u16 {
         let Some(budget) = self.budgets.get(switch.index()) else { return 0 };
         let used = self.held[switch.index()].len();
@@ -248,7 +249,7 @@ impl Ledger {
         u16::try_from(free).expect("at most the budget")
     }
 
-    /// Tells whether an owner may take an entry of a switch.
+    /// Returns whether an owner may take an entry of a switch.
     pub(super) fn may_take(&self, switch: SwitchId, owner: Owner) -> bool {
         let within = |holder: Holder| {
             self.quotas.get(&holder).and_then(|quota| quota.entries_per_switch).is_none_or(|most| {
@@ -259,8 +260,8 @@ impl Ledger {
         self.free(switch, owner) > 0 && Holder::of(owner).into_iter().all(within)
     }
 
-    /// Counts the entries of a switch that are reserved for others than `owner` and not yet in use. A
-    /// job's reservation is part of its tenant's.
+    /// Returns the number of entries of a switch that are reserved for others than `owner` and not
+    /// in use. A job's reservation is part of its tenant's.
     fn kept_back(&self, switch: SwitchId, owner: Option<Owner>) -> u32 {
         let here = &self.reserved[switch.index()];
         if here.is_empty() {
@@ -311,14 +312,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Books a reservation in these switches.
+    /// Records a reservation in these switches, if they have the entries.
     pub(super) fn reserve(
         &mut self,
         reservation: Reservation,
         switches: &[SwitchId],
     ) -> Result<ReservationId, ReserveError> {
         let id = ReservationId(self.next_reservation);
-        self.book_reservation(id, reservation, switches);
+        self.record_reservation(id, reservation, switches);
         let short = switches.iter().map(|switch| (*switch, self.missing(*switch)));
         if let Some((switch, missing)) = short.into_iter().find(|(_, missing)| *missing > 0) {
             self.cancel(id);
@@ -328,8 +329,8 @@ impl Ledger {
         Ok(id)
     }
 
-    /// Writes a reservation down without asking whether it can be kept.
-    pub(super) fn book_reservation(
+    /// Records a reservation without checking that it can be kept.
+    pub(super) fn record_reservation(
         &mut self,
         id: ReservationId,
         reservation: Reservation,
@@ -344,15 +345,15 @@ impl Ledger {
         }
     }
 
-    /// Counts the entries that a switch lacks for all that is held and reserved; 0 as long as AGG-5
-    /// holds.
+    /// Returns the number of entries that a switch lacks for everything in use and reserved; 0 as
+    /// long as AGG-5 holds.
     pub(super) fn missing(&self, switch: SwitchId) -> u32 {
         let used = u32::try_from(self.held[switch.index()].len()).expect("entries are few");
         let wanted = used + self.kept_back(switch, None);
         wanted.saturating_sub(self.budgets[switch.index()].into())
     }
 
-    /// Lists the switches that a reservation is in.
+    /// Returns the switches of a reservation.
     pub(super) fn switches_of(&self, id: ReservationId) -> Vec<SwitchId> {
         let switches = (0_u32..).map(SwitchId).zip(&self.reserved);
         switches.filter(|(_, here)| here.contains(&id)).map(|(switch, _)| switch).collect()

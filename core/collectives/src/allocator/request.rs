@@ -1,4 +1,4 @@
-//! What is asked of the allocator, and its answers.
+//! Requests to the allocator, and its answers.
 
 use std::fmt;
 
@@ -40,89 +40,89 @@ number! {
     JobId(u64)
 }
 number! {
-    /// A tenant.
+    /// Number of a tenant, whose jobs share limits.
     TenantId(u64)
 }
 
-/// Whose collective it is.
+/// Owner of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Owner {
-    /// The tenant.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// Its job.
+    /// Number of the job.
     pub job: JobId,
 }
 
 /// Message sizes, both ends included, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeRange {
-    /// The smallest.
+    /// Smallest message, in bytes.
     pub min: u32,
-    /// The largest.
+    /// Largest message, in bytes.
     pub max: u32,
 }
 
-/// What kind of tree will do.
+/// Kinds of trees that are acceptable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Demand {
-    /// Whichever is faster and to be had.
+    /// The faster kind that is available.
     #[default]
     Best,
-    /// A switch tree, or nothing.
+    /// A switch tree only.
     SwitchTree,
 }
 
 /// A collective to allocate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Its number.
+    /// Number of the collective, chosen by the caller.
     pub id: CollectiveId,
-    /// Whose it is.
+    /// Owner of the collective.
     pub owner: Owner,
-    /// The endpoint of each process; processes may share one.
+    /// Endpoint of each process; processes may share one.
     pub members: Vec<EndpointId>,
-    /// What it will do.
+    /// Operations that it will run.
     pub operations: Vec<Operation>,
-    /// On messages of these sizes.
+    /// Sizes of its messages.
     pub bytes: SizeRange,
-    /// On what.
+    /// Acceptable kinds of trees.
     pub demand: Demand,
 }
 
-/// A collective and what it runs on.
+/// A collective and its tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collective {
-    /// What was asked for.
+    /// The request as given.
     pub request: Request,
-    /// What was given.
+    /// Tree that was allocated.
     pub service: Service,
 }
 
-/// What a collective runs on.
+/// Tree that a collective runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Service {
     /// A tree of switches, and adapter trees where those are faster.
     Switches {
-        /// Its number in the switches.
+        /// Number of the tree in the switches.
         id: TreeId,
-        /// The tree.
+        /// Switches and parents of the tree.
         tree: SwitchTree,
     },
-    /// Adapter trees only.
+    /// Adapter trees only, without switch entries.
     Adapters {
-        /// Why no switch tree.
+        /// Reason why there is no switch tree.
         why: Fallback,
     },
-    /// Nothing, until a member that is cut off can be reached again.
+    /// No tree, until a disconnected member is reachable again.
     Suspended {
-        /// Its place among the members.
+        /// Index of the member.
         member: usize,
     },
 }
 
-/// Why a collective has no switch tree.
+/// Reason why a collective has no switch tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
@@ -145,33 +145,33 @@ pub enum Fallback {
     /// The tree would take more entries than the job or tenant may have.
     #[error("{holder} may hold {limit} entries, has {has} and would need {needs} more")]
     Quota {
-        /// Whose limit it is.
+        /// Holder of the limit.
         holder: Holder,
-        /// The limit.
+        /// Limit of the holder.
         limit: u32,
-        /// What it has.
+        /// Entries in use by the holder.
         has: u32,
-        /// What this would add.
+        /// Entries that the tree would add.
         needs: u32,
     },
 }
 
-/// Why a collective was not allocated.
+/// Reason why a collective was not allocated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The number is taken: the caller's mistake, or a repeated call.
     #[error("collective {id} exists")]
     Exists {
-        /// The number.
+        /// Number of the collective.
         id: CollectiveId,
     },
-    /// Nobody is in it.
+    /// The collective has no members.
     #[error("members is empty")]
     NoMembers,
-    /// It does nothing.
+    /// The collective has no operations.
     #[error("operations is empty")]
     NoOperations,
-    /// No size lies in the range.
+    /// The range of sizes is empty.
     #[error("bytes: smallest {min} is larger than largest {max}")]
     Sizes {
         /// The smallest size.
@@ -182,7 +182,7 @@ pub enum Refusal {
     /// No live link connects a member's endpoint to the fat tree: try again when it does.
     #[error("members[{member}]: {endpoint} is not connected to a leaf switch")]
     CutOff {
-        /// Its place among the members.
+        /// Index of the member.
         member: usize,
         /// The name of its endpoint, or its number if there is no such endpoint.
         endpoint: String,
@@ -190,9 +190,9 @@ pub enum Refusal {
     /// The job or tenant has as many collectives as it may.
     #[error("{holder} may hold {limit} collectives and has them")]
     Quota {
-        /// Whose limit it is.
+        /// Holder of the limit.
         holder: Holder,
-        /// The limit.
+        /// Limit of the holder.
         limit: u32,
     },
     /// A switch tree was demanded.
@@ -225,7 +225,7 @@ impl Request {
 }
 
 impl Service {
-    /// Gives the switch tree with its number, if there is one.
+    /// Returns the switch tree with its number, if there is one.
     #[must_use]
     pub const fn switch_tree(&self) -> Option<(TreeId, &SwitchTree)> {
         match self {

@@ -1,4 +1,4 @@
-//! What an allocator remembers, to be written down and read again.
+//! Durable state of an allocator.
 
 use fabricast_topology::{EndpointId, Graph, Peer, SwitchId};
 use serde::{Deserialize, Serialize};
@@ -13,75 +13,75 @@ use crate::switch_tree::SwitchTree;
 /// Everything an allocator holds. Switches and endpoints are those of the same graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocatorState {
-    /// By id.
+    /// Collectives, by id.
     pub collectives: Vec<Collective>,
-    /// By id, with the switches they are in.
+    /// Reservations by id, with their switches.
     pub reservations: Vec<(ReservationId, Reservation, Vec<SwitchId>)>,
-    /// By holder.
+    /// Limits, by holder.
     pub quotas: Vec<(Holder, Quota)>,
-    /// The number of the next tree.
+    /// Number of the next tree.
     pub next_tree: u32,
-    /// The number of the next reservation.
+    /// Number of the next reservation.
     pub next_reservation: u32,
 }
 
-/// Why a state does not fit a fabric: it is another fabric's, or was damaged.
+/// Reason why a state does not fit a fabric: it belongs to another fabric, or was damaged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RestoreError {
-    /// No such collective could have been asked for.
+    /// The request of a collective is invalid.
     #[error("collective {id} is not valid")]
     Request {
-        /// The collective.
+        /// Number of the collective.
         id: CollectiveId,
-        /// What is wrong with it.
+        /// Problem of the collective.
         #[source]
         why: Refusal,
     },
     /// Two collectives have one number.
     #[error("collective {id} is there twice")]
     Twice {
-        /// The number.
+        /// Number of the collectives.
         id: CollectiveId,
     },
     /// A switch tree is not one of this fabric.
     #[error("the switch tree of collective {id} does not fit the fabric")]
     Tree {
-        /// The collective.
+        /// Number of the collective.
         id: CollectiveId,
-        /// What is wrong with the tree.
+        /// Problem of the tree.
         #[source]
         why: TreeProblem,
     },
-    /// A tree has a number that is still to be given.
-    #[error("tree {tree} of collective {id} has a number that is still to be given")]
+    /// A tree has a number that was not given out yet.
+    #[error("tree {tree} of collective {id} has a number that was not given out yet")]
     Number {
-        /// The collective.
+        /// Number of the collective.
         id: CollectiveId,
-        /// The tree.
+        /// Number of the tree.
         tree: TreeId,
     },
-    /// A reservation is in a switch that is not there.
+    /// A reservation is in a switch that does not exist.
     #[error("reservation {} names switch #{}, which does not exist", id.0, switch.0)]
     Reservation {
-        /// The reservation.
+        /// Number of the reservation.
         id: ReservationId,
-        /// The switch.
+        /// Number of the switch.
         switch: SwitchId,
     },
     /// A switch has fewer entries than are held and reserved.
     #[error("switch {switch} lacks {missing} of the entries that are held and reserved")]
     TooFew {
-        /// The switch's name.
+        /// Name of the switch.
         switch: String,
-        /// How many.
+        /// Number of entries.
         missing: u32,
     },
 }
 
-/// What is wrong with a switch tree.
+/// Problem of a switch tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeProblem {
-    /// Something points to what is not there.
+    /// The tree refers to switches, ports or members that do not exist.
     #[error("it points to switches, ports or members that do not exist")]
     Dangling,
     /// A link does not connect the two switches that it is between.
@@ -90,13 +90,13 @@ pub enum TreeProblem {
     /// A member is not on its leaf switch.
     #[error("a member is on another switch")]
     Members,
-    /// A node's parent is none of the switches on its way to the root.
+    /// The parent of a node is not on its path to the root.
     #[error("a parent is not above its child")]
     Ancestor,
 }
 
 impl Allocator {
-    /// Gives everything that must be kept to go on after a restart.
+    /// Returns everything that must be kept to continue after a restart.
     #[must_use]
     pub fn state(&self) -> AllocatorState {
         AllocatorState {
@@ -105,7 +105,7 @@ impl Allocator {
         }
     }
 
-    /// Gives the same without the collectives, for those who keep these one by one.
+    /// Returns the state without the collectives, for callers that store these one by one.
     #[must_use]
     pub fn state_but_collectives(&self) -> AllocatorState {
         AllocatorState {
@@ -121,12 +121,12 @@ impl Allocator {
         }
     }
 
-    /// Goes on with a state: what is held stays as it is, also where faults have hit it meanwhile,
+    /// Continues with a state. Trees stay as they are, even if faults have hit them meanwhile,
     /// until [`Allocator::set_faults`].
     ///
     /// # Errors
     ///
-    /// [`RestoreError`]: what does not fit.
+    /// [`RestoreError`] with the part that does not fit.
     pub fn restore(
         fabric: Fabric,
         settings: Settings,
@@ -147,7 +147,7 @@ impl Allocator {
             if let Some(switch) = switches.iter().find(unknown) {
                 return Err(RestoreError::Reservation { id, switch: *switch });
             }
-            allocator.ledger.book_reservation(id, reservation, &switches);
+            allocator.ledger.record_reservation(id, reservation, &switches);
         }
         for switch in graph.switches() {
             let missing = allocator.ledger.missing(switch);
@@ -178,7 +178,7 @@ impl Allocator {
     }
 }
 
-/// Checks that a tree lies in a graph, over these members.
+/// Checks that a tree lies in a graph and connects these members.
 pub(super) fn check(
     tree: &SwitchTree,
     graph: &Graph,
@@ -219,7 +219,7 @@ pub(super) fn check(
     check_parents(tree)
 }
 
-/// Checks that everybody's parent is kept and above.
+/// Checks that every parent is a kept switch above its child.
 fn check_parents(tree: &SwitchTree) -> Result<(), TreeProblem> {
     let switches = &tree.physical.switches;
     let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! What allocations, refusals and listings say; laws over random histories are in `laws`.
+//! Allocations, refusals and listings; laws over random histories are in `laws`.
 
 mod laws;
 
@@ -235,6 +235,6 @@ fn a_state_of_another_fabric_is_refused() {
     let reused = AllocatorState { next_tree: 0, ..state };
     assert_eq!(
         restore(SMALL, 4, &reused),
-        Err("tree 0 of collective 1 has a number that is still to be given".to_owned())
+        Err("tree 0 of collective 1 has a number that was not given out yet".to_owned())
     );
 }

@@ -1,19 +1,19 @@
-//! Roots and physical trees: §4.1.
+//! Finds roots and physical trees: §4.1.
 //!
-//! From the members' leaf switches upwards, level by level, every switch learns which of them it is
-//! above. The first level on which some switch is above all has the roots of least hop count. From a
-//! root downwards the way to every leaf switch is unique but for parallel links, of which the least
-//! loaded is taken.
+//! Level by level, from the members' leaf switches upwards, every switch learns which of them are
+//! below it. The first level with a switch above all of them has the roots of least hop count. From
+//! a root downwards the path to every leaf switch is unique except for parallel links, of which the
+//! least loaded is taken.
 
 use fabricast_topology::{EndpointId, PortId, SwitchId};
 
 use super::{PhysicalSwitch, PhysicalTree, UpLink};
 use crate::fabric::Fabric;
 
-/// "Not here" in a column.
+/// Marks an absent switch in a column.
 const NONE: u32 = u32::MAX;
 
-/// The switches above a set of leaf switches. Keep it from search to search for its memory.
+/// The switches above a set of leaf switches. Reusing it between searches saves allocations.
 #[derive(Clone, Debug)]
 pub struct Climber {
     /// By switch: its place in `found`.
@@ -26,9 +26,9 @@ pub struct Climber {
     below: Vec<u64>,
     /// Words for each place.
     words: usize,
-    /// By member: its leaf switch's place, which is its bit too.
+    /// By member: the index of its leaf switch, which is also its bit.
     members: Vec<u32>,
-    /// By place: the way up in the tree that is being made.
+    /// By index: the upward link in the tree under construction.
     ways: Vec<Option<(u32, PortId)>>,
 }
 
@@ -40,7 +40,7 @@ pub struct CutOff {
 }
 
 impl Climber {
-    /// Makes one for a fabric.
+    /// Creates a climber for a fabric.
     #[must_use]
     pub fn new(fabric: &Fabric) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Climber {
     ///
     /// # Errors
     ///
-    /// [`CutOff`]: the first member without a leaf switch.
+    /// [`CutOff`] with the first member without a leaf switch.
     pub fn start(&mut self, fabric: &Fabric, members: &[EndpointId]) -> Result<(), CutOff> {
         for switch in self.found.drain(..) {
             self.places[switch.index()] = NONE;
@@ -80,7 +80,7 @@ impl Climber {
         Ok(())
     }
 
-    /// The place of a switch, a new one if it was not found before.
+    /// Returns the index of a switch, adding it if it is new.
     fn place(&mut self, switch: SwitchId) -> u32 {
         let place = &mut self.places[switch.index()];
         if *place == NONE {
@@ -90,14 +90,14 @@ impl Climber {
         *place
     }
 
-    /// Gives the switches found so far: the leaf switches, and level by level those above one of
+    /// Returns the switches found so far: the leaf switches, and level by level those above one of
     /// them.
     #[must_use]
     pub fn found(&self) -> &[SwitchId] {
         &self.found
     }
 
-    /// Lists the switches of the highest level reached that are above all members, in no order.
+    /// Returns the switches of the highest level reached that are above all members, in no order.
     #[must_use]
     pub fn roots(&self) -> Vec<SwitchId> {
         let start = self.level_starts.last().copied().unwrap_or(0);
@@ -109,7 +109,7 @@ impl Climber {
         (start..self.found.len()).filter(above_all).map(|place| self.found[place]).collect()
     }
 
-    /// Goes one level up; false if there is nothing above.
+    /// Climbs one level; returns false if there is no switch above.
     ///
     /// Cost: O(links upwards * leaf switches / 64).
     pub fn climb(&mut self, fabric: &Fabric) -> bool {
@@ -133,8 +133,8 @@ impl Climber {
         self.found.len() > end
     }
 
-    /// Makes the physical tree of a root that [`Climber::roots`] listed, given the load of the link at
-    /// a lower switch's port.
+    /// Builds the physical tree of a root from [`Climber::roots`]; `load` gives the load of the
+    /// link at a lower switch's port.
     ///
     /// Cost: O(ports of the tree's switches).
     pub fn descend(
@@ -170,7 +170,7 @@ impl Climber {
         self.prune(&order)
     }
 
-    /// The part of the tree that leads to members.
+    /// Returns the part of the tree that leads to members.
     fn prune(&self, order: &[u32]) -> PhysicalTree {
         let mut places = vec![NONE; self.found.len()];
         for leaf in 0..self.level_starts.get(1).copied().unwrap_or(self.found.len()) {

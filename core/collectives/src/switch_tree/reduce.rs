@@ -1,9 +1,10 @@
-//! The aggregation tree of fewest switches within a physical tree: §4.2.
+//! Finds the aggregation tree with the fewest switches within a physical tree: §4.2.
 //!
-//! A kept switch with at most K children lowers the number of packets that go up by up to K - 1, and
-//! never below one. So of the switches below each point, as many reductions count as there are
-//! members below, less one; which switches to keep is then a matter of taking the largest
-//! reductions. The published listing is lost; this finds the minimum on every tree (its likely form does not).
+//! A kept switch with at most K children reduces the number of upward packets by up to K - 1, and
+//! never below one. Below each switch the useful reductions therefore add up to the number of
+//! members below, less one, and the switches to keep are those with the largest reductions. The
+//! published listing is lost. This algorithm finds the minimum on every tree; the likely form of
+//! the published one does not.
 //!
 //! Invariants
 //! - AGG-4: no tree that hangs in the same physical tree, with the same limits, has fewer switches.
@@ -15,14 +16,14 @@ use fabricast_topology::SwitchId;
 
 use super::{KeptSwitch, PhysicalTree, SwitchTree};
 
-/// "Nobody" in a column.
+/// Marks no parent in a column.
 const NONE: u32 = u32::MAX;
 
-/// Reductions that switches can make, the smallest on top: how large, and whose.
+/// Possible reductions, the smallest on top, with their switches.
 type Reductions = BinaryHeap<Reverse<(u32, u32)>>;
 
-/// Finds the tree of fewest switches, given how many children a switch may have: 0 where it cannot
-/// reduce. None if the switches that can are too few, or the root cannot.
+/// Finds the tree with the fewest switches, given the limit on children of each switch: 0 if it
+/// cannot reduce. `None` if too few switches can reduce, or the root cannot.
 ///
 /// Cost: O(n log² n) for n switches and members.
 pub fn minimum_tree(
@@ -34,7 +35,7 @@ pub fn minimum_tree(
     Some(connect(physical, &limits, &keep))
 }
 
-/// Chooses the switches to keep: by place, whether.
+/// Chooses the switches to keep, by index.
 fn choose(physical: &PhysicalTree, limits: &[u32]) -> Option<Vec<bool>> {
     let count = physical.switches.len();
     let mut members = vec![0_u32; count];
@@ -84,8 +85,9 @@ fn choose(physical: &PhysicalTree, limits: &[u32]) -> Option<Vec<bool>> {
     (missing == 0).then_some(keep)
 }
 
-/// Hangs everything below kept switches: each takes as many of the packets that come as it may,
-/// those with the least work behind them first; the rest and its own go on.
+/// Assigns every node to a kept switch. Each switch takes as many of the arriving packets as it
+/// may, those with the fewest levels behind them first; the others and its own packet continue
+/// upwards.
 fn connect(physical: PhysicalTree, limits: &[u32], keep: &[bool]) -> SwitchTree {
     let count = physical.switches.len();
     // Places in `kept`, parents first: the order of the physical tree.
@@ -129,7 +131,7 @@ fn connect(physical: PhysicalTree, limits: &[u32], keep: &[bool]) -> SwitchTree 
     SwitchTree { physical, kept, member_parents }
 }
 
-/// A packet that a switch has to deal with. The order is the order in which packets are taken.
+/// A packet at a switch, ordered as packets are taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pending {
     /// Levels of the tree behind it.

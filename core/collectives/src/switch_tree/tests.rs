@@ -1,4 +1,4 @@
-//! Minimality against dynamic programming, roots against breadth-first search.
+//! Checks minimality against dynamic programming, and roots against breadth-first search.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::fabric::Fabric;
 
-/// A physical tree of switches 0, 1, ... with these parents (each lower than its child), and members
-/// on some of them. Switches with nothing below are left out.
+/// A physical tree of switches 0, 1, ... with these parents (each lower than its child), and
+/// members on some of them. Switches with nothing below are left out.
 fn physical(parents: &[usize], members: &[usize]) -> PhysicalTree {
     let mut used = vec![false; parents.len() + 1];
     used[0] = true;
@@ -95,8 +95,8 @@ fn check(tree: &SwitchTree, limits: impl Fn(SwitchId) -> u32) {
     }
 }
 
-/// Figure 11: 16 processes on 13 switches of at most 5 children need 4 switches. The figure is lost;
-/// of the shapes with these numbers that need 4, this is one.
+/// Figure 11: 16 processes on 13 switches of at most 5 children need 4 switches. The figure is
+/// lost; of the shapes with these numbers that need 4, this is one.
 #[test]
 fn thirteen_switches_are_reduced_to_four() {
     let parents = [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4];
@@ -163,8 +163,8 @@ proptest! {
     }
 }
 
-/// Hops from every switch to an endpoint's switch, over live links of the fat tree, by breadth-first
-/// search.
+/// Hops from every switch to an endpoint's switch, over live links of the fat tree, by
+/// breadth-first search.
 fn hops(graph: &Graph, faults: &Faults, from: SwitchId) -> Vec<Option<u32>> {
     let mut hops = vec![None; graph.switch_count()];
     hops[from.index()] = Some(0);

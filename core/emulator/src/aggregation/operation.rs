@@ -1,11 +1,12 @@
-//! One operation under way: who has contributed, and what nodes have of it.
+//! State of one operation: which processes have contributed, and what each node holds of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_topology::{AggregationNode, EndpointId};
 
-use super::{Failure, Values, Work};
+use super::contribution::{Failure, Work};
+use super::values::Values;
 use crate::packet::HEADER_BYTES;
 
 /// An operation that some process has contributed to.
@@ -13,24 +14,25 @@ use crate::packet::HEADER_BYTES;
 pub(super) struct Operation {
     pub(super) work: Work,
     pub(super) processes: u32,
-    /// Packets under way.
+    /// Packets in flight.
     pub(super) packets: u32,
-    /// Processes that have contributed, and those of them that have no result yet.
+    /// Processes that have contributed.
     pub(super) contributed: BTreeSet<u32>,
+    /// Those of them that have no result yet.
     pub(super) waiting: BTreeMap<u32, EndpointId>,
-    /// What nodes have of their children's.
+    /// Parts that nodes have received from their children so far.
     pub(super) partials: BTreeMap<AggregationNode, Partial>,
     pub(super) failure: Option<Failure>,
-    /// Whether the root has sent the result.
+    /// True once the root has sent the result.
     pub(super) returned: bool,
-    /// Whether nothing more can come of it; it is only remembered.
+    /// True once no more packets can come; the operation is only remembered.
     pub(super) ended: bool,
 }
 
-/// What a node has got so far.
+/// Parts that one node has received so far.
 #[derive(Clone, Debug)]
 pub(super) struct Partial {
-    /// By child of its entry.
+    /// Indexed by child of the entry.
     pub(super) parts: Vec<Option<Arc<Part>>>,
     pub(super) missing: usize,
 }
@@ -38,13 +40,13 @@ pub(super) struct Partial {
 /// A contribution, or several combined.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// How many.
+    /// Number of contributions in it.
     pub(super) processes: u32,
     pub(super) values: Option<Values>,
 }
 
 impl Part {
-    /// Counts the bytes that its packet takes on a link.
+    /// Counts the bytes that the packet takes on a link.
     pub(super) fn bytes(&self) -> u64 {
         HEADER_BYTES + self.values.as_ref().map_or(0, Values::bytes)
     }
@@ -65,7 +67,8 @@ impl Operation {
         }
     }
 
-    /// Why nothing more can come of it, now that nothing travels; none if something can.
+    /// Returns why the operation cannot complete, given that no packet is in flight; `None` if it
+    /// can.
     pub(super) fn dead_end(&self) -> Option<Failure> {
         let all = u32::try_from(self.contributed.len()) == Ok(self.processes);
         match self.failure {
@@ -77,7 +80,7 @@ impl Operation {
     }
 }
 
-/// Whether a process of this number brings what the operation takes from it.
+/// True if the values are those that the work takes from this process.
 pub(super) fn values_fit(work: Work, process: u32, values: Option<&Values>) -> bool {
     match work {
         Work::Barrier => values.is_none(),

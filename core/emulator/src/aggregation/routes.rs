@@ -1,41 +1,45 @@
 //! Unicast routes between the nodes of aggregation trees.
 //!
-//! Stands for a subnet manager that keeps every switch's unicast table on shortest ways over what is
-//! alive: of several, the one that leaves by the lowest port. Ways are found when they are needed.
+//! They are those of a subnet manager that keeps the unicast tables of all switches on shortest
+//! live paths; of several it takes the one with the lowest output port. A route is computed when it
+//! is first needed.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use fabricast_topology::{Graph, Peer, PortId, SwitchId};
 
-/// Targets whose routes are kept; of a fabric of 10 000 switches 10 MB.
+use super::fabric::FabricState;
+
+/// Most targets whose routes are kept: 10 MB for a fabric of 10 000 switches.
 const TARGETS_KEPT: usize = 256;
-/// No way.
+/// Stands for no route.
 const NONE: u32 = u32::MAX;
 
-/// Ways to some switches.
+/// Routes to the switches that were asked for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes {
-    /// By target, by switch: the port that leads there.
-    ways: BTreeMap<SwitchId, Vec<u32>>,
+pub(super) struct Routes {
+    /// For each target, indexed by switch: the output port.
+    ports: BTreeMap<SwitchId, Vec<u32>>,
 }
 
 impl Routes {
-    /// Forgets everything, because something failed or healed.
-    pub(crate) fn forget(&mut self) {
-        self.ways.clear();
+    /// Drops all routes after a part failed or healed.
+    pub(super) fn forget(&mut self) {
+        self.ports.clear();
     }
 
-    /// The port by which a switch other than the target sends to it.
-    pub(crate) fn next(
+    /// Finds the output port of `from`, which is not the target, on its route to `target`.
+    pub(super) fn next(
         &mut self,
-        (graph, live): (&Graph, &[bool]),
+        fabric: FabricState<'_>,
         from: SwitchId,
         target: SwitchId,
     ) -> Option<PortId> {
-        if self.ways.len() >= TARGETS_KEPT && !self.ways.contains_key(&target) {
-            self.ways.clear();
+        if self.ports.len() >= TARGETS_KEPT && !self.ports.contains_key(&target) {
+            self.ports.clear();
         }
-        let ways = self.ways.entry(target).or_insert_with(|| search(graph, live, target));
+        let ways =
+            self.ports.entry(target).or_insert_with(|| search(fabric.graph, fabric.live, target));
         let port = ways[from.index()];
         (port != NONE).then_some(PortId(port))
     }

@@ -1,23 +1,22 @@
 //! Aggregation entries of switches and adapters.
 //!
-//! They are written under a fence of their own, not the multicast tables': another part of the control
-//! plane may be their writer.
+//! They have a fence of their own, apart from that of the multicast tables, because another part of
+//! the control plane may write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId, SwitchId};
+use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId, Graph};
 use thiserror::Error;
 
-use super::Failure;
-use crate::emulator::Emulator;
+use super::fabric::{AggregationPlace, FabricState};
 use crate::table::Fence;
 
-/// How much an aggregation engine takes.
+/// Capacity of an aggregation engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationLimits {
-    /// Entries of a switch. Adapters have as many as they need.
+    /// Most entries of a switch; adapters have no limit.
     pub entries: u16,
-    /// Children of an entry.
+    /// Most children of an entry.
     pub children: u32,
 }
 
@@ -28,35 +27,16 @@ impl Default for AggregationLimits {
     }
 }
 
-/// Where entries are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AggregationPlace {
-    /// A switch.
-    Switch(SwitchId),
-    /// An adapter, for all processes on the endpoint.
-    Adapter(EndpointId),
-}
-
-impl AggregationPlace {
-    /// Where a node is.
-    pub(crate) const fn of(node: AggregationNode) -> Self {
-        match node {
-            AggregationNode::Switch(switch) => Self::Switch(switch),
-            AggregationNode::Process { endpoint, .. } => Self::Adapter(endpoint),
-        }
-    }
-}
-
 /// A change of one place's entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AggregationWrite {
     /// Adds an entry; one that is there already must be the same.
     Put(AggregationEntry),
-    /// Takes a tree's entry from a holder; nothing if there is none.
+    /// Removes a tree's entry from a holder; does nothing if there is none.
     Remove {
-        /// Who holds it.
+        /// Node that holds the entry.
         holder: AggregationNode,
-        /// The tree.
+        /// Number of the tree.
         tree: u32,
     },
 }
@@ -67,111 +47,135 @@ pub enum AggregationWrite {
 pub struct AggregationError {
     /// The name of the switch or endpoint, or its number if there is no such one.
     pub place: String,
-    /// What is wrong.
+    /// Reason of the refusal.
     pub problem: AggregationProblem,
 }
 
-/// Why a place refused.
+/// Reason why a place refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AggregationProblem {
     /// The graph has no such switch or endpoint.
     #[error("not part of the fabric")]
     Unknown,
-    /// It has failed.
+    /// The switch or endpoint has failed.
     #[error("not answering")]
     Dead,
-    /// Somebody newer has written here.
+    /// A newer writer has written here.
     #[error(
         "fence (term {}, generation {}) is older than (term {}, generation {})",
         offered.term, offered.generation, seen.term, seen.generation
     )]
     StaleFence {
-        /// What the write carried.
+        /// Fence of the write.
         offered: Fence,
-        /// The newest that was seen.
+        /// Newest fence seen here.
         seen: Fence,
     },
-    /// There would be more entries than the switch has.
+    /// The write needs more entries than the switch has.
     #[error("{wanted} entries are more than {limit}")]
     Full {
-        /// Entries there would be.
+        /// Entries after the write.
         wanted: usize,
-        /// Entries of the switch.
+        /// Most entries of the switch.
         limit: u16,
     },
-    /// A change is wrong.
+    /// One change of the batch is invalid.
     #[error("change {index} (tree {tree}): {problem}")]
     Change {
-        /// Its place in the batch, from 0.
+        /// Index of the change in the batch, from 0.
         index: usize,
-        /// Its tree.
+        /// Tree of the change.
         tree: u32,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         problem: ChangeProblem,
     },
 }
 
-/// Why a change does not fit.
+/// Reason why a change is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChangeProblem {
-    /// The holder is somewhere else.
+    /// The holder belongs to another switch or endpoint.
     #[error("the holder is not here")]
     OtherHolder,
     /// A child or the parent is not part of the fabric.
     #[error("a child or the parent is not part of the fabric")]
     UnknownNode,
-    /// Nobody, the same child twice, the holder below itself, or the parent among the children.
-    #[error("the children are nobody, doubled, or above the holder")]
+    /// No child, the same child twice, the holder as its own child, or the parent as a child.
+    #[error("there is no child, a child is doubled, or it is the holder or its parent")]
     Children,
-    /// More children than the engine takes.
+    /// More children than an entry can have.
     #[error("{children} children are more than {limit}")]
     TooManyChildren {
-        /// How many there are.
+        /// Children of the entry.
         children: usize,
-        /// How many there may be.
+        /// Most children of an entry.
         limit: u32,
     },
-    /// The holder has another entry for this tree: what runs on it would get wrong results. Remove
-    /// it first.
+    /// The holder has a different entry for this tree; operations on it would get wrong results.
+    /// Remove it first.
     #[error("the holder has another entry for this tree")]
     Different,
 }
 
-/// One place's entries.
+/// Entries of one place, by tree and holder.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AggregationTable {
-    entries: BTreeMap<(u32, AggregationNode), AggregationEntry>,
+struct AggregationTable {
+    entries: BTreeMap<EntryKey, AggregationEntry>,
     fence: Fence,
 }
 
-impl AggregationTable {
-    pub(crate) fn get(&self, tree: u32, holder: AggregationNode) -> Option<&AggregationEntry> {
-        self.entries.get(&(tree, holder))
-    }
+/// The tables of all switches and adapters.
+#[derive(Clone, Debug)]
+pub(super) struct AggregationTables {
+    pub(super) limits: AggregationLimits,
+    /// Indexed by switch.
+    switches: Vec<AggregationTable>,
+    adapters: BTreeMap<EndpointId, AggregationTable>,
 }
 
-impl Emulator {
-    /// Sets what the aggregation engines take from now on.
-    pub fn set_aggregation_limits(&mut self, limits: AggregationLimits) {
-        self.aggregation.limits = limits;
+/// Tree and holder of an entry.
+pub(super) type EntryKey = (u32, AggregationNode);
+
+impl AggregationTables {
+    pub(super) fn new(graph: &Graph) -> Self {
+        Self {
+            limits: AggregationLimits::default(),
+            switches: vec![AggregationTable::default(); graph.switch_count()],
+            adapters: BTreeMap::new(),
+        }
     }
 
-    /// Changes the aggregation entries of one place, in order, all or none.
-    ///
-    /// Operations that a removed entry has part of fail. The place remembers the fence of a write it
-    /// obeyed; an empty batch only leaves the fence.
-    ///
-    /// # Errors
-    ///
-    /// [`AggregationError`] naming place and change.
-    pub fn write_aggregation(
+    /// Finds the entry of a node for a tree.
+    pub(super) fn entry(&self, tree: u32, node: AggregationNode) -> Option<&AggregationEntry> {
+        let table = match AggregationPlace::of(node) {
+            AggregationPlace::Switch(switch) => self.switches.get(switch.index())?,
+            AggregationPlace::Adapter(endpoint) => self.adapters.get(&endpoint)?,
+        };
+        table.entries.get(&(tree, node))
+    }
+
+    /// Clears the table of a place that lost power.
+    pub(super) fn clear(&mut self, place: AggregationPlace) {
+        match place {
+            AggregationPlace::Switch(switch) => {
+                self.switches[switch.index()] = AggregationTable::default();
+            }
+            AggregationPlace::Adapter(endpoint) => {
+                self.adapters.remove(&endpoint);
+            }
+        }
+    }
+
+    /// Changes the entries of one place, in order, all or none; returns the entries removed.
+    pub(super) fn write(
         &mut self,
+        fabric: FabricState<'_>,
         place: AggregationPlace,
         fence: Fence,
         writes: &[AggregationWrite],
-    ) -> Result<(), AggregationError> {
-        let refuse = |problem| AggregationError { place: self.place_name(place), problem };
-        let table = self.aggregation_table(place).map_err(refuse)?;
+    ) -> Result<BTreeSet<EntryKey>, AggregationError> {
+        let refuse = |problem| AggregationError { place: fabric.place_name(place), problem };
+        let table = self.at(fabric, place)?;
         let seen = table.fence;
         if fence < seen {
             return Err(refuse(AggregationProblem::StaleFence { offered: fence, seen }));
@@ -189,7 +193,7 @@ impl Emulator {
                     let before = entries.insert((entry.tree, entry.holder), entry.clone());
                     let same = before.is_none_or(|before| before == *entry);
                     let problem = if same {
-                        self.check_entry(place, entry)
+                        self.check_entry(fabric, place, entry)
                     } else {
                         Some(ChangeProblem::Different)
                     };
@@ -200,107 +204,74 @@ impl Emulator {
                 }
             }
         }
-        let limit = self.aggregation.limits.entries;
+        let limit = self.limits.entries;
         let wanted = entries.len();
         if matches!(place, AggregationPlace::Switch(_)) && wanted > usize::from(limit) {
             return Err(refuse(AggregationProblem::Full { wanted, limit }));
         }
         let table = AggregationTable { entries, fence };
         match place {
-            AggregationPlace::Switch(switch) => {
-                self.aggregation.tables.switches[switch.index()] = table
-            }
+            AggregationPlace::Switch(switch) => self.switches[switch.index()] = table,
             AggregationPlace::Adapter(endpoint) => {
-                self.aggregation.tables.adapters.insert(endpoint, table);
+                self.adapters.insert(endpoint, table);
             }
         }
-        for (tree, holder) in removed {
-            self.lose_partials(|key, node| key.0 == tree && node == holder, Failure::EntryRemoved);
-        }
-        Ok(())
+        Ok(removed)
     }
 
-    /// Reads all aggregation entries of one place, by tree.
-    ///
-    /// # Errors
-    ///
-    /// [`AggregationProblem::Unknown`], [`AggregationProblem::Dead`].
-    pub fn read_aggregation(
+    /// Reads all entries of one place, by tree.
+    pub(super) fn read(
         &self,
+        fabric: FabricState<'_>,
         place: AggregationPlace,
     ) -> Result<Vec<AggregationEntry>, AggregationError> {
-        let refuse = |problem| AggregationError { place: self.place_name(place), problem };
-        Ok(self.aggregation_table(place).map_err(refuse)?.entries.values().cloned().collect())
+        Ok(self.at(fabric, place)?.entries.values().cloned().collect())
     }
 
-    /// Gives the newest fence that an aggregation write to a place carried.
-    ///
-    /// # Errors
-    ///
-    /// As [`Emulator::read_aggregation`].
-    pub fn aggregation_fence(&self, place: AggregationPlace) -> Result<Fence, AggregationError> {
-        let refuse = |problem| AggregationError { place: self.place_name(place), problem };
-        Ok(self.aggregation_table(place).map_err(refuse)?.fence)
-    }
-
-    /// The table of a place that answers.
-    fn aggregation_table(
+    /// Returns the newest fence that a write to a place carried.
+    pub(super) fn fence(
         &self,
+        fabric: FabricState<'_>,
         place: AggregationPlace,
-    ) -> Result<&AggregationTable, AggregationProblem> {
+    ) -> Result<Fence, AggregationError> {
+        Ok(self.at(fabric, place)?.fence)
+    }
+
+    /// Finds the table of a place that answers.
+    fn at(
+        &self,
+        fabric: FabricState<'_>,
+        place: AggregationPlace,
+    ) -> Result<&AggregationTable, AggregationError> {
         static EMPTY: AggregationTable =
             AggregationTable { entries: BTreeMap::new(), fence: Fence { term: 0, generation: 0 } };
-        let live = match place {
-            AggregationPlace::Switch(switch) => self.faults.switch_is_live(switch),
-            AggregationPlace::Adapter(endpoint) => self.faults.endpoint_is_live(endpoint),
-        };
-        if !self.has_place(place) {
-            return Err(AggregationProblem::Unknown);
+        let refuse = |problem| AggregationError { place: fabric.place_name(place), problem };
+        if !fabric.has_place(place) {
+            return Err(refuse(AggregationProblem::Unknown));
         }
-        if !live {
-            return Err(AggregationProblem::Dead);
+        if !fabric.place_is_live(place) {
+            return Err(refuse(AggregationProblem::Dead));
         }
         Ok(match place {
-            AggregationPlace::Switch(switch) => &self.aggregation.tables.switches[switch.index()],
-            AggregationPlace::Adapter(endpoint) => {
-                self.aggregation.tables.adapters.get(&endpoint).unwrap_or(&EMPTY)
-            }
+            AggregationPlace::Switch(switch) => &self.switches[switch.index()],
+            AggregationPlace::Adapter(endpoint) => self.adapters.get(&endpoint).unwrap_or(&EMPTY),
         })
-    }
-
-    pub(super) fn has_place(&self, place: AggregationPlace) -> bool {
-        match place {
-            AggregationPlace::Switch(switch) => switch.index() < self.graph.switch_count(),
-            AggregationPlace::Adapter(endpoint) => endpoint.index() < self.graph.endpoint_count(),
-        }
-    }
-
-    fn place_name(&self, place: AggregationPlace) -> String {
-        match place {
-            AggregationPlace::Switch(switch) if self.has_place(place) => {
-                format!("switch {}", self.graph.switch_name(switch))
-            }
-            AggregationPlace::Adapter(endpoint) if self.has_place(place) => {
-                format!("adapter {}", self.graph.endpoint_name(endpoint))
-            }
-            AggregationPlace::Switch(switch) => format!("switch #{}", switch.0),
-            AggregationPlace::Adapter(endpoint) => format!("adapter #{}", endpoint.0),
-        }
     }
 
     fn check_entry(
         &self,
+        fabric: FabricState<'_>,
         place: AggregationPlace,
         entry: &AggregationEntry,
     ) -> Option<ChangeProblem> {
         let AggregationEntry { holder, parent, children, .. } = entry;
-        let limit = self.aggregation.limits.children;
+        let limit = self.limits.children;
         let named = || children.iter().chain(parent);
         let distinct: BTreeSet<_> = named().collect();
         let own_switch = matches!(holder, AggregationNode::Switch(_)) && distinct.contains(holder);
         if AggregationPlace::of(*holder) != place {
             Some(ChangeProblem::OtherHolder)
-        } else if named().any(|node| !self.has_place(AggregationPlace::of(*node))) {
+        } else if named().any(|node| !fabric.has_place(AggregationPlace::of(*node))) {
             Some(ChangeProblem::UnknownNode)
         } else if children.is_empty() || distinct.len() < named().count() || own_switch {
             Some(ChangeProblem::Children)

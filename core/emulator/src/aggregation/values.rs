@@ -1,33 +1,33 @@
-//! What collectives compute with: numbers of one type, element by element.
+//! Values of collective operations: numbers of one type, combined element by element.
 
-/// How values are combined.
+/// Function that combines values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reduction {
-    /// The sum; of integers modulo 2^64.
+    /// Sum; of integers modulo 2^64.
     Sum,
-    /// The least. Floating-point numbers are ordered as IEEE 754's totalOrder has them.
+    /// Minimum. Floating-point numbers are ordered as IEEE 754's totalOrder has them.
     Min,
-    /// The greatest, in the same order.
+    /// Maximum, in the same order.
     Max,
-    /// Bits that all have; of integers only.
+    /// Bitwise AND; of integers only.
     And,
-    /// Bits that one has; of integers only.
+    /// Bitwise OR; of integers only.
     Or,
 }
 
-/// A message: numbers of one type.
+/// Numbers of one type, 64 bits each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Signed integers.
+    /// Signed 64-bit integers.
     I64(Vec<i64>),
-    /// Unsigned integers.
+    /// Unsigned 64-bit integers.
     U64(Vec<u64>),
-    /// Floating-point numbers.
+    /// IEEE 754 double-precision numbers.
     F64(Vec<f64>),
 }
 
 impl Values {
-    /// Tells whether a reduction is defined for this type.
+    /// True if a reduction is defined for this type.
     #[must_use]
     pub const fn allow(&self, reduction: Reduction) -> bool {
         match (self, reduction) {
@@ -46,7 +46,7 @@ impl Values {
         8 * count as u64
     }
 
-    /// Combines another message into this one; false, and nothing done, if it is of another type or
+    /// Combines other values into these; `false`, without a change, if they differ in type or
     /// length, or the reduction is not defined.
     pub(crate) fn combine(&mut self, other: &Self, reduction: Reduction) -> bool {
         if !self.allow(reduction) {

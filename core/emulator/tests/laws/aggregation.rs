@@ -60,9 +60,10 @@ fn remove(emulator: &mut Emulator, holder: AggregationNode) {
     let _ = emulator.write_aggregation(place(holder), Fence::default(), &[write]);
 }
 
-/// What process `number` of `processes` contributes.
+/// Contribution of process `number` of `processes`.
 fn contribution(
-    (number, processes): (u32, u32),
+    number: u32,
+    processes: u32,
     to: AggregationNode,
     work: Work,
     values: Option<Values>,
@@ -77,7 +78,7 @@ fn number(value: u32) -> Option<Values> {
     Some(Values::I64(vec![i64::from(value) + 1]))
 }
 
-/// What happens between two hops.
+/// Event between two hops.
 #[derive(Clone, Debug)]
 enum Event {
     Contribute(Index),
@@ -102,8 +103,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A tree of some of the six switches over the first processes, with the switch of each. One process
-/// may be missing below its switch, which is wrong.
+/// A tree of some of the six switches over the first processes, with the switch of each. One
+/// process may be missing below its switch, which is wrong.
 fn tree(
     parents: &[Index],
     members: &[Index],
@@ -146,7 +147,7 @@ impl World {
     fn contribute(&mut self, member: u32) {
         let processes = u32::try_from(self.targets.len()).unwrap();
         let target = self.targets[member as usize];
-        let contribution = contribution((member, processes), target, SUM, number(member));
+        let contribution = contribution(member, processes, target, SUM, number(member));
         match self.emulator.contribute(contribution) {
             Ok(()) => assert!(self.sent.insert(member), "accepted twice"),
             Err(ContributionError::Twice) => assert!(self.sent.contains(&member)),
@@ -193,7 +194,7 @@ impl World {
     }
 }
 
-/// Whether nothing is wrong: no failure, no rewriting, nobody missing.
+/// True if nothing can go wrong: no failure, no rewritten entry, no missing process.
 fn is_quiet(events: &[Event]) -> bool {
     events.iter().all(|event| matches!(event, Event::Contribute(_) | Event::Steps(_)))
 }
@@ -236,7 +237,8 @@ proptest! {
         }
     }
 
-    /// Like multicast tables: a batch is written as a whole or not at all, never under an older fence.
+    /// Like multicast tables: a batch is written as a whole or not at all, never under an older
+    /// fence.
     #[test]
     fn a_refused_batch_of_entries_changes_nothing(
         batches in vec((0..7_u32, 0..3_u64, vec((0..7_u32, 0..3_u32, vec(0..15_u32, 0..4), any::<bool>()), 0..4)), 0..30),

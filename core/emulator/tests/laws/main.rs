@@ -1,4 +1,4 @@
-//! What always holds, on random graphs with random tables: invariants EMU-1 to EMU-6.
+//! Invariants EMU-1 to EMU-6, on random graphs with random tables.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 

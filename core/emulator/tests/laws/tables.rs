@@ -1,4 +1,4 @@
-//! What is written is what is read, and what is refused changes nothing.
+//! Reads return what was written; refused writes change nothing.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 
 use fabricast_collectives::{Comparison, CostParameters, Operation, Trade, TreeKind};
 
-use super::figures::Crossed;
+use super::figures::{Crossed, Found};
+use super::parameters::{MOST, PARAMETERS};
 use super::timing::{Kind, WIDE, WIDTH, modelled_us};
-use super::{Found, MOST, PARAMETERS};
 use crate::report::{Claim, Verdict};
 
 /// Sets the numbers of the text beside ours.
@@ -18,7 +18,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims
 }
 
-fn claim(what: &str, source: &str, (published, ours): (&str, String), verdict: Verdict) -> Claim {
+fn claim(what: &str, source: &str, published: &str, ours: String, verdict: Verdict) -> Claim {
     Claim {
         what: what.to_owned(),
         source: format!("aggregation trees {source}"),
@@ -45,7 +45,8 @@ fn widths() -> Vec<Claim> {
         claim(
             "best width of barrier and broadcast",
             "§3.1",
-            ("41", best.to_string()),
+            "41",
+            best.to_string(),
             agrees_if(best == 41),
         ),
         because(
@@ -53,7 +54,8 @@ fn widths() -> Vec<Claim> {
             claim(
                 "widths within 0.1 us of it, 512 processes",
                 "§3.1, figure 6",
-                ("24 to 64", format!("{} to {}", range.min, range.max)),
+                "24 to 64",
+                format!("{} to {}", range.min, range.max),
                 agrees_if(range.min == 24 && range.max >= 64),
             ),
         ),
@@ -62,7 +64,7 @@ fn widths() -> Vec<Claim> {
 
 fn times(found: &Found) -> Vec<Claim> {
     let apart = found.idle.of(Kind::Ary).map(|tree| {
-        let model = modelled_us(TreeKind::Adapter, (tree.processes, WIDTH), 8);
+        let model = modelled_us(TreeKind::Adapter, tree.processes, WIDTH, 8);
         (model - tree.broadcast_us(&PARAMETERS, 8)).abs()
     });
     let apart = apart.fold(0.0, f64::max);
@@ -79,14 +81,16 @@ fn times(found: &Found) -> Vec<Claim> {
             claim(
                 "model and packets, broadcast of 8 bytes, at most apart",
                 "§2.3, figure 4",
-                ("0.5 us", format!("{apart:.2} us")),
+                "0.5 us",
+                format!("{apart:.2} us"),
                 if apart <= 0.5 { Verdict::Agrees } else { Verdict::Worse },
             ),
         ),
         claim(
             "hierarchical lower than 32-nomial, idle, 512 processes",
             "§6.1.1, figure 12",
-            ("about 0.6 us", format!("{:.2} us", nomial - ours)),
+            "about 0.6 us",
+            format!("{:.2} us", nomial - ours),
             agrees_if((0.4..0.8).contains(&(nomial - ours))),
         ),
         because(
@@ -95,14 +99,16 @@ fn times(found: &Found) -> Vec<Claim> {
             claim(
                 "hierarchical lower than 32-ary, idle, 512 processes",
                 "§6.1.1, figure 12",
-                ("about 0.6 us", format!("{:.2} us", ary - ours)),
+                "about 0.6 us",
+                format!("{:.2} us", ary - ours),
                 agrees_if((0.4..0.8).contains(&(ary - ours))),
             ),
         ),
         claim(
             "switch tree lower than 64-ary, 64 to 512 processes",
             "§6.2.1, figure 18",
-            ("about 1 us", format!("{:.2} to {:.2} us", faster(64), faster(MOST))),
+            "about 1 us",
+            format!("{:.2} to {:.2} us", faster(64), faster(MOST)),
             agrees_if(faster(64) > 0.5 && faster(MOST) < 1.5),
         ),
     ]
@@ -112,7 +118,7 @@ fn packets(found: &Found) -> Vec<Claim> {
     let crossed = |kind| Crossed::of(found.idle.whole(kind));
     let number = |what: &str, published: u32, ours: u32| {
         let verdict = agrees_if(published == ours);
-        claim(what, "§6.1.2, figure 16", (&published.to_string(), ours.to_string()), verdict)
+        claim(what, "§6.1.2, figure 16", &published.to_string(), ours.to_string(), verdict)
     };
     vec![
         number("packets into the root's switch, 32-ary", 496, crossed(Kind::Ary).into),
@@ -136,7 +142,7 @@ fn noise(found: &Found) -> Vec<Claim> {
     let number = |what: &str, why: &str, published: f64, ours: Option<f64>| {
         let ours = ours?;
         let texts = (format!("{published} %"), format!("{ours:.0} %"));
-        let claim = claim(what, "§6.1.2, table 4", (&texts.0, texts.1), near(published, ours));
+        let claim = claim(what, "§6.1.2, table 4", &texts.0, texts.1, near(published, ours));
         Some(because(why, claim))
     };
     [
@@ -164,7 +170,7 @@ fn noise(found: &Found) -> Vec<Claim> {
     .collect()
 }
 
-/// What the packet-level simulator says of the same.
+/// The same numbers, measured on the packet-level simulator.
 fn simulated(found: &Found) -> Vec<Claim> {
     let number = |than: Kind, processes: u32, published: f64, why: &str| {
         let ours = 100.0 * found.simulated.lower(than, processes)?;
@@ -174,11 +180,11 @@ fn simulated(found: &Found) -> Vec<Claim> {
         );
         let texts = (format!("{published} %"), format!("{ours:.0} %"));
         let verdict = agrees_if((published - ours).abs() <= 10.0);
-        Some(because(why, claim(&what, "§6.1.2, table 4", (&texts.0, texts.1), verdict)))
+        Some(because(why, claim(&what, "§6.1.2, table 4", &texts.0, texts.1, verdict)))
     };
     let apart = found.idle.of(Kind::Ary).filter_map(|tree| {
         let simulated = found.simulated.time(Kind::Ary, tree.processes)?.idle_us;
-        let followed = modelled_us(TreeKind::Adapter, (tree.processes, WIDTH), 8);
+        let followed = modelled_us(TreeKind::Adapter, tree.processes, WIDTH, 8);
         // Of one leaf switch the model takes ways of four links, which are two.
         (tree.processes > 32).then_some((simulated - followed).abs())
     });
@@ -188,7 +194,8 @@ fn simulated(found: &Found) -> Vec<Claim> {
         claim(
             "model and simulator, broadcast of 8 bytes, over 32 processes, at most apart",
             "§2.3, figure 4",
-            ("0.5 us", format!("{apart:.2} us")),
+            "0.5 us",
+            format!("{apart:.2} us"),
             if apart <= 0.5 { Verdict::Agrees } else { Verdict::Worse },
         ),
     );
@@ -224,13 +231,15 @@ fn entries(found: &Found) -> Vec<Claim> {
         claims.push(claim(
             &format!("fewer entries, least over the patterns, {fabric} fabric"),
             "§6.2.2, figure 19",
-            ("at least 90 %", format!("{saved:.1} %")),
+            "at least 90 %",
+            format!("{saved:.1} %"),
             if saved >= 90.0 { Verdict::Agrees } else { Verdict::Worse },
         ));
         claims.push(claim(
             &format!("creations failed, minimum trees, {fabric} fabric"),
             "§6.2.2, figure 20",
-            ("0 %", format!("{ours:.2} %")),
+            "0 %",
+            format!("{ours:.2} %"),
             if ours > 0.0 { Verdict::Worse } else { Verdict::Agrees },
         ));
         claims.push(because(
@@ -238,7 +247,8 @@ fn entries(found: &Found) -> Vec<Claim> {
             claim(
                 &format!("creations failed, plain trees, most over the patterns, {fabric} fabric"),
                 "§6.2.2, figure 20",
-                ("74.51 %", format!("{plain:.2} %")),
+                "74.51 %",
+                format!("{plain:.2} %"),
                 agrees_if((plain - 74.51).abs() < 5.0),
             ),
         ));

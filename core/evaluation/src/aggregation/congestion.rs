@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use fabricast_collectives::Operation;
 
-use super::PARAMETERS;
+use super::parameters::PARAMETERS;
 use super::timing::{Kind, Misfit, Tree, WIDTH, sent_back_us};
 
 /// Published for 64 processes: how much lower the hierarchical tree's latency is than that of the
@@ -30,9 +30,9 @@ pub(super) struct Time {
     pub(super) idle_us: f64,
 }
 
-/// What came out with noise.
+/// Latencies under background traffic.
 pub(super) struct Noisy {
-    /// How long a packet holds a link, in microseconds.
+    /// Time for which a packet holds a link, in microseconds.
     pub(super) hold_us: f64,
     pub(super) times: Vec<Time>,
 }
@@ -66,7 +66,7 @@ impl Noisy {
         self.times.iter().find(|time| (time.kind, time.processes) == (kind, processes))
     }
 
-    /// How much lower the hierarchical tree's latency is than another's: from 0 to 1.
+    /// Share by which the hierarchical tree's latency is lower than another's, from 0 to 1.
     pub(super) fn lower(&self, than: Kind, processes: u32) -> Option<f64> {
         let ours = self.time(Kind::Hierarchical, processes)?.noisy_us;
         Some(1.0 - ours / self.time(than, processes)?.noisy_us)
@@ -105,6 +105,17 @@ struct Links<'a> {
     events: BinaryHeap<Reverse<(Key, u32, Stage)>>,
 }
 
+/// Index of the links up and down among those of a leaf.
+const UP: usize = 0;
+const DOWN: usize = 1;
+
+/// The link above the leaf of a process, in one direction.
+#[derive(Clone, Copy)]
+struct LinkEnd {
+    process: u32,
+    way: usize,
+}
+
 impl<'a> Links<'a> {
     fn new(tree: &'a Tree, hold_us: f64) -> Self {
         let count = tree.processes as usize;
@@ -131,8 +142,10 @@ impl<'a> Links<'a> {
             let now = f64::from_bits(key);
             let parent = self.tree.tree.parent(process).expect("only children send");
             match stage {
-                Stage::Up => self.pass(now, process, (process, 0), Stage::Down),
-                Stage::Down => self.pass(now, process, (parent, 1), Stage::There),
+                Stage::Up => self.pass(now, process, LinkEnd { process, way: UP }, Stage::Down),
+                Stage::Down => {
+                    self.pass(now, process, LinkEnd { process: parent, way: DOWN }, Stage::There)
+                }
                 Stage::There => {
                     let at = parent as usize;
                     self.done[at] = self.done[at].max(now) + per_child;
@@ -160,9 +173,9 @@ impl<'a> Links<'a> {
 
     /// A packet takes the shared link of somebody's leaf switch when that is free: upwards the
     /// second of its four links, downwards the third, after which the fourth is the parent's own.
-    fn pass(&mut self, now: f64, process: u32, (whose, way): (u32, usize), next: Stage) {
-        let leaf = self.leaf(whose);
-        let link = &mut self.held[leaf][way];
+    fn pass(&mut self, now: f64, process: u32, end: LinkEnd, next: Stage) {
+        let leaf = self.leaf(end.process);
+        let link = &mut self.held[leaf][end.way];
         *link = link.max(now) + self.hold_us;
         let last = if next == Stage::There { 2.0 } else { 1.0 };
         let there = *link + last * PARAMETERS.link_us;

@@ -7,7 +7,7 @@ use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, FatTree, TableKind};
 
-use super::LIMITS;
+use super::parameters::LIMITS;
 use crate::experiment::{ExperimentError, Run};
 
 /// Entries of a switch (§6.2.2).
@@ -17,8 +17,8 @@ pub(super) const FEWER: [u32; 4] = [1, 2, 4, 8];
 /// Patterns of the quick form.
 const QUICK: usize = 2;
 
-/// The fabrics, both of 160 midplanes of 256 endpoints. How many top midplanes the machine has is not
-/// published: one for each leaf switch's uplink, or four.
+/// The fabrics, both of 160 midplanes of 256 endpoints. How many top midplanes the machine has is
+/// not published: one for each leaf switch's uplink, or four.
 pub(super) const FABRICS: [(&str, &str); 2] = [
     (
         "pruned",
@@ -30,16 +30,16 @@ pub(super) const FABRICS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What came of one pattern on one fabric.
+/// Result of one pattern on one fabric.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) fabric: &'static str,
     pub(super) pattern: String,
     /// With entries without end.
     pub(super) endless: Both,
-    /// With [`ENTRIES`].
+    /// Results with [`ENTRIES`] entries in each switch.
     pub(super) limited: Both,
-    /// With [`FEWER`].
+    /// Results with [`FEWER`] entries in each switch.
     pub(super) fewer: Vec<Both>,
 }
 

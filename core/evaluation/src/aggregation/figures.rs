@@ -2,8 +2,9 @@
 
 use fabricast_collectives::{ChoiceTable, Operation, Trade, TreeKind};
 
+use super::parameters::{LIMITS, MOST, PARAMETERS};
 use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us};
-use super::{Found, LIMITS, MOST, PARAMETERS, claims, creations};
+use super::{claims, congestion, creations, entries, simulated, timing};
 use crate::experiment::Run;
 use crate::plot::{Axis, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
@@ -12,6 +13,14 @@ use crate::report::{Cell, Report, Table};
 const LEAF: usize = 1;
 
 /// Puts the report together.
+/// Everything that was found.
+pub(super) struct Found {
+    pub(super) idle: timing::Idle,
+    pub(super) noisy: congestion::Noisy,
+    pub(super) simulated: simulated::Simulated,
+    pub(super) outcomes: Vec<entries::Outcome>,
+}
+
 pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
     let mut report =
         Report { claims: claims::claims(found), notes: notes(run, found), ..Report::default() };
@@ -80,7 +89,7 @@ fn line(label: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) 
     Series { label: label.into(), points: points.into_iter().collect(), style: Style::Line }
 }
 
-fn plot(name: &str, title: &str, (x, y): (Axis, Axis), series: Vec<Series>) -> Plot {
+fn plot(name: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Plot {
     let figure = Figure::Lines { x, y, series };
     Plot { name: name.to_owned(), title: title.to_owned(), figure }
 }
@@ -96,7 +105,7 @@ struct Lines<'a> {
     x: Axis,
     y: &'a str,
     columns: Vec<String>,
-    /// What x is, and one value for each column.
+    /// A value of x, and one value for each column.
     rows: Vec<(u32, Vec<f64>)>,
 }
 
@@ -114,7 +123,7 @@ impl Lines<'_> {
             line(label, rows.iter().map(|(at, values)| (f64::from(*at), values[column])))
         });
         let series = series.collect();
-        (table, plot(name, title, (x, Axis::linear(y)), series))
+        (table, plot(name, title, x, Axis::linear(y), series))
     }
 }
 
@@ -127,7 +136,7 @@ const LATENCY: &str = "latency in us";
 /// Broadcast of 8 bytes over processes: the model and every packet (figure 4).
 fn model_by_processes(found: &Found) -> (Table, Plot) {
     let row = |tree: &Tree| {
-        let model = modelled_us(TreeKind::Adapter, (tree.processes, WIDTH), 8);
+        let model = modelled_us(TreeKind::Adapter, tree.processes, WIDTH, 8);
         let simulated = found.simulated.time(Kind::Ary, tree.processes);
         let simulated = simulated.expect("the same trees were simulated").idle_us;
         (tree.processes, vec![model, tree.broadcast_us(&PARAMETERS, 8), simulated])
@@ -147,7 +156,7 @@ fn model_by_processes(found: &Found) -> (Table, Plot) {
 fn model_by_size(found: &Found) -> (Table, Plot) {
     let tree = found.idle.whole(Kind::Ary);
     let row = |bytes: u32| {
-        let model = modelled_us(TreeKind::Adapter, (MOST, WIDTH), bytes);
+        let model = modelled_us(TreeKind::Adapter, MOST, WIDTH, bytes);
         (bytes, vec![model, tree.broadcast_us(&PARAMETERS, bytes)])
     };
     Lines {
@@ -261,8 +270,8 @@ fn kinds(found: &Found) -> (Table, Plot) {
     let row = |tree: &Tree| {
         let processes = tree.processes;
         let times = [8, 2_048].into_iter().flat_map(|bytes| {
-            let adapter = modelled_us(TreeKind::Adapter, (processes, WIDE), bytes);
-            let switch = modelled_us(TreeKind::Switch, (processes, WIDE), bytes);
+            let adapter = modelled_us(TreeKind::Adapter, processes, WIDE, bytes);
+            let switch = modelled_us(TreeKind::Switch, processes, WIDE, bytes);
             [adapter, tree.broadcast_us(&PARAMETERS, bytes), switch]
         });
         (processes, times.collect())
@@ -365,7 +374,7 @@ impl Crossed {
     }
 }
 
-/// How much lower the hierarchical tree's latency is (table 4).
+/// Share by which the hierarchical tree's latency is lower (table 4).
 fn lower(found: &Found) -> Table {
     let title = "Broadcast of 8 bytes with noise: how much lower than the hierarchical tree's \
                  latency is that of the others (table 4)";

@@ -1,9 +1,10 @@
-//! The same trees on the packet-level simulator, where every packet takes links, buffers and switches
-//! that it shares with others (§6.1.1, §6.1.2).
+//! The same trees on the packet-level simulator, where every packet takes links, buffers and
+//! switches that it shares with others (§6.1.1, §6.1.2).
 //!
-//! The pruned fabric has one link upwards from each leaf switch; a seventeenth endpoint there sends as much noise as
-//! takes four fifths of it to that of a leaf switch half of the fabric away. How long the noise's packets are is not
-//! published: of the powers of two that one is taken that comes nearest to a published number.
+//! The pruned fabric has one link upwards from each leaf switch; a seventeenth endpoint there sends
+//! as much noise as takes four fifths of it to that of a leaf switch half of the fabric away. How
+//! long the noise's packets are is not published: of the powers of two that one is taken that comes
+//! nearest to a published number.
 
 use fabricast_simulator::{
     Chance, Collective, CollectiveSpec, Delivery, Model, MulticastPolicy, Network, Offer,
@@ -23,7 +24,8 @@ const LEAVES: u32 = 32;
 /// Processes of a leaf switch.
 const OF_A_LEAF: u32 = 16;
 
-/// The cost model's constants as a fabric: four links and three switches take 1.12 us, a byte 0.1 ns.
+/// The cost model's constants as a fabric: four links and three switches take 1.12 us, a byte 0.1
+/// ns.
 const MODEL: Model = Model {
     ps_per_byte: 100,
     wire_ps: 205_000,
@@ -51,7 +53,7 @@ pub(super) struct Time {
     pub(super) noisy_us: f64,
 }
 
-/// What came out.
+/// Latencies of all trees, in microseconds.
 pub(super) struct Simulated {
     /// Bytes of a packet of the noise.
     pub(super) noise_bytes: u32,
@@ -65,8 +67,8 @@ impl Simulated {
     }
 
     fn measure(run: &Run<'_>, counts: &[u32]) -> Result<Self, Refusal> {
-        let wide = Scene::new(WIDE, run)?;
-        let pruned = Scene::new(PRUNED, run)?;
+        let wide = BusyFabric::new(WIDE, run)?;
+        let pruned = BusyFabric::new(PRUNED, run)?;
         let (processes, published) = FITTED;
         let nomial = Tree::new(Kind::Nomial, processes, WIDTH)?;
         let hierarchical = Tree::new(Kind::Hierarchical, processes, WIDTH)?;
@@ -97,7 +99,8 @@ impl Simulated {
         self.times.iter().find(|time| (time.kind, time.processes) == (kind, processes))
     }
 
-    /// How much lower the hierarchical tree's latency is with noise than another's: from 0 to 1.
+    /// Share by which the hierarchical tree's latency under noise is lower than another's, from 0
+    /// to 1.
     pub(super) fn lower(&self, than: Kind, processes: u32) -> Option<f64> {
         let ours = self.time(Kind::Hierarchical, processes)?.noisy_us;
         Some(1.0 - ours / self.time(than, processes)?.noisy_us)
@@ -105,14 +108,14 @@ impl Simulated {
 }
 
 /// A fabric, and how long it is watched.
-struct Scene {
+struct BusyFabric {
     fabric: Fabric,
     endpoints_per_leaf: u32,
     rounds: u32,
     seed: u64,
 }
 
-impl Scene {
+impl BusyFabric {
     fn new(text: &str, run: &Run<'_>) -> Result<Self, Refusal> {
         let fabric = Fabric::described("the test fabric", text)?;
         let endpoints_per_leaf = fabric.endpoints() / LEAVES;
@@ -188,12 +191,12 @@ struct WithNoise {
 }
 
 impl WithNoise {
-    fn new(scene: &Scene, collective: Collective, bytes: u32) -> Self {
+    fn new(busy: &BusyFabric, collective: Collective, bytes: u32) -> Self {
         let mut chance: Vec<Chance> =
-            (0..LEAVES).map(|leaf| Chance::new(scene.seed, leaf.into())).collect();
+            (0..LEAVES).map(|leaf| Chance::new(busy.seed, leaf.into())).collect();
         let gap_ps = gap_ps(bytes);
         let next_ps = chance.iter_mut().map(|chance| chance.wait_ps(gap_ps)).collect();
-        let endpoints_per_leaf = scene.endpoints_per_leaf;
+        let endpoints_per_leaf = busy.endpoints_per_leaf;
         Self { collective, endpoints_per_leaf, bytes, next_ps, chance }
     }
 
@@ -244,10 +247,10 @@ impl Workload for WithNoise {
 mod tests {
     use super::*;
 
-    fn scene(text: &str) -> Scene {
+    fn busy(text: &str) -> BusyFabric {
         let fabric = Fabric::described("the test fabric", text).unwrap();
         let endpoints_per_leaf = fabric.endpoints() / LEAVES;
-        Scene { fabric, endpoints_per_leaf, rounds: 20, seed: 1 }
+        BusyFabric { fabric, endpoints_per_leaf, rounds: 20, seed: 1 }
     }
 
     #[test]
@@ -256,16 +259,16 @@ mod tests {
         let tree = Tree::new(Kind::Ary, 3, WIDTH).unwrap();
         let way = 2 * MODEL.zero_load_ps(1, HEADER) + MODEL.sending_ps(BYTES);
         let expected = (way + MATCH_PS + 2 * MATCH_PS) as f64 / 1e6;
-        let ours = scene(WIDE).broadcast_us(&tree, 0).unwrap();
+        let ours = busy(WIDE).broadcast_us(&tree, 0).unwrap();
         assert!((ours - expected).abs() < 1e-9, "{ours} against {expected}");
     }
 
     #[test]
     fn noise_takes_the_share_of_the_link_that_is_said() {
-        let scene = scene(PRUNED);
+        let busy = busy(PRUNED);
         let tree = Tree::new(Kind::Hierarchical, 64, WIDTH).unwrap();
-        let quiet = scene.broadcast_us(&tree, 0).unwrap();
-        let noisy = scene.broadcast_us(&tree, 4_096).unwrap();
+        let quiet = busy.broadcast_us(&tree, 0).unwrap();
+        let noisy = busy.broadcast_us(&tree, 4_096).unwrap();
         // Each of six crossings at least finds a packet under way four times out of five.
         assert!(noisy > quiet + 0.5, "{noisy} against {quiet}");
     }

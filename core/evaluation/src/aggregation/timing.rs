@@ -6,7 +6,7 @@ use fabricast_collectives::{
 };
 use thiserror::Error;
 
-use super::{MOST, PARAMETERS};
+use super::parameters::{MOST, PARAMETERS};
 
 /// Width of the adapter trees that are compared (§6.1).
 pub(super) const WIDTH: u32 = 32;
@@ -73,8 +73,8 @@ impl Tree {
 
     /// The time of a broadcast with every packet followed, in microseconds.
     pub(super) fn broadcast_us(&self, parameters: &CostParameters, bytes: u32) -> f64 {
-        let work = (Operation::Broadcast, bytes);
-        let gathered = self.tree.gather_us(parameters, work, |a, b| self.nesting.links(a, b));
+        let links = |a, b| self.nesting.links(a, b);
+        let gathered = self.tree.gather_us(parameters, Operation::Broadcast, bytes, links);
         gathered + sent_back_us(parameters, bytes)
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn sent_back_us(parameters: &CostParameters, bytes: u32) -> f64 {
 }
 
 /// The time of a broadcast by equations (1) to (4), in microseconds.
-pub(super) fn modelled_us(kind: TreeKind, (processes, width): (u32, u32), bytes: u32) -> f64 {
+pub(super) fn modelled_us(kind: TreeKind, processes: u32, width: u32, bytes: u32) -> f64 {
     let shape = PARAMETERS.complete(kind, processes, width);
     PARAMETERS.total_us(&shape, Operation::Broadcast, bytes)
 }

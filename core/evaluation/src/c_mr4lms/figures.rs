@@ -2,7 +2,8 @@
 
 use fabricast_routing::Metrics;
 
-use super::{Outcome, PATTERNS, QUICK, Variant, claims};
+use super::claims;
+use super::setup::{Outcome, PATTERNS, QUICK, Variant};
 use crate::experiment::Run;
 use crate::pattern::Pattern;
 use crate::plot::{Axis, Bars, Figure, Plot};
@@ -10,7 +11,10 @@ use crate::report::{Cell, Report, Table};
 
 type Value = fn(&Metrics) -> f64;
 
-const PLOTS: [(&str, &str, Value); 5] = [
+/// File name, title, and the metric shown.
+type MetricPlot = (&'static str, &'static str, Value);
+
+const PLOTS: [MetricPlot; 5] = [
     ("max-tfi", "Maximum TFI", |one| f64::from(one.max_tfi)),
     ("mean-tfi", "Mean TFI", |one| one.mean_tfi),
     ("max-efi", "Maximum EFI of links between switches", |one| f64::from(one.switch_links.max_efi)),
@@ -21,10 +25,11 @@ const PLOTS: [(&str, &str, Value); 5] = [
 /// Puts the report together.
 pub(super) fn report(
     run: &Run<'_>,
-    (patterns, variants): (&[Pattern], &[Variant]),
+    patterns: &[Pattern],
+    variants: &[Variant],
     outcomes: &[Outcome],
 ) -> Report {
-    let plots = PLOTS.map(|plot| bars(plot, (patterns, variants), outcomes));
+    let plots = PLOTS.map(|plot| bars(plot, patterns, variants, outcomes));
     let mut notes = vec![
         "Fabric: 7 680 switches, 32 768 endpoints, 512 conflict-free spanning trees.".to_owned(),
         "Figures 9 and 10 are bar charts without numbers in the text; claims are those of the text."
@@ -93,10 +98,12 @@ fn times(outcomes: &[Outcome]) -> Table {
 }
 
 fn bars(
-    (name, title, value): (&str, &str, Value),
-    (patterns, variants): (&[Pattern], &[Variant]),
+    plot: MetricPlot,
+    patterns: &[Pattern],
+    variants: &[Variant],
     outcomes: &[Outcome],
 ) -> Plot {
+    let (name, title, value) = plot;
     let series = variants.iter().map(|variant| {
         let values = patterns.iter().map(|pattern| {
             let same = |one: &&Outcome| one.pattern == *pattern && one.variant == *variant;

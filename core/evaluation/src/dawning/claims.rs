@@ -19,14 +19,20 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims
 }
 
-fn claim(what: String, source: &str, published: &str, (ours, agrees): (String, bool)) -> Claim {
+/// Our value, and whether it agrees with the published one.
+struct Finding {
+    value: String,
+    agrees: bool,
+}
+
+fn claim(what: String, source: &str, published: &str, ours: Finding) -> Claim {
     Claim {
         what,
         source: source.to_owned(),
         published: published.to_owned(),
-        ours,
-        verdict: if agrees { Verdict::Agrees } else { Verdict::Differs },
-        why: if agrees { String::new() } else { UNKNOWN.to_owned() },
+        ours: ours.value,
+        verdict: if ours.agrees { Verdict::Agrees } else { Verdict::Differs },
+        why: if ours.agrees { String::new() } else { UNKNOWN.to_owned() },
     }
 }
 
@@ -43,7 +49,12 @@ fn stages(found: &Found) -> Vec<Claim> {
             if is_root { "the root most" } else { "another most" }
         );
         let what = format!("share of leaf, level 1 and root on the way up, {}", one.load);
-        claim(what, "Dawning figure 5", "> 90 %, the root most", (ours, is_root && up > 0.9 * all))
+        claim(
+            what,
+            "Dawning figure 5",
+            "> 90 %, the root most",
+            Finding { value: ours, agrees: is_root && up > 0.9 * all },
+        )
     });
     each.collect()
 }
@@ -67,30 +78,33 @@ fn broadcasts(all: &[Broadcasts]) -> Vec<Claim> {
         let name = pattern.name();
         let ours = format!("{cyclic:.0} us, the others at most {worst:.0} us");
         let what = format!("broadcast over {name}: cyclic is worst");
-        claims.push(claim(what, source, "worst", (ours, cyclic >= worst)));
+        claims.push(claim(what, source, "worst", Finding { value: ours, agrees: cyclic >= worst }));
         if pattern == UnicastPattern::HotRegion {
             let what = "broadcast over hot-region: cyclic".to_owned();
-            let ours = (format!("{cyclic:.0} us"), (250.0..=1_000.0).contains(&cyclic));
+            let ours = Finding {
+                value: format!("{cyclic:.0} us"),
+                agrees: (250.0..=1_000.0).contains(&cyclic),
+            };
             let fitted = claim(what, source, "500 us", ours);
             claims
                 .push(Claim { why: "fitted: one channel, buffers of 1 KiB".to_owned(), ..fitted });
         }
         let what = format!("broadcast over {name}: load-balanced policies against cyclic");
         let gain = cyclic / best;
-        let ours = (format!("{gain:.2}x"), (1.0..=2.2).contains(&gain));
+        let ours = Finding { value: format!("{gain:.2}x"), agrees: (1.0..=2.2).contains(&gain) };
         claims.push(claim(what, source, "up to 1.9x better", ours));
         let what = format!("broadcast over {name}: HLSE");
         let below = if pattern == UnicastPattern::Decay { "above 100 us" } else { "below 100 us" };
         let agrees = (hlse < 100.0) == (pattern != UnicastPattern::Decay);
-        claims.push(claim(what, source, below, (format!("{hlse:.0} us"), agrees)));
+        claims.push(claim(what, source, below, Finding { value: format!("{hlse:.0} us"), agrees }));
         let what = format!("broadcast over {name}: HLSE against the best other");
-        let ours = (format!("{:.2}x", best / hlse), best / hlse >= 2.0);
+        let ours = Finding { value: format!("{:.2}x", best / hlse), agrees: best / hlse >= 2.0 };
         claims.push(claim(what, source, "almost 3x better", ours));
     }
     claims
 }
 
-/// Gives the throughput of a policy at the highest load offered.
+/// Returns the throughput of a policy at the highest load offered.
 pub(super) fn saturation(all: &[Many], policy: RootPolicy, fan_out: u32) -> Option<f64> {
     let of = all.iter().filter(|one| one.policy == policy && one.fan_out == fan_out);
     of.max_by(|a, b| a.offered.total_cmp(&b.offered)).map(|one| one.throughput)
@@ -102,7 +116,7 @@ fn many(all: &[Many]) -> Vec<Claim> {
     let mut push = |policy: RootPolicy, fan_out: u32, published: &str, agrees: fn(f64) -> bool| {
         if let Some(ours) = saturation(all, policy, fan_out) {
             let what = format!("many-to-many throughput, fan-out {fan_out}, {policy}");
-            let ours = (format!("{:.0} %", ours * 100.0), agrees(ours));
+            let ours = Finding { value: format!("{:.0} %", ours * 100.0), agrees: agrees(ours) };
             claims.push(claim(what, source, published, ours));
         }
     };
@@ -116,7 +130,7 @@ fn many(all: &[Many]) -> Vec<Claim> {
             let Some(ours) = saturation(all, policy, 64) else { continue };
             let what = format!("many-to-many throughput, fan-out 64, {policy} against cyclic");
             let ratio = ours / cyclic;
-            let ours = (format!("{ratio:.2}x"), ratio >= 0.9);
+            let ours = Finding { value: format!("{ratio:.2}x"), agrees: ratio >= 0.9 };
             claims.push(claim(what, source, "close to it", ours));
         }
     }
@@ -129,7 +143,12 @@ fn deadlocks(found: &Found) -> Vec<Claim> {
         let published = if naive { "deadlock" } else { "none" };
         let ours = one.deadlock.clone().unwrap_or_else(|| "none".to_owned());
         let what = format!("deadlock, {}, {}", one.name, one.load);
-        claim(what, "Dawning §3.1, figure 1", published, (ours, naive == one.deadlock.is_some()))
+        claim(
+            what,
+            "Dawning §3.1, figure 1",
+            published,
+            Finding { value: ours, agrees: naive == one.deadlock.is_some() },
+        )
     });
     each.collect()
 }

@@ -7,13 +7,13 @@ use fabricast_topology::{FatTree, Graph};
 
 use crate::routing::Refusal;
 
-/// The fabric.
+/// The Dawning 5000 fabric that every run uses.
 pub(super) struct Fixture {
     pub(super) graph: Graph,
     tree: FatTree,
 }
 
-/// What a window of a run gave.
+/// Measurements of one window of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// Bytes of copies of multicast packets that an endpoint received, in parts of its link's rate.
@@ -30,9 +30,9 @@ pub(super) struct Span {
     /// The end of the warm-up.
     pub(super) from_ps: u64,
     pub(super) to_ps: u64,
-    /// Whether it ends when all multicast packets have arrived.
+    /// The run ends when all multicast packets have arrived.
     pub(super) to_the_end: bool,
-    /// Whether it is noted where packets wait.
+    /// The run records where packets wait.
     pub(super) trails: bool,
 }
 
@@ -91,19 +91,19 @@ mod tests {
     use fabricast_routing::RootPolicy;
     use fabricast_simulator::MulticastPolicy;
 
-    use super::super::MODEL;
     use super::super::loads::all_to_many;
+    use super::super::model::MODEL;
     use super::*;
 
     const SPAN: Span =
         Span { from_ps: 300_000_000, to_ps: 719_430_400, to_the_end: false, trails: false };
 
-    /// Far from saturation everything offered arrives: here a quarter of every link, over an interval of the
-    /// sources.
+    /// Far from saturation everything offered arrives: here a quarter of every link, over an
+    /// interval of the sources.
     #[test]
     fn throughput_is_what_is_offered_where_that_is_little() {
         let fixture = Fixture::new().unwrap();
-        let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, (25, 1));
+        let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, 25, 1);
         let window = fixture.run(MODEL, spec, SPAN).unwrap();
         assert!((0.24..=0.26).contains(&window.throughput), "{}", window.throughput);
         assert_eq!(window.deadlock, None);
@@ -114,7 +114,7 @@ mod tests {
     fn holding_outputs_one_by_one_ends_in_a_named_deadlock() {
         let fixture = Fixture::new().unwrap();
         let model = Model { multicast: MulticastPolicy::HoldAndWait, ..MODEL };
-        let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, (100, 1));
+        let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, 100, 1);
         let deadlock = fixture.run(model, spec, SPAN).unwrap().deadlock.unwrap();
         assert!(deadlock.contains("holds P") && deadlock.contains("wants P"), "{deadlock}");
     }

@@ -8,15 +8,15 @@ use fabricast_simulator::{
 use fabricast_topology::EndpointId;
 
 use super::fixture::{Fixture, Span, Window};
-use super::{MODEL, MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
+use super::model::{MODEL, MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
 use crate::experiment::{ExperimentError, Run};
 
 /// Destinations of a multicast packet (figure 9), 128 is all-to-all broadcast.
 pub(super) const FAN_OUTS: [u32; 4] = [32, 64, 96, 128];
 /// Load offered to every endpoint's link, in parts of 100.
 const OFFERED: [u64; 5] = [25, 50, 75, 90, 100];
-/// Reading of the registers where it is not swept, every so often and known as long after it: fitted to the 1.9x
-/// of the load-balanced policies over hot-region unicast (§5.1).
+/// Reading of the registers where it is not swept, every so often and known as long after it:
+/// fitted to the 1.9x of the load-balanced policies over hot-region unicast (§5.1).
 pub(super) const READING_PS: u64 = 200_000_000;
 const READINGS_PS: [u64; 4] = [2_000_000, 20_000_000, 200_000_000, 2_000_000_000];
 /// Groups that a source of many-to-many multicast draws from.
@@ -32,11 +32,12 @@ pub(super) const OUTPUTS: [(&str, MulticastPolicy); 5] = [
 
 type Step<'a> = &'a mut dyn FnMut(&mut Run<'_>, &str);
 
-/// How much is run.
+/// Numbers of packets and windows to simulate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) quick: bool,
-    /// Broadcasts of each measurement, as in the paper, and picoseconds after which no more are waited for.
+    /// Broadcasts of each measurement, as in the paper, and picoseconds after which no more are
+    /// waited for.
     pub(super) broadcasts: u64,
     pub(super) most_ps: u64,
     /// Picoseconds of a throughput measurement: warm-up and end.
@@ -124,7 +125,7 @@ pub(super) struct Many {
     pub(super) throughput: f64,
 }
 
-/// What an output policy gave.
+/// Result of one output policy.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) name: &'static str,
@@ -143,7 +144,8 @@ fn one_to_all(
     fixture: &Fixture,
     pattern: UnicastPattern,
     policy: RootPolicy,
-    (packets, seed): (u64, u64),
+    packets: u64,
+    seed: u64,
 ) -> StreamsSpec {
     let every_ps = MODEL.sending_ps(UNICAST_BYTES);
     let multicast = MulticastLoad {
@@ -168,7 +170,8 @@ pub(super) fn all_to_many(
     fixture: &Fixture,
     fan_out: u32,
     policy: RootPolicy,
-    (percent, seed): (u64, u64),
+    percent: u64,
+    seed: u64,
 ) -> StreamsSpec {
     let endpoints: Vec<EndpointId> = fixture.graph.endpoints().collect();
     let every_ps = MODEL.sending_ps(MULTICAST_BYTES) * u64::from(fan_out) * 100 / percent;
@@ -216,11 +219,10 @@ pub(super) fn stages(
         step(run, load);
         let policy = RootPolicy::Cyclic;
         let window = if load == one {
-            let spec =
-                one_to_all(fixture, UnicastPattern::Uniform, policy, (plan.broadcasts, seed));
+            let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, plan.broadcasts, seed);
             fixture.run(MODEL, spec, Span { trails: true, ..plan.finish() })
         } else {
-            let spec = all_to_many(fixture, 128, policy, (100, seed));
+            let spec = all_to_many(fixture, 128, policy, 100, seed);
             fixture.run(MODEL, spec, Span { trails: true, ..plan.window() })
         };
         let window = window.map_err(ExperimentError::at(load))?;
@@ -229,7 +231,8 @@ pub(super) fn stages(
     Ok(found)
 }
 
-/// Gives the mean wait and switching time of every stage of the last copies: adapter, then switches.
+/// Returns the mean wait and switching time of every stage of the last copies: adapter, then
+/// switches.
 fn stage_means(window: &Window) -> Vec<f64> {
     let mut sums = [0u64; 6];
     let trails = window.finished.iter().filter_map(|one| one.trail);
@@ -252,13 +255,22 @@ fn means(window: &Window) -> (f64, f64) {
     (sum(|one| one.sent_ps), sum(|one| one.born_ps))
 }
 
+/// A load, a policy, and the time between two readings of the port statistics that it sees.
+#[derive(Clone, Copy)]
+struct BroadcastCase {
+    pattern: UnicastPattern,
+    policy: RootPolicy,
+    reading_ps: u64,
+}
+
 fn broadcast(
     run: &Run<'_>,
     fixture: &Fixture,
     plan: &Plan,
-    (pattern, policy, reading_ps): (UnicastPattern, RootPolicy, u64),
+    case: BroadcastCase,
 ) -> Result<Broadcasts, ExperimentError> {
-    let spec = one_to_all(fixture, pattern, policy, (plan.broadcasts, run.seed));
+    let BroadcastCase { pattern, policy, reading_ps } = case;
+    let spec = one_to_all(fixture, pattern, policy, plan.broadcasts, run.seed);
     let spec = StreamsSpec { reading: reading(reading_ps), ..spec };
     let window = fixture.run(MODEL, spec, plan.finish());
     let window = window.map_err(ExperimentError::at(pattern.name()))?;
@@ -293,7 +305,8 @@ pub(super) fn stale(
     under_all_policies(run, fixture, plan, step, loads)
 }
 
-/// Times broadcasts under every policy and load: what it is called, unicast, time between two readings.
+/// Times broadcasts under every policy and load: what it is called, unicast, time between two
+/// readings.
 fn under_all_policies(
     run: &mut Run<'_>,
     fixture: &Fixture,
@@ -305,7 +318,12 @@ fn under_all_policies(
     for (what, pattern, reading_ps) in loads {
         for policy in RootPolicy::ALL {
             step(run, &format!("{what}, {policy}"));
-            found.push(broadcast(run, fixture, plan, (pattern, policy, reading_ps))?);
+            found.push(broadcast(
+                run,
+                fixture,
+                plan,
+                BroadcastCase { pattern, policy, reading_ps },
+            )?);
         }
     }
     Ok(found)
@@ -324,7 +342,7 @@ pub(super) fn many_to_many(
             for percent in plan.offered() {
                 let what = format!("fan-out {fan_out}, {policy}, {percent} %");
                 step(run, &what);
-                let spec = all_to_many(fixture, *fan_out, policy, (*percent, run.seed));
+                let spec = all_to_many(fixture, *fan_out, policy, *percent, run.seed);
                 let window = fixture.run(MODEL, spec, plan.window());
                 let throughput = window.map_err(ExperimentError::at(what))?.throughput;
                 let offered = *percent as f64 / 100.0;
@@ -348,13 +366,13 @@ pub(super) fn output_policies(
         let load = "one broadcast over uniform unicast";
         step(run, &format!("{load}, {name}"));
         let (policy, seed) = (RootPolicy::Hlse, run.seed);
-        let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, (plan.broadcasts, seed));
+        let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, plan.broadcasts, seed);
         let window = fixture.run(model, spec, plan.finish());
         let window = window.map_err(ExperimentError::at(name))?;
         found.push(output(name, load, window));
         let load = "fan-out 64, all to many";
         step(run, &format!("{load}, {name}"));
-        let spec = all_to_many(fixture, 64, RootPolicy::Cyclic, (100, seed));
+        let spec = all_to_many(fixture, 64, RootPolicy::Cyclic, 100, seed);
         let window = fixture.run(model, spec, plan.window());
         found.push(output(name, load, window.map_err(ExperimentError::at(name))?));
     }

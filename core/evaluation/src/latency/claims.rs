@@ -29,7 +29,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims
 }
 
-fn growth(what: &str, source: &str, (published, ours): (f64, f64), why: &str) -> Claim {
+fn growth(what: &str, source: &str, published: f64, ours: f64, why: &str) -> Claim {
     let near = NEAR.max(published.abs() / 10.0);
     Claim {
         what: what.to_owned(),
@@ -59,7 +59,7 @@ fn messages(found: &Found) -> impl Iterator<Item = Claim> {
         ("mean latency, EFI 128, 2 KiB".to_owned(), 1_066.0, of(shared, 2_048, 128), PREDICTED, 2),
     ];
     let claims = tables.into_iter().filter_map(|(what, published, ours, why, table)| {
-        Some(growth(&what, &format!("MR4LMS table {table}"), (published, ours?), why))
+        Some(growth(&what, &format!("MR4LMS table {table}"), published, ours?, why))
     });
     claims.collect::<Vec<_>>().into_iter()
 }
@@ -84,7 +84,7 @@ fn collectives(found: &Found) -> Vec<Claim> {
         let why = FITTED_COLLECTIVES[operation];
         let what = format!("{name}, 60x60, fixed root against the global tree, mean");
         let source = "C-MR4LMS §4.4";
-        claims.push(growth(&what, source, (published, percent(fixed, global)), why));
+        claims.push(growth(&what, source, published, percent(fixed, global), why));
         let ours = percent(fixed, mr4lms);
         let lower = operation == 3;
         let agrees = ours <= if lower { -1.0 } else { NEAR };

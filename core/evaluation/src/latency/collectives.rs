@@ -2,14 +2,16 @@
 
 use std::num::NonZeroU32;
 
-use fabricast_routing::{EngineKind, Grid, LayerPlan, Mgid, PatternGroup, RootScope, grid_groups};
+use fabricast_routing::{EngineKind, Grid, LayerPlan, PatternGroup, RootScope, grid_groups};
 use fabricast_simulator::{
     Collective, CollectiveSpec, Network, Operation, ProcessPlan, Routes, Simulator, TreeId,
     grid_processes,
 };
-use fabricast_topology::{EndpointId, Faults, Peer, PortId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Mgid, Peer, PortId, TableKind};
 
-use super::{COPY_PS, FAN_IN, HEADER, MATCH_PS, MODEL, MPI_NOISE_PS, MPI_PS, SMALL, Summary};
+use super::model::{
+    COPY_PS, FAN_IN, HEADER, MATCH_PS, MODEL, MPI_NOISE_PS, MPI_PS, SMALL, Summary,
+};
 use crate::experiment::{ExperimentError, Run};
 use crate::network::trees;
 use crate::routing::{Fabric, Refusal, Way, route};
@@ -23,9 +25,9 @@ const OF_A_CN: u32 = 512;
 const PROCESSES: u32 = 6;
 
 /// Columns and rows. The text names the first one only.
-pub(super) const PATTERNS: [(u32, u32); 3] = [(60, 60), (100, 36), (180, 20)];
+pub(super) const PATTERNS: [[u32; 2]; 3] = [[60, 60], [100, 36], [180, 20]];
 
-/// What is timed: name and operation.
+/// The operations that are timed, with their names.
 pub(super) const OPERATIONS: [(&str, Operation); 4] = [
     ("barrier", Operation::Barrier),
     ("all-reduce 8 B", Operation::AllReduce(8)),
@@ -46,15 +48,15 @@ pub(super) const WAYS: [Way; 5] = [GLOBAL, MR4LMS, FIXED, DYNAMIC, TWO_TREES];
 /// The rounds of one operation on one pattern with one routing.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
-    pub(super) pattern: (u32, u32),
+    pub(super) pattern: [u32; 2],
     pub(super) operation: usize,
     pub(super) way: Way,
-    /// What the first process's rounds took, in microseconds.
+    /// Durations of the first process's rounds, in microseconds.
     pub(super) rounds_us: Vec<f64>,
     pub(super) time: Summary,
 }
 
-/// What came of a run with a cut link.
+/// Result of a run with a cut link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) way: Way,
@@ -64,12 +66,12 @@ pub(super) struct Cut {
     pub(super) lost: u64,
 }
 
-/// How many runs there are.
+/// Number of runs.
 pub(super) const fn steps(quick: bool) -> usize {
     patterns(quick).len() * WAYS.len() * OPERATIONS.len() + WAYS.len()
 }
 
-const fn patterns(quick: bool) -> &'static [(u32, u32)] {
+const fn patterns(quick: bool) -> &'static [[u32; 2]] {
     if quick { PATTERNS.split_at(1).0 } else { &PATTERNS }
 }
 
@@ -79,7 +81,7 @@ pub(super) fn rounds(run: &Run<'_>) -> u32 {
 }
 
 /// Processes of a pattern with their trees.
-struct Scene {
+struct PlannedGrid {
     processes: Vec<ProcessPlan>,
     routes: Routes,
     trees: Vec<Vec<TreeId>>,
@@ -94,13 +96,13 @@ pub(super) fn timed(
     let mut found = Vec::new();
     for pattern in patterns(run.quick) {
         for way in WAYS {
-            let label = format!("{}x{}, {}", pattern.0, pattern.1, way.label());
+            let label = format!("{}x{}, {}", pattern[0], pattern[1], way.label());
             let failed = |source| ExperimentError { step: label.clone(), source };
-            let scene = scene(run, &fabric, *pattern, way).map_err(failed)?;
+            let planned = plan_grid(run, &fabric, *pattern, way).map_err(failed)?;
             for (operation, (name, kind)) in OPERATIONS.iter().enumerate() {
                 step(run, &format!("{label}, {name}"));
                 let spec = spec(*kind, rounds(run), run.seed);
-                let (done, _) = perform(&fabric, &scene, spec, &Faults::new()).map_err(failed)?;
+                let (done, _) = perform(&fabric, &planned, spec, &Faults::new()).map_err(failed)?;
                 let took = |round: &fabricast_simulator::Round| round.done_ps - round.begun_ps;
                 let rounds: Vec<u64> = done.rounds().iter().map(took).collect();
                 found.push(Timed {
@@ -128,17 +130,17 @@ pub(super) fn cut(
         let label = format!("a cut link, {}", way.label());
         step(run, &label);
         let failed = |source| ExperimentError { step: label.clone(), source };
-        let scene = scene(run, &fabric, pattern, way).map_err(failed)?;
-        let column = scene.trees[pattern.1 as usize][0];
-        let up = scene.routes.out_ports(column).find(|port| is_between(&fabric, *port));
+        let planned = plan_grid(run, &fabric, pattern, way).map_err(failed)?;
+        let column = planned.trees[pattern[1] as usize][0];
+        let up = planned.routes.out_ports(column).find(|port| is_between(&fabric, *port));
         let up = up
             .ok_or("the tree has no link between switches")
             .map_err(|error| failed(error.into()))?;
         let mut faults = Faults::new();
         faults.fail_link(&fabric.graph, up);
         let spec = spec(Operation::Broadcast(SMALL), 5, run.seed);
-        let (done, lost) = perform(&fabric, &scene, spec, &faults).map_err(failed)?;
-        let all = scene.processes.len();
+        let (done, lost) = perform(&fabric, &planned, spec, &faults).map_err(failed)?;
+        let all = planned.processes.len();
         found.push(Cut { way, done: [all - done.running(), all], lost });
     }
     Ok(found)
@@ -148,7 +150,13 @@ fn is_between(fabric: &Fabric, port: PortId) -> bool {
     matches!(fabric.graph.peer(port), Peer::Switch(_))
 }
 
-fn scene(run: &Run<'_>, fabric: &Fabric, (x, y): (u32, u32), way: Way) -> Result<Scene, Refusal> {
+fn plan_grid(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    pattern: [u32; 2],
+    way: Way,
+) -> Result<PlannedGrid, Refusal> {
+    let [x, y] = pattern;
     // As many endpoints of each CN, the first ones.
     let of_each = ENDPOINTS / 4;
     let place = |number: u32| EndpointId(number / of_each * OF_A_CN + number % of_each);
@@ -166,7 +174,7 @@ fn scene(run: &Run<'_>, fabric: &Fabric, (x, y): (u32, u32), way: Way) -> Result
     })?;
     let (routes, trees) = trees(&fabric.graph, &routed.plan, &mgids)?;
     // Rows first, then columns, as the grid lists its lines.
-    Ok(Scene { processes: grid_processes(x, PROCESSES, &endpoints), routes, trees })
+    Ok(PlannedGrid { processes: grid_processes(x, PROCESSES, &endpoints), routes, trees })
 }
 
 const fn spec(operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
@@ -189,14 +197,14 @@ const fn spec(operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
 /// Runs to the end; gives the workload and the copies lost in cut links.
 fn perform(
     fabric: &Fabric,
-    scene: &Scene,
+    planned: &PlannedGrid,
     spec: CollectiveSpec,
     faults: &Faults,
 ) -> Result<(Collective, u64), Refusal> {
     let endpoints = fabric.graph.endpoint_count();
-    let load = Collective::new(spec, &scene.processes, scene.trees.clone(), endpoints)?;
+    let load = Collective::new(spec, &planned.processes, planned.trees.clone(), endpoints)?;
     let network =
-        Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &scene.routes };
+        Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &planned.routes };
     let mut simulator = Simulator::new(network, MODEL, load)?;
     simulator.set_faults(faults);
     simulator.run_until(u64::MAX)?;

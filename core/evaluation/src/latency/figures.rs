@@ -1,14 +1,15 @@
 //! Tables and plots of the latency experiment.
 
+use super::claims;
 use super::collectives::{Cut, OPERATIONS, TWO_TREES, Timed, WAYS, rounds};
+use super::model::{FAN_IN, HEADER, MATCH_PS, MPI_NOISE_PS, MPI_PS, NOISE_PS, SOFTWARE_PS};
 use super::trees::Measured;
-use super::{FAN_IN, HEADER, MATCH_PS, MPI_NOISE_PS, MPI_PS, NOISE_PS, SOFTWARE_PS, claims};
 use crate::experiment::Run;
 use crate::plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Series, Style};
 use crate::report::{Cell, Report, Table};
 use crate::routing::Way;
 
-/// All measurements.
+/// All measurements that the tables and plots show.
 pub(super) struct Found {
     pub(super) heights: Vec<Measured>,
     pub(super) shared: Vec<Measured>,
@@ -132,7 +133,7 @@ fn collectives(all: &[Timed]) -> Table {
             quartiles.map_or(Cell::Empty, |all| Cell::Number(pick(all), 3))
         };
         table.push([
-            Cell::text(format!("{}x{}", one.pattern.0, one.pattern.1)),
+            Cell::text(format!("{}x{}", one.pattern[0], one.pattern[1])),
             Cell::text(OPERATIONS[one.operation].0),
             Cell::text(one.way.label()),
             Cell::Count(one.time.count as u64),

@@ -1,11 +1,11 @@
 //! Height and EFI: MR4LMS tables 1 and 2.
 
-use fabricast_routing::{EngineKind, Mgid, PatternGroup};
+use fabricast_routing::{EngineKind, PatternGroup};
 use fabricast_simulator::{Network, Simulator};
-use fabricast_topology::{EndpointId, TableKind};
+use fabricast_topology::{EndpointId, Mgid, TableKind};
 
+use super::model::{COPY_PS, HEADER, MODEL, NOISE_PS, SMALL, SOFTWARE_PS, Summary};
 use super::turns::{Turns, TurnsSpec};
-use super::{COPY_PS, HEADER, MODEL, NOISE_PS, SMALL, SOFTWARE_PS, Summary};
 use crate::experiment::{ExperimentError, Run};
 use crate::network::trees;
 use crate::routing::{Fabric, Refusal, Way, route};
@@ -21,7 +21,7 @@ const MESSAGES: u32 = 5_000;
 /// Copies that one measurement may come to.
 const COPIES: u32 = 2_000_000;
 
-/// One measurement.
+/// One measurement: a size of message on one kind of tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     /// Bytes of a message.
@@ -30,11 +30,11 @@ pub(super) struct Measured {
     pub(super) what: u32,
     /// Messages of every group.
     pub(super) messages: u32,
-    /// What they took.
+    /// Summary of the latencies.
     pub(super) time: Summary,
 }
 
-/// How many measurements there are.
+/// Number of measurements.
 pub(super) fn steps(quick: bool) -> usize {
     SIZES.len() * (2 + groups(quick).len())
 }
@@ -57,7 +57,7 @@ pub(super) fn heights(
             step(run, &what);
             let members = vec![(0..4).map(|slot| EndpointId(slot * apart)).collect()];
             let way = Way::new(EngineKind::CMr4lmsFixed, 32, TableKind::PerPort);
-            let time = measure(run, &fabric, way, members, (bytes, messages));
+            let time = measure(run, &fabric, way, members, Traffic { bytes, messages });
             let time = time.map_err(|source| ExperimentError { step: what, source })?;
             found.push(Measured { bytes, what: height, messages, time });
         }
@@ -84,7 +84,7 @@ pub(super) fn shared(
                 |group| (0..4).map(|slot| EndpointId(member(group, slot))).collect::<Vec<_>>();
             let way = Way::new(EngineKind::GlobalTree, 32, TableKind::PerPort);
             let groups = (0..*count).map(members).collect();
-            let time = measure(run, &fabric, way, groups, (bytes, messages));
+            let time = measure(run, &fabric, way, groups, Traffic { bytes, messages });
             let time = time.map_err(|source| ExperimentError { step: what, source })?;
             found.push(Measured { bytes, what: *count, messages, time });
         }
@@ -92,13 +92,21 @@ pub(super) fn shared(
     Ok(found)
 }
 
+/// Payload of a message in bytes, and messages that each group sends.
+#[derive(Clone, Copy)]
+struct Traffic {
+    bytes: u32,
+    messages: u32,
+}
+
 fn measure(
     run: &Run<'_>,
     fabric: &Fabric,
     way: Way,
     groups: Vec<Vec<EndpointId>>,
-    (bytes, messages): (u32, u32),
+    traffic: Traffic,
 ) -> Result<Summary, Refusal> {
+    let Traffic { bytes, messages } = traffic;
     let named = (0..).zip(&groups).map(|(number, members)| PatternGroup {
         mgid: Mgid(number),
         name: number.to_string(),

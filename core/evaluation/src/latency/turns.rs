@@ -1,14 +1,14 @@
 //! Groups whose members multicast in turn: MR4LMS's own measurement of tables 1 and 2.
 //!
-//! A member sends as soon as it has received the message before, so every group has one message under
-//! way at a time. A message takes from there until the last member has it.
+//! A member sends as soon as it has received the message before, so every group has one message
+//! under way at a time. A message takes from there until the last member has it.
 
 use std::collections::VecDeque;
 
 use fabricast_simulator::{Chance, Delivery, Offer, Packet, Route, TreeId, Workload};
 use fabricast_topology::EndpointId;
 
-/// What is sent, and what a message costs beside the network.
+/// The messages sent, and their costs outside the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnsSpec {
     /// Bytes of a packet, header included.
@@ -19,11 +19,11 @@ pub(super) struct TurnsSpec {
     pub(super) noise_ps: u64,
     /// Messages of every group.
     pub(super) messages: u32,
-    /// Chance.
+    /// Source of random numbers.
     pub(super) seed: u64,
 }
 
-/// The workload.
+/// The workload that is running.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     spec: TurnsSpec,
@@ -139,7 +139,7 @@ mod tests {
     use fabricast_simulator::{Network, Routes, Simulator, m_port_n_tree};
     use fabricast_topology::{FatTree, Graph, Peer, PortId};
 
-    use super::super::MODEL;
+    use super::super::model::MODEL;
     use super::*;
 
     /// The ports at a leaf to four endpoints of it.
@@ -151,7 +151,8 @@ mod tests {
         ports
     }
 
-    /// Without noise every message takes the host time and the closed form of one switch, whoever sends it.
+    /// Without noise every message takes the host time and the closed form of one switch, whoever
+    /// sends it.
     #[test]
     fn a_message_takes_the_host_time_and_the_closed_form() {
         let graph = m_port_n_tree(8, 2).unwrap();

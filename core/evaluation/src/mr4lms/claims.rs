@@ -2,7 +2,7 @@
 
 use fabricast_routing::PatternShape::{self, Cube, Plane};
 
-use super::Outcome;
+use super::setup::Outcome;
 use crate::report::{Claim, Verdict};
 
 /// A number of the text; smaller is better for all of them.

@@ -2,7 +2,8 @@
 
 use fabricast_routing::MR4LMS_FABRICS;
 
-use super::{COUNTED, Outcome, Sweep, UNLIMITED, claims};
+use super::claims;
+use super::setup::{COUNTED, Outcome, Sweep, UNLIMITED};
 use crate::experiment::Run;
 use crate::plot::{Axis, Bars, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};

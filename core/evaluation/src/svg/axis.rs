@@ -1,4 +1,4 @@
-//! Axes: where a value stands and which ticks a person wants to read.
+//! Axes: positions of values, and readable ticks.
 
 use std::ops::Range;
 
@@ -121,7 +121,7 @@ impl Ticks {
         self.grid
     }
 
-    /// Gives the place of a value; none if this axis cannot show it.
+    /// Returns the place of a value; none if this axis cannot show it.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         match self.scale {
             Scale::Linear => value.is_finite().then_some(value),
@@ -142,7 +142,7 @@ fn number(value: f64, step: f64) -> String {
 /// Letters of category names that fit side by side; longer ones are written upwards.
 const SIDE_BY_SIDE: usize = 100;
 
-/// Gives the room that the names below an axis need, in pixels.
+/// Returns the room that the names below an axis need, in pixels.
 pub(super) fn room_below(ticks: &Ticks) -> i32 {
     if ticks.is_upright() { 48 } else { 140 }
 }

@@ -1,4 +1,4 @@
-//! What the owner of group agents sets and has to do.
+//! Settings and outputs of group agents.
 
 use std::time::Duration;
 
@@ -7,49 +7,51 @@ use crate::ids::{Gn, Incarnation};
 use crate::message::PositionUpdate;
 use crate::names::{Address, NodeName};
 
-/// How long group agents wait for what.
+/// Timeouts of group agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaConfig {
-    /// How members' nodes are watched.
+    /// Failure detection of the members' nodes.
     pub detector: DetectorConfig,
-    /// A position that no report names is sent again after this long; longer than the interval of
-    /// reports, or every position is sent twice.
+    /// Time after which a position that no report confirms is sent again. Must be longer than the
+    /// report interval, or every position is sent twice.
     pub resend: Duration,
-    /// A snapshot that does not come, or a failed node that stays, is brought up again after this; the node
-    /// then after twice as long and so on, up to the time after which a report is overdue.
+    /// Time after which a fetch or a report of a failed node is repeated. Reports are repeated at
+    /// doubling intervals, up to the report timeout.
     pub retry: Duration,
 }
 
-/// What the owner of a [`GaHost`](super::GaHost) has to do.
+/// Output of a [`GaHost`](super::GaHost), to be carried out by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GaOutput {
     /// Send a member its place.
     Position {
         /// Where its operating agent listens.
         address: Address,
-        /// The place.
+        /// Position to send.
         update: PositionUpdate,
     },
-    /// Ask a node whether it lives, and hand its answer in with the probe's number.
+    /// Probe a node, and pass its answer to
+    /// [`GaHost::probe_answered`](super::GaHost::probe_answered).
     Probe {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
         /// Where its operating agent listens.
         address: Address,
         /// The number of the probe.
         probe: u64,
     },
-    /// Tell the TIC that a node seems to have failed: it does not report or answer here.
+    /// Report to the TIC that a node seems to have failed: it neither reports nor answers probes
+    /// here.
     NodeFailed {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
-        /// The life that failed.
+        /// Incarnation that failed.
         incarnation: Incarnation,
     },
-    /// Fetch the group from the TIC; hand it in as a snapshot, or as gone if there is none. The members may be left
-    /// out if they are those of [`GaHost::whole_at`](super::GaHost::whole_at).
+    /// Fetch the group from the TIC and pass on the snapshot, or that the group does not exist. The
+    /// members may be left out if they are those of [`GaHost::whole_at`](super::GaHost::whole_at).
     Refresh {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
     },
 }

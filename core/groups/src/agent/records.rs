@@ -1,4 +1,4 @@
-//! What the TIC says of the groups hosted here.
+//! Handles the TIC's answers about the groups hosted here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,17 @@ use crate::ids::{Gn, Moment, Pn, Revision};
 use crate::record::GroupRecord;
 
 impl GaHost {
-    /// Takes the TIC's view of a group over: an appointment, a change, or the end of the office.
+    /// Handles the TIC's snapshot of a group: an appointment, a change, or the end of an
+    /// appointment.
     pub fn snapshot(&mut self, now: Moment, snapshot: &GroupSnapshot) {
         let gn = snapshot.group.gn;
         if self.groups.get(&gn).is_some_and(|agent| snapshot.revision < agent.known) {
             return; // overtaken by a newer one
         }
-        if self.asked.answered(now, gn) {
+        if self.fetches.answered(now, gn) {
             self.output.push_back(GaOutput::Refresh { gn });
         }
-        // An agent's node is a member. What was asked for in an earlier life appoints nobody in this one.
+        // An agent's node is a member. A fetch of an earlier life appoints no agent in this one.
         let is_ours = |view: &MemberView| {
             (&view.member.node, view.incarnation) == (&self.node, self.incarnation)
         };
@@ -28,60 +29,63 @@ impl GaHost {
             return;
         }
         if self.groups.get(&gn).is_some_and(|a| a.record.epoch != snapshot.group.epoch) {
-            self.drop_group(gn); // another office; its members are met anew
+            self.drop_group(gn); // appointed again in another epoch, with a new table
         }
         let agent = self.groups.entry(gn).or_insert_with(|| Agent {
             record: snapshot.group.clone(),
             known: snapshot.revision,
-            seats: BTreeMap::new(),
+            members: BTreeMap::new(),
             live: BTreeSet::new(),
-            is_whole: true,
+            matches_snapshot: true,
         });
         agent.record = snapshot.group.clone();
         agent.known = snapshot.revision;
-        agent.is_whole = true;
+        agent.matches_snapshot = true;
         let stays: BTreeMap<Pn, &MemberView> =
             snapshot.members.iter().map(|view| (view.member.pn, view)).collect();
         let leavers: Vec<Pn> = agent
-            .seats
+            .members
             .iter()
-            .filter(|(pn, seat)| {
-                seat.view.member.joined <= snapshot.revision && stays.get(pn) != Some(&&seat.view)
+            .filter(|(pn, state)| {
+                state.view.member.joined <= snapshot.revision && stays.get(pn) != Some(&&state.view)
             })
             .map(|(pn, _)| *pn)
             .collect();
         for pn in leavers {
-            self.remove_seat(gn, pn);
+            self.remove_member(gn, pn);
         }
         for view in &snapshot.members {
-            let taken = self.groups[&gn].seats.contains_key(&view.member.pn);
+            let taken = self.groups[&gn].members.contains_key(&view.member.pn);
             if !taken {
-                self.add_seat(now, gn, view.clone());
+                self.add_member(now, gn, view.clone());
             }
         }
-        self.recolor(gn);
+        self.update_colors(gn);
     }
 
-    /// Takes the TIC's view of a group over whose members are still those of [`GaHost::whole_at`].
+    /// Handles the TIC's answer that the members of a group are still those of
+    /// [`GaHost::whole_at`].
     pub fn same_members(&mut self, now: Moment, revision: Revision, group: &GroupRecord) {
         let gn = group.gn;
         if self.groups.get(&gn).is_some_and(|agent| revision < agent.known) {
             return; // overtaken by a newer one
         }
-        let mut asks = self.asked.answered(now, gn);
+        let mut asks = self.fetches.answered(now, gn);
         let of_record = |record: &GroupRecord| (record.members_revision, record.epoch);
         match self.groups.get_mut(&gn) {
-            Some(agent) if agent.is_whole && of_record(&agent.record) == of_record(group) => {
+            Some(agent)
+                if agent.matches_snapshot && of_record(&agent.record) == of_record(group) =>
+            {
                 agent.record = group.clone();
                 agent.known = revision;
-                self.recolor(gn);
+                self.update_colors(gn);
             }
-            // Another office, or somebody was taken out meanwhile: only a snapshot will do.
+            // Another epoch, or a member was removed meanwhile: only a snapshot will do.
             at_odds => {
                 if let Some(agent) = at_odds {
-                    agent.is_whole = false;
+                    agent.matches_snapshot = false;
                 }
-                asks |= self.asked.news(now, gn);
+                asks |= self.fetches.request(now, gn);
             }
         }
         if asks {
@@ -89,15 +93,15 @@ impl GaHost {
         }
     }
 
-    /// Answers which revision of the members the table has at least; `None` if only a snapshot tells.
+    /// Returns the revision of the membership that the table has; `None` if it needs a snapshot.
     pub fn whole_at(&self, gn: Gn) -> Option<Revision> {
-        let agent = self.groups.get(&gn).filter(|agent| agent.is_whole)?;
+        let agent = self.groups.get(&gn).filter(|agent| agent.matches_snapshot)?;
         Some(agent.record.members_revision)
     }
 
-    /// Notes that the TIC has no such group.
+    /// Handles the TIC's answer that the group does not exist.
     pub fn gone(&mut self, gn: Gn) {
-        self.asked.forget(gn);
+        self.fetches.forget(gn);
         self.drop_group(gn);
     }
 }

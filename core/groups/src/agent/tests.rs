@@ -1,15 +1,15 @@
-//! The group agent's inputs one by one; the whole protocol is in `fabricast-simulation`.
+//! Tests of single inputs of group agents; `fabricast-simulation` tests the whole protocol.
 
 use std::time::Duration;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
 use super::*;
 use crate::detector::{DetectorConfig, Probing};
 use crate::directory::GroupSnapshot;
 use crate::message::MembershipStatus;
 use crate::names::{EndpointName, GroupName, ProcessName};
-use crate::record::{MemberRecord, Route, RouteState};
+use crate::record::{MemberRecord, Route, RouteReason, RouteState};
 
 const CONFIG: GaConfig = GaConfig {
     detector: DetectorConfig::new(
@@ -108,7 +108,7 @@ fn register(epoch: u64, member: MemberView) -> Register {
 }
 
 #[test]
-fn an_appointed_agent_tells_every_member_its_place_until_a_report_names_it() {
+fn an_appointed_agent_sends_every_position_until_a_report_confirms_it() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2), view(2, 2, 3)]);
     let outputs = drain(&mut host, at(0));
     assert_eq!(told(&outputs), [0, 1, 2]);
@@ -126,7 +126,7 @@ fn an_appointed_agent_tells_every_member_its_place_until_a_report_names_it() {
 }
 
 #[test]
-fn a_node_is_told_of_its_membership_until_it_is_known_to_have_it() {
+fn a_position_carries_the_membership_until_the_node_is_known_to_have_it() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     let enrolled = |outputs: &[GaOutput]| -> Vec<Option<(Revision, Address)>> {
         let one = |output: &GaOutput| match output {
@@ -151,7 +151,7 @@ fn a_node_is_told_of_its_membership_until_it_is_known_to_have_it() {
 }
 
 #[test]
-fn a_change_is_told_to_the_neighbours_only() {
+fn a_change_is_sent_to_the_tree_neighbours_only() {
     let members: Vec<_> = (0..8).map(|pn| view(pn, pn, 1)).collect();
     let mut host = host(&members);
     drain(&mut host, at(0));
@@ -164,7 +164,7 @@ fn a_change_is_told_to_the_neighbours_only() {
 }
 
 #[test]
-fn followers_of_another_epoch_are_refused_and_told_the_newer_one() {
+fn members_of_another_epoch_are_refused_with_the_newer_one() {
     let mut host = host(&[view(0, 0, 1)]);
     let old = host.register(at(1), &register(1, view(1, 1, 11))).unwrap_err();
     assert_eq!(old, AgentRefusal::StaleEpoch { gn: GN, given: Epoch(1), known: Epoch(2) });
@@ -180,7 +180,7 @@ fn followers_of_another_epoch_are_refused_and_told_the_newer_one() {
 }
 
 #[test]
-fn the_records_decide_who_is_a_member() {
+fn the_snapshot_decides_on_membership() {
     let mut host = host(&[view(0, 0, 1)]);
     let gone = host.register(at(1), &register(2, view(1, 1, 9))).unwrap_err();
     assert_eq!(gone, AgentRefusal::UnknownMember { gn: GN, pn: Pn(1) });
@@ -196,7 +196,7 @@ fn the_records_decide_who_is_a_member() {
 }
 
 #[test]
-fn a_silent_node_is_probed_and_reported_until_the_records_are_free_of_it() {
+fn a_silent_node_is_probed_and_reported_until_a_snapshot_lacks_it() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2), view(2, 2, 3)]);
     drain(&mut host, at(0));
     host.report(at(2), &report(2, &[]));
@@ -215,9 +215,9 @@ fn a_silent_node_is_probed_and_reported_until_the_records_are_free_of_it() {
     assert_eq!(host.watched().collect::<Vec<_>>(), [&name(2)], "never its own node");
 }
 
-/// The TIC has asked it and kept it: only the way from here was cut.
+/// The TIC has probed the node and kept it: only the connection from here was cut.
 #[test]
-fn a_reported_node_that_is_heard_of_again_is_watched_anew() {
+fn a_reported_node_that_reports_again_is_watched_again() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     drain(&mut host, at(0));
     let failed = GaOutput::NodeFailed { node: name(1), incarnation: Incarnation(1) };
@@ -239,7 +239,7 @@ fn a_reported_node_that_is_heard_of_again_is_watched_anew() {
 }
 
 #[test]
-fn an_answer_of_another_life_saves_nobody() {
+fn a_probe_answer_of_another_incarnation_is_ignored() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     host.hint_closed(at(1), &name(1));
     host.probe_answered(at(1), &name(1), Incarnation(2), 0);
@@ -249,7 +249,7 @@ fn an_answer_of_another_life_saves_nobody() {
 }
 
 #[test]
-fn a_route_is_told_to_those_whose_color_it_changes() {
+fn a_route_is_sent_to_members_whose_color_it_changes() {
     let members = [view(0, 0, 1), view(1, 1, 2), view(2, 2, 10)];
     let mut host = host(&members);
     drain(&mut host, at(0));
@@ -260,6 +260,7 @@ fn a_route_is_told_to_those_whose_color_it_changes() {
             revision: Revision(revision),
             state: RouteState::Routed { colors: color.into(), virtual_group: revision },
             reason: String::new(),
+            reason_code: RouteReason::Unspecified,
             cut_off: vec![EndpointName::new("h1").unwrap()],
         });
         host.snapshot(now, &routed);
@@ -272,7 +273,7 @@ fn a_route_is_told_to_those_whose_color_it_changes() {
 }
 
 #[test]
-fn the_status_report_is_answered_with_what_to_do() {
+fn the_verdict_on_a_status_report_is_carried_out() {
     let mut host = host(&[view(0, 0, 1)]);
     drain(&mut host, at(0));
     let hosted = HostedGroup { gn: GN, epoch: Epoch(2), known: Revision(10) };
@@ -292,7 +293,7 @@ fn the_status_report_is_answered_with_what_to_do() {
 }
 
 #[test]
-fn a_hint_that_comes_while_a_snapshot_is_on_its_way_is_asked_about_once_it_is_here() {
+fn a_hint_during_a_fetch_causes_another_fetch() {
     let members = [view(0, 0, 1)];
     let mut host = host(&members);
     drain(&mut host, at(0));
@@ -312,9 +313,9 @@ fn a_hint_that_comes_while_a_snapshot_is_on_its_way_is_asked_about_once_it_is_he
     assert_eq!(drain(&mut host, at(2)), [], "a group that is gone stays so");
 }
 
-/// What was asked for in an earlier life of the node reaches the host of the next one.
+/// A fetch of an earlier life of the node is answered to the host of the next one.
 #[test]
-fn an_office_of_an_earlier_life_is_not_taken() {
+fn an_appointment_of_an_earlier_life_is_ignored() {
     let members = [view(0, 0, 1), view(1, 1, 2)];
     let mut host = GaHost::new(name(0), Incarnation(2), CONFIG);
     host.snapshot(at(0), &snapshot(10, 2, &members));
@@ -325,10 +326,10 @@ fn an_office_of_an_earlier_life_is_not_taken() {
     assert_eq!(host.status().len(), 1);
 }
 
-/// A verdict from before the appointment arrives after it: the office is dropped, and taken again in the
-/// same epoch. Members have seen versions of it.
+/// A verdict from before the appointment arrives after it: the group is dropped and then taken
+/// again in the same epoch. Members have seen versions of the first appointment.
 #[test]
-fn places_given_in_an_office_taken_again_are_newer() {
+fn positions_after_a_reappointment_have_newer_versions() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     let newest = |outputs: Vec<GaOutput>| {
         let version = |output: &GaOutput| match output {

@@ -1,27 +1,27 @@
-//! How long to wait for a peer's next report, from the intervals of its earlier ones.
+//! Adaptive timeouts from the intervals of a peer's earlier reports.
 //!
-//! Source: Hayashibara, Défago, Yared, Katayama, "The φ accrual failure detector", SRDS 2004, section 5. There
-//! the level of suspicion `phi = -log10(P)` rises with the time since the last report, where `P` is how
-//! likely a report still is to come if the intervals are normally distributed. A threshold on `phi` is a
-//! time: the mean interval and so many standard deviations. So a deadline says it all, and nobody need ask
-//! for the level again and again.
+//! Source: Hayashibara, Défago, Yared, Katayama, "The φ accrual failure detector", SRDS 2004,
+//! section 5. There the level of suspicion `phi = -log10(P)` rises with the time since the last
+//! report, where `P` is the probability that a report still arrives if the intervals are normally
+//! distributed. A threshold on `phi` corresponds to a time: the mean interval plus a number of
+//! standard deviations. A deadline therefore suffices, and the level need not be polled.
 //!
-//! Departures: 32 intervals are remembered instead of 1000, as a few bytes per peer are kept for every pair
-//! of hosts; and the time is never longer than the fixed timeout, so that the bound of G5 stays (DET-4).
+//! Departures: 32 intervals are remembered instead of 1000, to keep the memory per pair of hosts
+//! small, and the timeout never exceeds the fixed one, so that the bound of G5 holds (DET-4).
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Levels of suspicion that may be chosen: from one wrong suspicion in three reports to one in 10^16.
+/// Allowed levels of suspicion: from one wrong suspicion in three reports to one in 10^16.
 pub const PHI: RangeInclusive<f64> = 0.5..=16.0;
 
-/// Intervals that are remembered of each peer.
+/// Intervals remembered for each peer.
 const WINDOW: usize = 32;
-/// Intervals that say nothing yet about a peer.
+/// Intervals needed before timeouts adapt.
 const FIRST: usize = 8;
 
-/// Timeouts that follow the peer's own pace.
+/// Settings of timeouts that follow a peer's report intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptive {
     deviations: f64, // never NaN
@@ -31,19 +31,21 @@ pub struct Adaptive {
 impl Eq for Adaptive {}
 
 impl Adaptive {
-    /// Prepares timeouts at a level of suspicion.
+    /// Creates settings for a level of suspicion; `None` if `phi` is outside [`PHI`].
     ///
-    /// - `phi`: 8 means that one report of 10^8 that comes is suspected before. `None` if it is outside [`PHI`].
-    /// - `least`: no timeout is shorter, however even the reports are; two report intervals are a good
-    ///   choice, so that one lost report makes nobody suspect.
+    /// - `phi`: 8 means that one report in 10^8 arrives after its timeout.
+    /// - `least`: lower bound of the timeout, however regular the reports are. Two report intervals
+    ///   are a good choice, so that one lost report raises no suspicion.
     pub fn new(phi: f64, least: Duration) -> Option<Self> {
         PHI.contains(&phi).then(|| Self { deviations: deviations(phi), least })
     }
 }
 
-/// How many standard deviations above the mean a normally distributed value lies with probability 10^-phi.
+/// Returns the number of standard deviations above the mean that a normally distributed value
+/// exceeds with probability 10^-phi.
 ///
-/// Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23: off by less than 0.00045.
+/// Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23; the error is below
+/// 0.00045.
 fn deviations(phi: f64) -> f64 {
     let t = (2.0 * std::f64::consts::LN_10 * phi).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
@@ -51,14 +53,14 @@ fn deviations(phi: f64) -> f64 {
     t - above / below
 }
 
-/// The pace of one peer: its last intervals between reports, in microseconds.
+/// The last intervals between reports of one peer, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace(VecDeque<u32>);
 
 impl Pace {
-    /// Notes an interval between two reports.
+    /// Records an interval between two reports.
     ///
-    /// - `most`: a longer one counts as this; it says that the peer was away, not how it reports.
+    /// - `most`: cap of the interval; a longer one means that the peer was away.
     pub(super) fn note(&mut self, interval: Duration, most: Duration) {
         if self.0.len() == WINDOW {
             self.0.pop_front();
@@ -67,7 +69,8 @@ impl Pace {
         self.0.push_back(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
-    /// Answers how long to wait for the next report, at most `fixed` (DET-4). Cost: the intervals remembered.
+    /// Returns the timeout for the next report, at most `fixed` (DET-4). Cost: the intervals
+    /// remembered.
     pub(super) fn timeout(&self, adaptive: Adaptive, fixed: Duration) -> Duration {
         let Ok(count) = u32::try_from(self.0.len()) else { return fixed };
         if self.0.len() < FIRST {
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn even_reports_are_missed_soon_and_uneven_ones_later() {
+    fn regular_reports_are_overdue_earlier_than_irregular_ones() {
         let adaptive = Adaptive::new(8.0, LEAST).unwrap();
         let even = pace(&[500; 20]).timeout(adaptive, FIXED);
         assert_eq!(even, Duration::from_millis(500));
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_ago_is_forgotten() {
+    fn old_intervals_are_forgotten() {
         let adaptive = Adaptive::new(3.0, LEAST).unwrap();
         let mut intervals = vec![1_900; 40];
         intervals.extend([300; WINDOW]);
@@ -128,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// DET-4: the bound of G5 holds, whatever the pace.
+        /// DET-4.
         #[test]
         fn no_timeout_is_longer_than_the_fixed_one(
             intervals in proptest::collection::vec(0u64..100_000, 0..80),

@@ -1,4 +1,4 @@
-//! The detector as a whole.
+//! Tests of the whole detector.
 use proptest::prelude::*;
 
 use super::*;
@@ -23,7 +23,7 @@ fn poll(detector: &mut Detector<u32>, now: Moment) -> Vec<DetectorOutput<u32>> {
 }
 
 #[test]
-fn the_table_of_transitions_is_the_recorded_one() {
+fn the_transitions_match_the_golden_table() {
     let mut table = String::from("policy, health, event -> health, action\n");
     for (name, policy) in [("probe", Policy::Probe), ("expel at once", Policy::ExpelAtOnce)] {
         for health in [Health::Alive, Health::Suspect, Health::Dead] {
@@ -44,7 +44,7 @@ fn the_table_of_transitions_is_the_recorded_one() {
 }
 
 #[test]
-fn silence_is_probed_and_then_a_verdict() {
+fn a_silent_peer_is_probed_and_then_dead() {
     let mut detector = watching(PROBING);
     assert_eq!(detector.next_deadline(), Some(at(3)));
     assert_eq!(poll(&mut detector, at(2)), []);
@@ -70,7 +70,7 @@ fn a_slow_peer_that_answers_the_probe_is_kept() {
 }
 
 #[test]
-fn an_answer_from_an_earlier_suspicion_proves_nothing() {
+fn an_answer_from_an_earlier_suspicion_is_ignored() {
     let mut detector = watching(PROBING);
     poll(&mut detector, at(3));
     detector.heard(&7, at(3));
@@ -82,7 +82,7 @@ fn an_answer_from_an_earlier_suspicion_proves_nothing() {
 }
 
 #[test]
-fn a_closed_connection_is_a_question_not_a_verdict() {
+fn a_closed_connection_causes_a_probe_not_a_verdict() {
     let mut detector = watching(PROBING);
     detector.hint_closed(&7, at(1));
     assert_eq!(poll(&mut detector, at(1)), [DetectorOutput::Probe { peer: 7, probe: 0 }]);
@@ -93,7 +93,7 @@ fn a_closed_connection_is_a_question_not_a_verdict() {
 }
 
 #[test]
-fn who_is_doubted_is_asked_whatever_the_policy() {
+fn a_doubted_peer_is_probed_under_every_policy() {
     for policy in [Policy::Probe, Policy::ExpelAtOnce] {
         let mut detector = watching(DetectorConfig { policy, ..PROBING });
         detector.doubt(&7, at(1));
@@ -110,7 +110,7 @@ fn who_is_doubted_is_asked_whatever_the_policy() {
 }
 
 #[test]
-fn a_peer_that_reports_evenly_is_missed_earlier() {
+fn a_regular_peer_is_overdue_earlier() {
     let adaptive = Adaptive::new(8.0, Duration::from_millis(1_500));
     let mut detector = watching(DetectorConfig { adaptive, ..PROBING });
     for second in 1..20 {
@@ -123,7 +123,7 @@ fn a_peer_that_reports_evenly_is_missed_earlier() {
 }
 
 #[test]
-fn who_is_not_watched_is_not_judged() {
+fn events_of_unwatched_peers_are_ignored() {
     let mut detector = watching(PROBING);
     detector.heard(&8, at(1));
     detector.hint_closed(&8, at(1));
@@ -133,9 +133,9 @@ fn who_is_not_watched_is_not_judged() {
 }
 
 proptest! {
-    /// G5, DET-1, DET-2: silent peers are given up within the bound, reporting ones never.
+    /// G5, DET-1, DET-2: silent peers are declared dead within the bound, reporting ones never.
     #[test]
-    fn only_silence_is_a_verdict_and_it_comes_in_time(
+    fn only_silent_peers_are_declared_dead_and_in_time(
         reports in proptest::collection::vec(1u64..3, 0..20),
         closures in proptest::collection::btree_set(0u64..60, 0..10),
     ) {

@@ -1,11 +1,12 @@
-//! What each change does to the records and to the indices over them.
+//! Applies changes to the records and to the indices over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Directory, GroupState};
 use crate::ids::{Gn, Pn};
-use crate::names::{NodeName, ProcessName};
+use crate::job::JobRecord;
+use crate::names::{JobName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
@@ -68,36 +69,50 @@ impl Directory {
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
         group.vacant.extend((end..member.pn.0).map(Pn));
         group.vacant.remove(&member.pn);
-        group.processes.insert(seat_key(&member.node, &member.process), member.pn);
+        group.processes.insert(process_key(&member.node, &member.process), member.pn);
         group.members.insert(member.pn, Arc::clone(member));
-        self.seats.entry(member.node.clone()).or_default().insert((member.gn, member.pn));
+        self.memberships.entry(member.node.clone()).or_default().insert((member.gn, member.pn));
     }
 
     pub(super) fn delete_member(&mut self, member: &MemberRecord) {
-        remove_from(&mut self.seats, &member.node, &(member.gn, member.pn));
+        remove_from(&mut self.memberships, &member.node, &(member.gn, member.pn));
         let Some(group) = self.groups.get_mut(&member.gn) else { return };
         group.members.remove(&member.pn);
         group.vacant.insert(member.pn);
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
-        group.vacant.split_off(&Pn(end)); // above the highest taken PN none counts as vacant
-        group.processes.remove(&seat_key(&member.node, &member.process));
+        group.vacant.split_off(&Pn(end)); // PNs above the highest taken one are not kept as vacant
+        group.processes.remove(&process_key(&member.node, &member.process));
+    }
+
+    pub(super) fn put_job(&mut self, job: &JobRecord) {
+        for endpoint in job.nodes.iter().flat_map(|node| &node.endpoints) {
+            self.job_endpoints.insert(endpoint.clone(), job.name.clone());
+        }
+        self.jobs.insert(job.name.clone(), job.clone());
+    }
+
+    pub(super) fn delete_job(&mut self, name: &JobName) {
+        let Some(job) = self.jobs.remove(name) else { return };
+        for endpoint in job.nodes.iter().flat_map(|node| &node.endpoints) {
+            self.job_endpoints.remove(endpoint);
+        }
     }
 }
 
 impl GroupState {
-    /// Answers the rank of a process.
+    /// Returns the rank of a process.
     pub(super) fn find(&self, node: &NodeName, process: &ProcessName) -> Option<Pn> {
-        self.processes.get(&seat_key(node, process)).copied()
+        self.processes.get(&process_key(node, process)).copied()
     }
 
-    /// Answers the ranks of a node's processes, in the order of their names.
+    /// Returns the ranks of a node's processes, in the order of their names.
     pub(super) fn on_node(&self, node: &NodeName) -> impl Iterator<Item = Pn> {
         let from_it_on = self.processes.range((node.clone(), None)..);
         from_it_on.take_while(move |((at, _), _)| at == node).map(|(_, pn)| *pn)
     }
 }
 
-fn seat_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<ProcessName>) {
+fn process_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<ProcessName>) {
     (node.clone(), Some(process.clone()))
 }
 

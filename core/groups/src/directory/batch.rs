@@ -1,56 +1,21 @@
-//! Whole groups at once: formed together, and ended with their job.
+//! Decisions on whole groups at once: groups formed together, and groups that end with their job.
 //!
-//! A batch is answered once for all: its request is remembered with what every group got, so that
-//! a repetition after members have left brings none of them back.
+//! The log keeps what a batch granted, so that its repetition after members have left does not
+//! bring them back.
 
 use std::collections::BTreeSet;
 
-use super::decide::{remembered, reused};
 use super::draft::{Draft, check_limit};
-use super::jobs::subject;
+use super::requests::{job_subject, remembered, reused};
 use super::{ChooseMgid, Directory};
 use crate::command::{
     Answer, DeleteJobGroups, FormGroup, FormGroups, FormMember, Formed, Joiner, Refusal,
 };
-use crate::ids::{Gn, Pn};
+use crate::ids::Pn;
 use crate::names::{GroupName, JobName, RequestId};
-use crate::record::{FormedSeats, NodeState, Outcome};
+use crate::record::{FormedPns, NodeState, Outcome};
 
-impl Directory {
-    /// Answers the groups of a job, ascending by GN.
-    pub fn groups_of_job(&self, job: &JobName) -> impl Iterator<Item = Gn> {
-        self.job_groups.get(job).into_iter().flatten().copied()
-    }
-
-    /// Answers the GN that the next new group gets.
-    pub fn next_gn(&self) -> Gn {
-        self.next_gn
-    }
-
-    /// Finds who a process of a batch is: its node and the life of that, as far as they are left
-    /// open.
-    fn joiner(&self, member: &FormMember) -> Result<Joiner, Refusal> {
-        let endpoint = &member.endpoint;
-        let unowned = || Refusal::EndpointUnowned { endpoint: endpoint.clone() };
-        let node = match &member.node {
-            Some(node) => node,
-            None => self.owners.get(endpoint).ok_or_else(unowned)?,
-        };
-        let record = self.nodes.get(node);
-        let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
-        if member.incarnation.is_none() && record.state == NodeState::Failed {
-            return Err(Refusal::NodeFailed { node: node.clone() });
-        }
-        Ok(Joiner {
-            node: node.clone(),
-            incarnation: member.incarnation.unwrap_or(record.incarnation),
-            endpoint: endpoint.clone(),
-            process: member.process.clone(),
-        })
-    }
-}
-
-/// Decides to form groups.
+/// Forms groups.
 pub(super) fn form(
     draft: &mut Draft<'_>,
     request: &FormGroups,
@@ -76,9 +41,9 @@ pub(super) fn form(
             form_one(draft, asked, choose)
         });
     }
-    let seats: Result<Vec<FormedSeats>, _> =
-        formed.iter().map(|one| one.as_ref().map(seats)).collect();
-    if let Ok(groups) = seats
+    let pns: Result<Vec<FormedPns>, _> =
+        formed.iter().map(|one| one.as_ref().map(compressed)).collect();
+    if let Ok(groups) = pns
         && !draft.changes.is_empty()
     {
         let outcome = Outcome::Formed { digest: asked, groups };
@@ -92,14 +57,36 @@ fn form_one(
     asked: &FormGroup,
     choose: &mut ChooseMgid<'_>,
 ) -> Result<Formed, Refusal> {
-    let joiners = asked.members.iter().map(|member| draft.base.joiner(member));
+    let joiners = asked.members.iter().map(|member| joiner(draft.base, member));
     let joiners = joiners.collect::<Result<Vec<_>, _>>()?;
-    let seated = draft.join(&asked.group, &joiners, choose)?;
-    let (gn, mgid) = (seated.group.gn, seated.group.mgid);
-    Ok(Formed { gn, mgid, pns: seated.members.iter().map(|member| member.pn).collect() })
+    let joined = draft.join(&asked.group, &joiners, choose)?;
+    let (gn, mgid) = (joined.group.gn, joined.group.mgid);
+    Ok(Formed { gn, mgid, pns: joined.members.iter().map(|member| member.pn).collect() })
 }
 
-/// Answers what a repeated batch got the first time.
+/// Resolves a process of a batch: fills in its node and incarnation where the request leaves them
+/// open.
+fn joiner(directory: &Directory, member: &FormMember) -> Result<Joiner, Refusal> {
+    let endpoint = &member.endpoint;
+    let unowned = || Refusal::EndpointUnowned { endpoint: endpoint.clone() };
+    let node = match &member.node {
+        Some(node) => node,
+        None => directory.owners.get(endpoint).ok_or_else(unowned)?,
+    };
+    let record = directory.nodes.get(node);
+    let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+    if member.incarnation.is_none() && record.state == NodeState::Failed {
+        return Err(Refusal::NodeFailed { node: node.clone() });
+    }
+    Ok(Joiner {
+        node: node.clone(),
+        incarnation: member.incarnation.unwrap_or(record.incarnation),
+        endpoint: endpoint.clone(),
+        process: member.process.clone(),
+    })
+}
+
+/// Returns the answer that a repeated batch got the first time; `None` if the batch is new.
 fn answered(
     directory: &Directory,
     id: &RequestId,
@@ -108,14 +95,14 @@ fn answered(
 ) -> Result<Option<Vec<Result<Formed, Refusal>>>, Refusal> {
     match remembered(directory, id, first)? {
         Some(Outcome::Formed { digest, groups }) if *digest == asked => {
-            Ok(Some(groups.iter().map(|seats| Ok(formed(seats))).collect()))
+            Ok(Some(groups.iter().map(|pns| Ok(expanded(pns))).collect()))
         }
         Some(_) => Err(reused(id)),
         None => Ok(None),
     }
 }
 
-fn seats(formed: &Formed) -> FormedSeats {
+fn compressed(formed: &Formed) -> FormedPns {
     let mut runs: Vec<(Pn, u32)> = Vec::new();
     for pn in &formed.pns {
         match runs.last_mut() {
@@ -123,16 +110,17 @@ fn seats(formed: &Formed) -> FormedSeats {
             Some(_) | None => runs.push((*pn, 1)),
         }
     }
-    FormedSeats { gn: formed.gn, mgid: formed.mgid, runs }
+    FormedPns { gn: formed.gn, mgid: formed.mgid, runs }
 }
 
-fn formed(seats: &FormedSeats) -> Formed {
-    let pns = seats.runs.iter().flat_map(|(first, count)| (first.0..).map(Pn).zip(0..*count));
-    Formed { gn: seats.gn, mgid: seats.mgid, pns: pns.map(|(pn, _)| pn).collect() }
+fn expanded(pns: &FormedPns) -> Formed {
+    let each = pns.runs.iter().flat_map(|(first, count)| (first.0..).map(Pn).zip(0..*count));
+    Formed { gn: pns.gn, mgid: pns.mgid, pns: each.map(|(pn, _)| pn).collect() }
 }
 
-/// Tells batches apart that came under one name: FNV-1a over what the caller chose. What the
-/// directory fills in (nodes, lives) may differ from one attempt to the next and does not count.
+/// Returns a digest that distinguishes batches with one request id: FNV-1a over what the caller
+/// chose. Values that the directory fills in (nodes, incarnations) may differ between attempts and
+/// are left out.
 fn digest(groups: &[FormGroup]) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     for FormGroup { group, members } in groups {
@@ -160,19 +148,19 @@ impl Fnv {
         number.to_le_bytes().into_iter().for_each(|byte| self.byte(byte));
     }
 
-    /// No text has a zero byte, which ends it here.
+    /// Hashes a text with a final zero byte, which no name contains.
     fn text(&mut self, text: &str) {
         text.bytes().chain([0]).for_each(|byte| self.byte(byte));
     }
 }
 
-/// Decides to end groups of a job.
+/// Ends groups of a job.
 pub(super) fn delete_job(
     draft: &mut Draft<'_>,
     request: &DeleteJobGroups,
 ) -> Result<Answer, Refusal> {
     let DeleteJobGroups { request_id, job, before, most, ended } = request;
-    match remembered(draft.base, request_id, &subject(job))? {
+    match remembered(draft.base, request_id, &job_subject(job))? {
         Some(Outcome::JobGroupsDeleted { revision, ended }) => {
             return Ok(Answer::JobGroupsDeleted { ended: *ended, done: Some(*revision) });
         }
@@ -196,6 +184,6 @@ pub(super) fn delete_job(
     }
     let revision = draft.revision;
     let outcome = Outcome::JobGroupsDeleted { revision, ended };
-    draft.remember(request_id, &subject(job), outcome);
+    draft.remember(request_id, &job_subject(job), outcome);
     Ok(Answer::JobGroupsDeleted { ended, done: Some(revision) })
 }

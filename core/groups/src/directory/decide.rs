@@ -1,8 +1,10 @@
-//! The decisions of the directory, one function per command.
+//! Decisions of the directory, one function per command.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::draft::{Draft, Seated, check_limit};
+use super::draft::{Draft, JoinedMembers, check_limit};
+use super::requests::{remembered, reused};
 use super::{ChooseMgid, Directory};
 use super::{batch, jobs};
 use crate::command::{
@@ -12,6 +14,9 @@ use crate::flaps::FlapPolicy;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{GroupName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
+
+/// Longest time from now to the start of a node, which its own clock tells.
+const LATEST_START: Duration = Duration::from_secs(86_400);
 
 /// Decides one command.
 pub(super) fn decide(
@@ -36,7 +41,7 @@ pub(super) fn decide(
         Command::ProcessFailed { node, incarnation, process } => {
             process_failed(&mut draft, node, *incarnation, process)
         }
-        Command::Routed { routes, clean } => Ok(routed(&mut draft, routes, *clean)),
+        Command::Routed { routes, clean } => routed(&mut draft, routes, *clean),
     }?;
     let (revision, changes) = draft.finish();
     Ok(Decision { revision, changes, answer })
@@ -45,9 +50,16 @@ pub(super) fn decide(
 fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refusal> {
     let directory = draft.base;
     let before = directory.nodes.get(&asked.name);
-    // An announcement of an earlier start may arrive late.
+    let limit = draft.now.after(LATEST_START).0;
+    if asked.start_id > limit {
+        let (node, start_id) = (asked.name.clone(), asked.start_id);
+        return Err(Refusal::StartOutOfRange { node, start_id, limit });
+    }
+    // A registration of an earlier start may arrive late. A start beyond the limit, recorded while
+    // the clock was wrong, shuts out nobody.
     if let Some(node) = before
         && asked.start_id <= node.start_id
+        && node.start_id <= limit
     {
         return Ok(Answer::Node(node.clone()));
     }
@@ -122,9 +134,9 @@ fn join(
             | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
         };
     }
-    let Seated { group, members } =
+    let JoinedMembers { group, members } =
         draft.join(&request.group, std::slice::from_ref(who), choose)?;
-    let member = members.into_iter().next().expect("one joiner gets one seat");
+    let member = members.into_iter().next().expect("one joiner gets one rank");
     if !draft.changes.is_empty() {
         let outcome = Outcome::Joined {
             gn: member.gn,
@@ -170,7 +182,7 @@ fn create(
     }
     let mut spec = request.group.clone();
     spec.persistent = true;
-    let Seated { group, .. } = draft.join(&spec, &[], choose)?;
+    let JoinedMembers { group, .. } = draft.join(&spec, &[], choose)?;
     let outcome = Outcome::Created { gn: group.gn, revision: draft.revision };
     draft.remember(&request.request_id, &group.name, outcome);
     Ok(Answer::Created(group))
@@ -290,13 +302,28 @@ fn process_failed(
     Ok(Answer::Expelled { memberships: by_group.values().map(BTreeSet::len).sum() })
 }
 
-fn routed(draft: &mut Draft<'_>, routes: &[(Gn, Route)], clean: Option<Revision>) -> Answer {
+fn routed(
+    draft: &mut Draft<'_>,
+    routes: &[(Gn, Route)],
+    clean: Option<Revision>,
+) -> Result<Answer, Refusal> {
+    let known = draft.base.revision;
+    let given = routes.iter().map(|(_, route)| ("routed_revision", route.revision));
+    let given = given.chain(clean.map(|clean| ("clean_revision", clean)));
+    if let Some((what, given)) = given.into_iter().find(|(_, given)| *given > known) {
+        return Err(Refusal::FutureRevision { what, given, known });
+    }
     let mut ignored = Vec::new();
     let latest: BTreeMap<Gn, &Route> = routes.iter().map(|(gn, route)| (*gn, route)).collect();
     for (gn, route) in latest {
         match draft.base.group(gn) {
             Some(group) if group.route.as_ref() == Some(route) => {}
-            Some(group) if group.route.as_ref().is_none_or(|r| r.revision <= route.revision) => {
+            // A route of a revision that never was is replaced, too.
+            Some(group)
+                if group.route.as_ref().is_none_or(|held| {
+                    held.revision <= route.revision || held.revision > known
+                }) =>
+            {
                 let mut group = group.clone();
                 group.route = Some(route.clone());
                 group.changed = draft.revision;
@@ -307,27 +334,9 @@ fn routed(draft: &mut Draft<'_>, routes: &[(Gn, Route)], clean: Option<Revision>
     }
     let released = draft.base.retired.iter().filter(|(_, at)| Some(**at) <= clean);
     draft.changes.extend(released.map(|(mgid, _)| Change::MgidReleased(*mgid)));
-    Answer::Routed { ignored }
+    Ok(Answer::Routed { ignored })
 }
 
 fn find(directory: &Directory, group: &GroupName) -> Result<Gn, Refusal> {
     directory.find_group(group).ok_or_else(|| Refusal::UnknownGroup { group: group.clone() })
-}
-
-/// Answers what a request came to when it was first made, if that is remembered.
-pub(super) fn remembered<'a>(
-    directory: &'a Directory,
-    id: &RequestId,
-    group: &GroupName,
-) -> Result<Option<&'a Outcome>, Refusal> {
-    let sequence = directory.request_ids.get(id);
-    match sequence.and_then(|sequence| directory.requests.get(sequence)) {
-        Some(request) if request.group == *group => Ok(Some(&request.outcome)),
-        Some(_) => Err(reused(id)),
-        None => Ok(None),
-    }
-}
-
-pub(super) fn reused(request_id: &RequestId) -> Refusal {
-    Refusal::RequestIdReused { request_id: request_id.clone() }
 }

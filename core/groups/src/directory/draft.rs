@@ -1,13 +1,13 @@
-//! A decision in the making: the records plus the changes decided so far.
+//! A draft of a decision: the records and the changes decided so far.
 //!
-//! Within one decision a group is either joined once or shrunk once, so reading the records
-//! beneath is right for everything but the few things tracked here: new MGIDs and new GNs.
+//! Within one decision a group is joined once or left once. Reading the records is therefore right
+//! for everything except what the draft tracks itself: new MGIDs and new GNs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
 use super::{ChooseMgid, Directory, GroupState, NewGroup};
 use crate::command::{GroupSpec, Joiner, Refusal};
@@ -18,21 +18,21 @@ use crate::record::{
     Change, Expected, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, RequestRecord,
 };
 
-/// The directory as it would be after [`Draft::changes`].
+/// Records and pending changes of one decision.
 pub(super) struct Draft<'a> {
     pub(super) base: &'a Directory,
-    pub(super) revision: Revision, // what the decision's revision is, if it changes anything
+    pub(super) revision: Revision, // of the decision, if it changes anything
     pub(super) changes: Vec<Change>,
     pub(super) now: Moment,
     next_gn: Gn,
     new_mgids: BTreeSet<Mgid>,
 }
 
-/// Members, shared with the changes that they are in.
+/// Members; shared with the changes that put them.
 type Members = Vec<Arc<MemberRecord>>;
 
-/// A group that was joined: its record afterwards, and the members asked for, in order.
-pub(super) struct Seated {
+/// Result of a join: the group's record after it, and the requested members, in order.
+pub(super) struct JoinedMembers {
     pub(super) group: GroupRecord,
     pub(super) members: Members,
 }
@@ -49,7 +49,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Closes the draft: counters last, so that a reader of the changes sees a decision end.
+    /// Finishes the draft. The counters come last, so that a reader of the changes sees where a
+    /// decision ends.
     pub(super) fn finish(mut self) -> (Revision, Vec<Change>) {
         if self.changes.is_empty() {
             return (self.base.revision, self.changes);
@@ -61,7 +62,7 @@ impl<'a> Draft<'a> {
         (self.revision, self.changes)
     }
 
-    /// Answers a node that is up in the life given.
+    /// Returns a node that is up in the given incarnation.
     pub(super) fn live_node(
         &self,
         node: &NodeName,
@@ -82,13 +83,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets processes join a group, creating it if need be: all of them or none.
+    /// Adds processes to a group, which is created if necessary: all of them or none.
     pub(super) fn join(
         &mut self,
         spec: &GroupSpec,
         joiners: &[Joiner],
         choose: &mut ChooseMgid<'_>,
-    ) -> Result<Seated, Refusal> {
+    ) -> Result<JoinedMembers, Refusal> {
         for joiner in joiners {
             let node = self.live_node(&joiner.node, joiner.incarnation)?;
             if !node.endpoints.contains(&joiner.endpoint) {
@@ -106,7 +107,7 @@ impl<'a> Draft<'a> {
             }
             None => self.new_group(spec, joiners, choose)?,
         };
-        let (members, fresh) = self.seat(existing, &group, joiners)?;
+        let (members, fresh) = self.assign_pns(existing, &group, joiners)?;
         if existing.is_none() {
             self.next_gn = self.next_gn.next();
             self.new_mgids.insert(group.mgid);
@@ -127,12 +128,12 @@ impl<'a> Draft<'a> {
             self.changes.push(Change::GroupPut(group.clone()));
             self.changes.extend(fresh.into_iter().map(Change::MemberPut));
         }
-        Ok(Seated { group, members })
+        Ok(JoinedMembers { group, members })
     }
 
-    /// Gives each joiner its seat: the one it has, or the lowest free PN. Answers all seats in
-    /// order, and those that are new.
-    fn seat(
+    /// Assigns each joiner a PN: the one it has, or else the lowest free one. Returns all members
+    /// in order, and those that are new.
+    fn assign_pns(
         &self,
         existing: Option<&GroupState>,
         group: &GroupRecord,
@@ -145,8 +146,9 @@ impl<'a> Draft<'a> {
         let (mut members, mut fresh) = (Vec::with_capacity(joiners.len()), Vec::new());
         for joiner in joiners {
             let key = (&joiner.node, &joiner.process);
-            let seated = existing.and_then(|group| group.members.get(&group.find(key.0, key.1)?));
-            if let Some(member) = seated.or_else(|| given.get(&key)) {
+            let existing_member =
+                existing.and_then(|group| group.members.get(&group.find(key.0, key.1)?));
+            if let Some(member) = existing_member.or_else(|| given.get(&key)) {
                 if member.endpoint != joiner.endpoint {
                     return Err(Refusal::JoinedElsewhere {
                         group: group.name.clone(),
@@ -254,9 +256,10 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Chooses the node that hosts a group's agent: the first that is not suppressed, or else the first.
+    /// Chooses the node that hosts a group's agent: the first that is not suppressed, or else the
+    /// first (FLAP-1).
     ///
-    /// - `members`: those of the group whose nodes may host it, in order of preference.
+    /// - `members`: members whose nodes may host the agent, in order of preference.
     fn choose_host<'m>(
         &self,
         members: impl Iterator<Item = &'m MemberRecord> + Clone,
@@ -269,14 +272,14 @@ impl<'a> Draft<'a> {
         nodes.clone().find(is_free).or_else(|| nodes.clone().next())
     }
 
-    /// Counts that a life of a node has ended.
+    /// Returns a node's flap history after the end of a life.
     pub(super) fn life_ended(&self, node: &NodeRecord) -> Option<Flaps> {
         Flaps::life_ended(node.flaps, self.now, &self.base.limits.damping)
     }
 
-    /// Takes members out of a group; an emptied group that is not persistent ends, and a group
-    /// whose agent's node has no member left gets a new agent: the node of its lowest PN, unless that
-    /// is suppressed (FLAP-1).
+    /// Removes members from a group. An emptied group that is not persistent ends. A group whose
+    /// agent's node has no member left gets a new agent: the node of its lowest PN, unless that
+    /// node is suppressed (FLAP-1).
     pub(super) fn remove(&mut self, gn: Gn, leaving: &BTreeSet<Pn>) {
         let group = &self.base.groups[&gn];
         let gone = leaving.iter().filter_map(|pn| group.members.get(pn)).cloned();
@@ -293,7 +296,7 @@ impl<'a> Draft<'a> {
         if lowest.is_none()
             && let Some(expected) = &mut record.expected
         {
-            expected.met = false; // whoever uses it next comes together anew
+            expected.met = false; // its next users are waited for again
         }
         if !keeps {
             record.agent = self.choose_host(staying.map(Arc::as_ref)).cloned();
@@ -316,20 +319,20 @@ impl<'a> Draft<'a> {
         self.changes.push(Change::MgidRetired(record.mgid, self.revision));
     }
 
-    /// Takes every member of a node out of its groups; answers how many there were.
+    /// Ends all memberships of a node; returns their number.
     pub(super) fn expel(&mut self, node: &NodeName) -> usize {
-        let Some(seats) = self.base.seats.get(node) else { return 0 };
+        let Some(memberships) = self.base.memberships.get(node) else { return 0 };
         let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
-        for (gn, pn) in seats {
+        for (gn, pn) in memberships {
             by_group.entry(*gn).or_default().insert(*pn);
         }
         for (gn, pns) in &by_group {
             self.remove(*gn, pns);
         }
-        seats.len()
+        memberships.len()
     }
 
-    /// Remembers what a request came to, forgetting the oldest where the log is full.
+    /// Adds a request to the log and removes the oldest one if the log is full.
     pub(super) fn remember(&mut self, id: &RequestId, group: &GroupName, outcome: Outcome) {
         let requests = &self.base.requests;
         if self.base.limits.requests == 0 {
@@ -353,7 +356,7 @@ fn check_mgid(spec: &GroupSpec, group: &GroupRecord) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses what would pass a bound.
+/// Refuses a count above its limit.
 pub(super) fn check_limit(what: &'static str, wanted: usize, limit: usize) -> Result<(), Refusal> {
     if wanted > limit { Err(Refusal::LimitReached { what, wanted, limit }) } else { Ok(()) }
 }

@@ -1,77 +1,80 @@
-//! What the records say: look-ups, a group as its agent must know it, and the verdict on a report.
+//! Queries of the directory: look-ups, snapshots of groups, and verdicts on status reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
+use super::requests::{job_subject, remembered, reused};
 use super::{Directory, GroupSnapshot, HostedGroup, Limits, MemberView, Verdict};
+use crate::Refusal;
 use crate::ids::{Gn, Incarnation, Revision};
-use crate::names::{EndpointName, GroupName, NodeName};
-use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
+use crate::job::JobRecord;
+use crate::names::{EndpointName, GroupName, JobName, NodeName, RequestId};
+use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome};
 
 impl Directory {
-    /// Answers the number of decisions so far.
+    /// Returns the number of decisions so far.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Answers the bounds in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Answers a node.
+    /// Returns a node by its name.
     pub fn node(&self, name: &NodeName) -> Option<&NodeRecord> {
         self.nodes.get(name)
     }
 
-    /// Answers all nodes by name, expelled ones included.
+    /// Returns all nodes by name, expelled ones included.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
         self.nodes.values()
     }
 
-    /// Answers the nodes that follow `after` by name, for pages of a list.
+    /// Returns the nodes that follow `after` by name, for pages of a list.
     pub fn nodes_after(&self, after: Option<&NodeName>) -> impl Iterator<Item = &NodeRecord> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(_, node)| node)
     }
 
-    /// Answers a group by its number.
+    /// Returns a group by its number.
     pub fn group(&self, gn: Gn) -> Option<&GroupRecord> {
         self.groups.get(&gn).map(|group| &group.record)
     }
 
-    /// Answers the number of a group.
+    /// Returns the GN of the group with a name.
     pub fn find_group(&self, name: &GroupName) -> Option<Gn> {
         self.names.get(name).copied()
     }
 
-    /// Answers the groups from `from` on, ascending by GN.
+    /// Returns the groups from `from` on, ascending by GN.
     pub fn groups_from(&self, from: Gn) -> impl Iterator<Item = &GroupRecord> {
         self.groups.range(from..).map(|(_, group)| &group.record)
     }
 
-    /// Answers the members of a group, ascending by PN; none if there is no such group.
+    /// Returns the members of a group, ascending by PN; none if there is no such group.
     pub fn members(&self, gn: Gn) -> impl Iterator<Item = &MemberRecord> {
         self.groups.get(&gn).into_iter().flat_map(|group| group.members.values().map(Arc::as_ref))
     }
 
-    /// Answers the members of a group that are on a node.
+    /// Returns the members of a group that are on a node.
     pub fn members_on(&self, gn: Gn, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
         let group = self.groups.get(&gn);
         let pns = group.into_iter().flat_map(|group| group.on_node(node));
         pns.filter_map(move |pn| group?.members.get(&pn)).map(Arc::as_ref)
     }
 
-    /// Answers how many members a group has.
+    /// Returns the number of members of a group; 0 if there is no such group.
     pub fn member_count(&self, gn: Gn) -> usize {
         self.groups.get(&gn).map_or(0, |group| group.members.len())
     }
 
-    /// Answers the memberships of a node.
+    /// Returns the memberships of a node.
     pub fn memberships(&self, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
-        self.seats
+        self.memberships
             .get(node)
             .into_iter()
             .flatten()
@@ -79,7 +82,7 @@ impl Directory {
             .map(Arc::as_ref)
     }
 
-    /// Answers the groups that an endpoint is in, once per member that uses it.
+    /// Returns the groups that an endpoint is in, once per member that uses it.
     pub fn groups_of_endpoint(
         &self,
         endpoint: &EndpointName,
@@ -91,29 +94,86 @@ impl Directory {
         })
     }
 
-    /// Answers whether a new group may have the MGID.
+    /// Returns the groups of a job, ascending by GN.
+    pub fn groups_of_job(&self, job: &JobName) -> impl Iterator<Item = Gn> {
+        self.job_groups.get(job).into_iter().flatten().copied()
+    }
+
+    /// Returns the GN that the next new group gets.
+    pub fn next_gn(&self) -> Gn {
+        self.next_gn
+    }
+
+    /// Returns a job by its name.
+    pub fn job(&self, name: &JobName) -> Option<&JobRecord> {
+        self.jobs.get(name)
+    }
+
+    /// Returns the jobs that follow `after` by name, for pages of a list.
+    pub fn jobs_after(&self, after: Option<&JobName>) -> impl Iterator<Item = &JobRecord> {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.jobs.range((from, std::ops::Bound::Unbounded)).map(|(_, job)| job)
+    }
+
+    /// Returns the job that an endpoint belongs to.
+    pub fn job_of_endpoint(&self, endpoint: &EndpointName) -> Option<&JobName> {
+        self.job_endpoints.get(endpoint)
+    }
+
+    /// Returns the job that a repeated request created; `None` if the request is new.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] if the request id was used for another request, its job has ended, or another
+    /// job has the name.
+    pub fn created_job(
+        &self,
+        request_id: &RequestId,
+        job: &JobName,
+    ) -> Result<Option<&JobRecord>, Refusal> {
+        let there = self.jobs.get(job);
+        match remembered(self, request_id, &job_subject(job))? {
+            Some(Outcome::JobCreated { revision }) => {
+                let ended = || Refusal::JobEnded { request_id: request_id.clone() };
+                there.filter(|job| job.revision == *revision).map(Some).ok_or_else(ended)
+            }
+            Some(
+                Outcome::Joined { .. }
+                | Outcome::Left { .. }
+                | Outcome::Created { .. }
+                | Outcome::Deleted { .. }
+                | Outcome::Formed { .. }
+                | Outcome::JobGroupsDeleted { .. }
+                | Outcome::JobDeleted { .. },
+            ) => Err(reused(request_id)),
+            None if there.is_some() => Err(Refusal::JobExists { job: job.clone() }),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns whether a new group may use the MGID.
     pub fn mgid_is_free(&self, mgid: Mgid) -> bool {
         mgid.0 < self.limits.mgids
             && !self.mgids.contains_key(&mgid)
             && !self.retired.contains_key(&mgid)
     }
 
-    /// Answers the MGIDs of groups that are gone but may still be in tables.
+    /// Returns the MGIDs of ended groups that tables may still hold.
     pub fn retired_mgids(&self) -> impl Iterator<Item = Mgid> + '_ {
         self.retired.keys().copied()
     }
 
-    /// Answers the nodes that host group agents, with the number of groups of each.
+    /// Returns the nodes that host group agents, with the number of groups of each.
     pub fn hosts(&self) -> impl Iterator<Item = (&NodeName, usize)> {
         self.hosts.iter().map(|(node, groups)| (node, groups.len()))
     }
 
-    /// Answers whether a node hosts group agents.
+    /// Returns whether a node hosts group agents.
     pub fn is_host(&self, node: &NodeName) -> bool {
         self.hosts.contains_key(node)
     }
 
-    /// Answers a group with all that its agent must know.
+    /// Returns everything that a group's agent must know. Cost: O(members).
     pub fn snapshot(&self, gn: Gn) -> Option<GroupSnapshot> {
         let group = self.groups.get(&gn)?;
         let address = |node: &NodeName| self.nodes.get(node).map(|node| node.address.clone());

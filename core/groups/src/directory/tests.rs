@@ -1,11 +1,11 @@
-//! Decisions one by one.
+//! Tests of single decisions.
 
 use super::*;
 use crate::command::{
     Answer, CreateGroup, FormGroup, FormGroups, GroupSpec, Join, Joined, Joiner, Leave,
     RegisterNode,
 };
-use crate::record::{NodeState, Route, RouteState};
+use crate::record::{NodeState, Route, RouteReason, RouteState};
 
 mod batches;
 mod flaps;
@@ -13,7 +13,7 @@ mod jobs;
 mod laws;
 mod reads;
 
-/// A directory and the store it would be read back from.
+/// A directory and the store that it would be loaded from.
 struct Tic {
     directory: Directory,
     store: BTreeMap<String, Vec<u8>>,
@@ -93,8 +93,9 @@ impl Tic {
             assert!(waits || wanted == 0 || count > 0, "an empty group waits again");
             assert!(mgids.insert(group.record.mgid), "DIR-3");
             let agent = group.record.agent.as_ref();
-            let agents_seats = group.members.values().filter(|m| Some(&m.node) == agent).count();
-            assert_eq!(agents_seats > 0, !group.members.is_empty(), "DIR-1");
+            let members_on_agent =
+                group.members.values().filter(|m| Some(&m.node) == agent).count();
+            assert_eq!(members_on_agent > 0, !group.members.is_empty(), "DIR-1");
             assert_eq!(agent.is_none(), group.members.is_empty(), "DIR-1");
             assert!(group.record.persistent || !group.members.is_empty());
             let processes: BTreeSet<_> =
@@ -162,7 +163,7 @@ fn node_failed(node: u32) -> Command {
 }
 
 #[test]
-fn the_first_to_join_becomes_the_agent_and_ranks_are_given_in_order() {
+fn the_first_node_to_join_becomes_the_agent_and_ranks_ascend() {
     let mut tic = Tic::with_nodes(3);
     let first = tic.join("g", 1, "p");
     assert_eq!((first.group.gn, first.member.pn), (Gn(1), Pn(0)));
@@ -174,7 +175,7 @@ fn the_first_to_join_becomes_the_agent_and_ranks_are_given_in_order() {
 }
 
 #[test]
-fn a_vacant_rank_is_given_to_the_next_who_joins() {
+fn a_vacant_rank_goes_to_the_next_joiner() {
     let mut tic = Tic::with_nodes(4);
     for node in 0..3 {
         tic.join("g", node, "p");
@@ -191,7 +192,7 @@ fn a_repeated_request_gets_the_first_answer_and_changes_nothing() {
     let first = tic.run(&join("a", "g", 0, "p"));
     let revision = tic.directory.revision();
     assert_eq!(tic.run(&join("a", "g", 0, "p")), first);
-    assert_eq!(tic.run(&join("b", "g", 0, "p")), first, "a live process keeps its seat");
+    assert_eq!(tic.run(&join("b", "g", 0, "p")), first, "a live process keeps its rank");
     assert_eq!(tic.directory.revision(), revision);
     tic.join("g", 1, "p");
     let left = tic.run(&leave("c", "g", 0, "p"));
@@ -217,7 +218,7 @@ fn the_log_of_requests_is_bounded() {
 }
 
 #[test]
-fn a_failed_node_leaves_every_group_and_its_agencies_move_to_the_lowest_rank() {
+fn a_failed_node_leaves_every_group_and_its_agents_move_to_the_lowest_rank() {
     let mut tic = Tic::with_nodes(3);
     for (group, nodes) in [("a", vec![0, 2, 1]), ("b", vec![1, 0]), ("c", vec![0])] {
         for node in nodes {
@@ -235,7 +236,7 @@ fn a_failed_node_leaves_every_group_and_its_agencies_move_to_the_lowest_rank() {
 }
 
 #[test]
-fn a_restarted_node_loses_what_its_former_life_had_and_stale_news_of_it_is_ignored() {
+fn a_restarted_node_loses_its_memberships_and_late_messages_of_its_former_life_are_ignored() {
     let mut tic = Tic::with_nodes(2);
     tic.join("g", 0, "p");
     tic.join("g", 1, "p");
@@ -281,7 +282,7 @@ fn endpoints_belong_to_one_node_that_is_up() {
 }
 
 #[test]
-fn mgids_are_unique_in_range_and_rest_until_the_tables_are_clean() {
+fn mgids_are_unique_and_in_range_and_not_used_again_before_the_tables_are_clean() {
     let mut tic = Tic::with_nodes(1);
     let mut asked = spec("a");
     let mut ask = |asked: &GroupSpec, id: &str| {
@@ -328,7 +329,7 @@ fn a_persistent_group_waits_for_its_next_member() {
 }
 
 #[test]
-fn bounds_are_refusals() {
+fn exceeded_limits_are_refused() {
     let mut tic =
         Tic::new(Limits { groups: 1, members_per_group: 1, nodes: 2, ..Limits::default() });
     tic.run(&register(0, 1)).unwrap();
@@ -341,13 +342,14 @@ fn bounds_are_refusals() {
 }
 
 #[test]
-fn a_newer_route_stays_and_unknown_groups_are_named() {
+fn an_older_route_is_ignored_and_unknown_groups_are_named() {
     let mut tic = Tic::with_nodes(1);
     tic.join("g", 0, "p");
     let route = |at, color: u16| Route {
         revision: Revision(at),
         state: RouteState::Routed { colors: color.into(), virtual_group: 1 },
         reason: String::new(),
+        reason_code: RouteReason::Unspecified,
         cut_off: Vec::new(),
     };
     let routes = vec![(Gn(1), route(2, 3)), (Gn(9), route(2, 3))];
@@ -357,4 +359,62 @@ fn a_newer_route_stays_and_unknown_groups_are_named() {
     assert_eq!(tic.run(&late), Ok(Answer::Routed { ignored: vec![Gn(1)] }));
     assert_eq!(tic.group("g").route, Some(route(2, 3)));
     assert_eq!(tic.group("g").members_revision, Revision(2));
+}
+
+/// A start, or a revision, that no later one could exceed would shut out all later ones.
+#[test]
+fn numbers_that_only_the_future_could_have_are_refused() {
+    let mut tic = Tic::with_nodes(1);
+    for start_id in [1 << 63, u64::MAX] {
+        let refused = tic.run(&register(0, start_id));
+        assert!(matches!(refused, Err(Refusal::StartOutOfRange { .. })), "{refused:?}");
+    }
+    tic.join("g", 0, "p");
+    let route = |at| Route {
+        revision: Revision(at),
+        state: RouteState::UnicastOnly,
+        reason: String::new(),
+        reason_code: RouteReason::Unspecified,
+        cut_off: Vec::new(),
+    };
+    let now = tic.directory.revision();
+    for given in [now.next(), Revision(1 << 63), Revision(u64::MAX)] {
+        let routes = vec![(Gn(1), route(given.0))];
+        let what = "routed_revision";
+        let refused = tic.run(&Command::Routed { routes, clean: None });
+        assert_eq!(refused, Err(Refusal::FutureRevision { what, given, known: now }));
+        let what = "clean_revision";
+        let refused = tic.run(&Command::Routed { routes: Vec::new(), clean: Some(given) });
+        assert_eq!(refused, Err(Refusal::FutureRevision { what, given, known: now }));
+    }
+    assert_eq!(tic.directory.revision(), now);
+    tic.run(&register(0, 2)).unwrap();
+    tic.check();
+}
+
+#[test]
+fn what_an_earlier_version_took_from_the_future_is_repaired() {
+    let mut tic = Tic::with_nodes(1);
+    let mut node = tic.directory.node(&NodeName::new("n0").unwrap()).unwrap().clone();
+    node.start_id = u64::MAX;
+    tic.directory.apply(&Change::NodePut(node));
+    let Ok(Answer::Node(node)) = tic.run(&register(0, 7)) else { panic!("it is admitted") };
+    assert_eq!((node.start_id, node.incarnation), (7, Incarnation(2)));
+    let id = RequestId::new("j").unwrap();
+    let Command::Join(mut join) = join(id.as_str(), "g", 0, "p") else { panic!("a join") };
+    join.member.incarnation = node.incarnation;
+    tic.run(&Command::Join(join)).unwrap();
+    let mut group = tic.group("g").clone();
+    let route = |at| Route {
+        revision: at,
+        state: RouteState::UnicastOnly,
+        reason: String::new(),
+        reason_code: RouteReason::Unspecified,
+        cut_off: Vec::new(),
+    };
+    group.route = Some(route(Revision(u64::MAX)));
+    tic.directory.apply(&Change::GroupPut(group));
+    let at = tic.directory.revision();
+    tic.run(&Command::Routed { routes: vec![(Gn(1), route(at))], clean: None }).unwrap();
+    assert_eq!(tic.group("g").route, Some(route(at)));
 }

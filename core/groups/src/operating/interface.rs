@@ -1,151 +1,154 @@
-//! What an operating agent is told and what it asks its owner to do.
+//! Inputs, outputs and settings of an operating agent.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::Membership;
-use crate::Refusal;
 use crate::command::{GroupSpec, Join, Leave, RegisterNode};
 use crate::ids::{Gn, Incarnation};
 use crate::message::{Deregister, Register};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::refusal::TicRefusal;
 
-/// What a node is.
+/// Name, address and endpoints of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name.
+    /// Name of the node.
     pub node: NodeName,
-    /// Where its operating agent listens.
+    /// Address where its operating agent listens.
     pub address: Address,
     /// The adapter ports it owns.
     pub endpoints: Vec<EndpointName>,
 }
 
-/// How long an operating agent waits for what, and how much it takes on.
+/// Timeouts and limits of an operating agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OaConfig {
-    /// A question to the TIC or an agent is repeated after this.
+    /// Time after which a request to the TIC or an agent is repeated.
     pub retry: Duration,
-    /// The groups of a host of group agents that answers no report are fetched from the TIC after
-    /// this; longer than a host's failure takes to be found, or the new agent is not waited for.
+    /// Time after which the groups of a host that answers no report are fetched from the TIC. Must
+    /// be longer than the detection of a failed host, or the fetch precedes the new agent.
     pub host_timeout: Duration,
-    /// A process is told that its call has failed after this.
+    /// Timeout of a process's call.
     pub call_timeout: Duration,
-    /// Most calls of processes at one time.
+    /// Limit on open calls of processes.
     pub calls: usize,
 }
 
-/// Whether the node takes part.
+/// Phase of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has announced itself and waits for the TIC.
+    /// It has sent its registration and waits for the TIC.
     Registering,
-    /// The TIC knows it in its present life.
+    /// The TIC has admitted its present life.
     Up,
     /// It is switched off.
     Stopped,
 }
 
-/// Names a process's call until it is answered.
+/// Number of a process's call until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// A process's wish to be a member.
+/// Join requested by a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinCall {
-    /// Names the request at the TIC; the same wish repeated has the same name.
+    /// Request id at the TIC; a repetition of the call uses the same one.
     pub request_id: RequestId,
-    /// The group and what it is to be like if it is new.
+    /// The group, and its properties if it is new.
     pub group: GroupSpec,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
     /// The adapter port it uses; `None` means the node's first.
     pub endpoint: Option<EndpointName>,
 }
 
-/// A process's wish to be no member any more.
+/// Leave requested by a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaveCall {
-    /// Names the request at the TIC; the same wish repeated has the same name.
+    /// Request id at the TIC; a repetition of the call uses the same one.
     pub request_id: RequestId,
-    /// The group.
+    /// Name of the group.
     pub group: GroupName,
-    /// The process.
+    /// Name of the process.
     pub process: ProcessName,
 }
 
-/// What the owner of an [`super::Oa`] has to do.
+/// Output of an [`Oa`](super::Oa), to be carried out by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OaOutput {
-    /// Announce the node to the TIC; answer with [`super::Oa::registered`].
+    /// Register the node with the TIC; pass the answer to [`super::Oa::registered`].
     RegisterNode(RegisterNode),
-    /// Ask the TIC for a membership; answer with [`super::Oa::join_answered`].
+    /// Send a join to the TIC; pass the answer to [`super::Oa::join_answered`].
     Join(CallId, Join),
-    /// Ask the TIC to end a membership; answer with [`super::Oa::leave_answered`].
+    /// Send a leave to the TIC; pass the answer to [`super::Oa::leave_answered`].
     Leave(CallId, Leave),
-    /// Fetch a group from the TIC; answer with [`super::Oa::group`] or [`super::Oa::no_group`].
+    /// Fetch a group from the TIC; pass the answer to [`super::Oa::group`] or
+    /// [`super::Oa::no_group`].
     FetchGroup(Gn),
-    /// Register a member with its group's agent; answer with [`super::Oa::member_registered`].
+    /// Register a member with its group's agent; pass the answer to
+    /// [`super::Oa::member_registered`].
     RegisterMember {
         /// The node of the agent.
         agent: NodeName,
-        /// Where it listens.
+        /// Address where it listens.
         address: Address,
-        /// What to say.
+        /// Registration to send.
         register: Register,
     },
-    /// Say good-bye to a group's agent; needs no answer.
+    /// Tell a group's agent that a member has left; needs no answer.
     DeregisterMember {
         /// The node of the agent.
         agent: NodeName,
-        /// Where it listens.
+        /// Address where it listens.
         address: Address,
-        /// What to say.
+        /// Message to send.
         deregister: Deregister,
     },
-    /// A process's call has come to its end.
+    /// A process's call is answered.
     Answered(CallId, CallAnswer),
-    /// Memberships have ended without their processes' doing.
+    /// Memberships have ended without a leave of their processes.
     Ended(Vec<Membership>),
-    /// The TIC has admitted the node in this life: a new host for group agents is due.
+    /// The TIC has admitted the node in this life; its owner creates a host for group agents.
     Up(Incarnation),
-    /// The life is over, by expulsion or failure: its host for group agents is void.
+    /// This life has ended, by expulsion or failure; its owner drops the host for group agents.
     Down(Incarnation),
-    /// The TIC will not have the node; it is asked again, but a person should look.
-    NodeRefused(Refusal),
+    /// The TIC refuses the node. The registration is repeated, but an operator must act.
+    NodeRefused(TicRefusal),
 }
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallAnswer {
-    /// The process is a member and has its place.
+    /// The process is a member and has its place in the tree.
     Joined(Box<Membership>),
-    /// The process is no member any more.
+    /// The process is not a member any more.
     Left,
-    /// It is not so.
+    /// The call failed.
     Failed(CallError),
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// The TIC refuses.
     #[error("the topology information center refuses")]
-    Refused(#[source] Refusal),
-    /// Nobody has answered in time; the wish may come true nevertheless. Ask again.
+    Refused(#[source] TicRefusal),
+    /// No answer came in time, so the outcome is unknown. The process should repeat the call with
+    /// the same request id.
     #[error("no answer in time")]
     TimedOut,
     /// The node is switched off.
     #[error("node {node:?} is stopped")]
     Stopped {
-        /// The node.
+        /// Name of the node.
         node: NodeName,
     },
-    /// Too many calls at one time.
+    /// The limit on open calls is reached; the process should retry later.
     #[error("{limit} calls are waiting already")]
     Busy {
-        /// The most that may wait.
+        /// Limit on open calls.
         limit: usize,
     },
 }

@@ -1,37 +1,38 @@
-//! The lives of the node: announced, admitted, expelled, switched off and on.
+//! Lifecycle of the node: registration, admission, expulsion, stop and start.
 
 use super::{
-    Call, CallAnswer, CallError, CallId, Membership, Oa, OaConfig, OaOutput, Phase, Seen, Wish,
+    CallAnswer, CallError, CallId, CallStage, Membership, Oa, OaConfig, OaOutput, PendingCall,
+    Phase, SeenRevisions,
 };
-use crate::Refusal;
 use crate::command::RegisterNode;
 use crate::ids::{Incarnation, Moment};
 use crate::record::{NodeRecord, NodeState};
+use crate::refusal::TicRefusal;
 
 impl Oa {
-    /// Works by another configuration from now on: what is waited for already is waited for as before.
+    /// Replaces the configuration; timeouts that already run are not affected.
     ///
     /// - `config`: with the same `retry` as before.
     pub fn reconfigure(&mut self, config: OaConfig) {
         self.config = config;
     }
 
-    /// Takes the TIC's answer to an announcement, which is also how a doubt about the present life
-    /// is settled.
-    pub fn registered(&mut self, now: Moment, answer: Result<NodeRecord, Refusal>) {
+    /// Handles the TIC's answer to a registration. A registration is also sent to check whether the
+    /// present life is still valid.
+    pub fn registered(&mut self, now: Moment, answer: Result<NodeRecord, TicRefusal>) {
         let ours = |node: &NodeRecord| node.start_id == self.start_id;
         match answer {
             _ if self.phase == Phase::Stopped => {}
-            // The clock that starts are numbered by was set back.
+            // The clock that start ids are taken from was set back.
             Ok(node) if self.phase == Phase::Registering && node.start_id > self.start_id => {
-                self.start_id = node.start_id + 1;
+                self.start_id = node.start_id.saturating_add(1);
                 self.announce(now);
             }
-            Ok(node) if !ours(&node) => {} // to an earlier announcement
+            Ok(node) if !ours(&node) => {} // answers an earlier registration
             Ok(node) if node.state == NodeState::Failed => self.restart(now),
             Ok(node) if self.phase == Phase::Up && self.incarnation == node.incarnation => {}
             Ok(node) => {
-                self.lose_everything(); // the TIC has forgotten the life it admitted before
+                self.reset(); // the TIC no longer knows the life it admitted before
                 self.phase = Phase::Up;
                 self.incarnation = node.incarnation;
                 self.output.push_back(OaOutput::Up(node.incarnation));
@@ -41,26 +42,26 @@ impl Oa {
         }
     }
 
-    /// Notes that the TIC has expelled a life of this node.
+    /// Records that the TIC has expelled a life of this node.
     pub fn expelled(&mut self, now: Moment, incarnation: Incarnation) {
         if self.phase == Phase::Up && self.incarnation == incarnation {
             self.restart(now);
         }
     }
 
-    /// Switches the node off, as if it had lost power: nothing is said to anybody.
+    /// Stops the node without a message to any other party, as a loss of power would.
     pub fn stop(&mut self, now: Moment) {
         let waiting: Vec<CallId> = self.calls.keys().copied().collect();
         for id in waiting {
             let node = self.identity.node.clone();
             self.answer(id, CallAnswer::Failed(CallError::Stopped { node }));
         }
-        self.lose_everything();
+        self.reset();
         self.phase = Phase::Stopped;
         self.register_at = now;
     }
 
-    /// Switches a stopped node on again, in a new life without memberships.
+    /// Starts a stopped node, in a new life without memberships.
     pub fn start(&mut self, now: Moment) {
         if self.phase == Phase::Stopped {
             self.start_id += 1;
@@ -68,7 +69,7 @@ impl Oa {
         }
     }
 
-    /// Answers a probe with the node's life; `None` if it does not take part.
+    /// Answers a probe with the node's incarnation; `None` if the node is not up.
     pub fn probe(&self) -> Option<Incarnation> {
         (self.phase == Phase::Up).then_some(self.incarnation)
     }
@@ -76,10 +77,10 @@ impl Oa {
     pub(super) fn announce(&mut self, now: Moment) {
         self.phase = Phase::Registering;
         self.register_at = now.after(self.config.retry);
-        self.ask_for_admission();
+        self.send_registration();
     }
 
-    pub(super) fn ask_for_admission(&mut self) {
+    pub(super) fn send_registration(&mut self) {
         self.output.push_back(OaOutput::RegisterNode(RegisterNode {
             name: self.identity.node.clone(),
             address: self.identity.address.clone(),
@@ -88,31 +89,31 @@ impl Oa {
         }));
     }
 
-    /// Begins a new life after an expulsion; the calls that wait go into it.
+    /// Starts a new life after an expulsion; open calls continue in it.
     fn restart(&mut self, now: Moment) {
-        self.lose_everything();
+        self.reset();
         self.start_id += 1;
         self.announce(now);
     }
 
-    pub(super) fn lose_everything(&mut self) {
+    pub(super) fn reset(&mut self) {
         let ended: Vec<Membership> = std::mem::take(&mut self.memberships).into_all();
         self.unplaced.clear();
-        self.seen = Seen::default(); // what is late is known by the life it was said of
-        self.asked.clear();
-        self.unheard.clear();
+        self.seen = SeenRevisions::default(); // late answers carry the former incarnation
+        self.fetches.clear();
+        self.awaited_replies.clear();
         if self.phase == Phase::Up {
             self.output.push_back(OaOutput::Down(self.incarnation));
         }
         if !ended.is_empty() {
             self.output.push_back(OaOutput::Ended(ended));
         }
-        // A granted seat is gone with the life it was granted to.
-        let lost =
-            |(id, call): (&CallId, &Call)| matches!(call.wish, Wish::Seat(..)).then_some(*id);
+        // A granted membership ended with the life it was granted to.
+        let lost = |(id, call): (&CallId, &PendingCall)| {
+            matches!(call.stage, CallStage::Granted(..)).then_some(*id)
+        };
         for id in self.calls.iter().filter_map(lost).collect::<Vec<_>>() {
-            let node = self.identity.node.clone();
-            let refusal = Refusal::NodeFailed { node };
+            let refusal = TicRefusal::StaleIncarnation;
             self.answer(id, CallAnswer::Failed(CallError::Refused(refusal)));
         }
     }

@@ -1,8 +1,8 @@
-//! The memberships of one node, found by rank, by process and by packet address.
+//! The memberships of one node, indexed by rank, by process and by packet address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_routing::Mgid;
+use fabricast_topology::Mgid;
 
 use crate::ids::{Epoch, Gn, Pn, Version};
 use crate::message::{MembershipStatus, PositionUpdate};
@@ -16,25 +16,25 @@ pub struct Membership {
     pub group: GroupName,
     /// The group's address on the fabric.
     pub mgid: Mgid,
-    /// The member.
+    /// Record of the member.
     pub member: MemberRecord,
-    /// The newest epoch heard of.
+    /// Newest known epoch of the group.
     pub epoch: Epoch,
     /// The node of the group's agent.
     pub agent: NodeName,
     /// Where the agent listens.
     pub agent_address: Address,
-    /// The place in the tree; `None` until the agent has answered.
+    /// Place in the unicast tree; `None` until the agent has sent it.
     pub position: Option<PositionUpdate>,
 }
 
 impl Membership {
-    /// Answers the colors to send with; `None` while the multicast connection is not open.
+    /// Returns the colors to send with; `None` while the multicast connection is not open.
     pub fn colors(&self) -> Option<Colors> {
         self.position.as_ref()?.route.as_ref()?.colors_for(&self.member)
     }
 
-    /// Answers what to report of it: no position counts that is of an older epoch.
+    /// Returns the status to report; a position of an older epoch does not count.
     pub(super) fn status(&self) -> MembershipStatus {
         let current = self.position.as_ref().filter(|held| held.epoch == self.epoch);
         MembershipStatus {
@@ -50,7 +50,7 @@ impl Membership {
 /// All memberships of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memberships {
-    all: BTreeMap<(Gn, Pn), Box<Membership>>, // boxed: maps have room for twice what is in them
+    all: BTreeMap<(Gn, Pn), Box<Membership>>, // boxed: map nodes are half empty
     by_address: BTreeSet<(Mgid, EndpointName, Gn, Pn)>,
     by_process: BTreeMap<(GroupName, ProcessName), (Gn, Pn)>,
 }

@@ -1,21 +1,22 @@
-//! How new what the TIC has said of groups is, so that what it said earlier and comes late undoes nothing.
+//! The newest known revision of each group, so that a late, older answer of the TIC undoes nothing.
 
 use std::collections::BTreeMap;
 
 use crate::ids::{Gn, Revision};
 
-/// Groups remembered one by one.
+/// Limit on groups remembered individually.
 const GROUPS: usize = 1024;
 
-/// The newest revision at which a group was seen; what is older than that is not believed.
+/// Revisions at which groups were last seen; older answers are ignored. Beyond the limit, the
+/// oldest entries are merged into one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenRevisions {
     by_group: BTreeMap<Gn, Revision>,
     others: Revision,
 }
 
-impl Seen {
-    /// Notes what revision of the records a group was seen at.
+impl SeenRevisions {
+    /// Records the revision of an answer about a group.
     pub(super) fn note(&mut self, gn: Gn, revision: Revision) {
         let last = self.by_group.entry(gn).or_default();
         *last = revision.max(*last);
@@ -29,7 +30,7 @@ impl Seen {
         }
     }
 
-    /// Whether what the TIC said of a group at a revision is, or may be, out of date.
+    /// Returns whether an answer about a group at a revision is, or may be, out of date.
     pub(super) fn is_doubtful(&self, gn: Gn, revision: Revision) -> bool {
         revision < self.by_group.get(&gn).copied().unwrap_or(self.others)
     }
@@ -40,15 +41,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_beyond_the_bound_are_doubted_together() {
-        let mut seen = Seen::default();
+    fn groups_beyond_the_limit_share_one_revision() {
+        let mut seen = SeenRevisions::default();
         for at in 1..=1024 {
             seen.note(Gn(at), Revision(at));
         }
-        seen.note(Gn(7), Revision(3)); // news of the past
+        seen.note(Gn(7), Revision(3)); // an older answer
         assert!(!seen.is_doubtful(Gn(7), Revision(7)) && seen.is_doubtful(Gn(7), Revision(6)));
         assert!(!seen.is_doubtful(Gn(9_999), Revision(0)));
-        seen.note(Gn(2_000), Revision(2_000)); // the first one gives way
+        seen.note(Gn(2_000), Revision(2_000)); // the first one is merged
         assert!(!seen.is_doubtful(Gn(1), Revision(1)) && seen.is_doubtful(Gn(1), Revision(0)));
     }
 }

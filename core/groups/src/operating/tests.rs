@@ -1,13 +1,13 @@
-//! The operating agent's inputs one by one; the whole protocol is in `fabricast-simulation`.
+//! Tests of single inputs of an operating agent; `fabricast-simulation` tests the whole protocol.
 
 use std::time::Duration;
 
 use super::*;
 use crate::command::GroupSpec;
 use crate::ids::{Epoch, Version};
-use crate::message::{PositionRefusal, PositionUpdate};
+use crate::message::{Neighbor, PositionRefusal, PositionUpdate};
 use crate::names::RequestId;
-use crate::record::{NodeRecord, NodeState, Route, RouteState};
+use crate::record::{NodeRecord, NodeState, Route, RouteReason, RouteState};
 
 mod enrolments;
 
@@ -68,6 +68,11 @@ fn up() -> Oa {
     oa
 }
 
+/// A sender that acts for the node of the group's agent only.
+fn is_agent(node: &NodeName) -> bool {
+    *node == node_name(0)
+}
+
 fn member(pn: u32, joined: u64) -> MemberRecord {
     MemberRecord {
         gn: GN,
@@ -117,6 +122,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
         revision: Revision(99),
         state: RouteState::Routed { colors: color.into(), virtual_group: 0 },
         reason: String::new(),
+        reason_code: RouteReason::Unspecified,
         cut_off: Vec::new(),
     };
     PositionUpdate {
@@ -132,7 +138,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
     }
 }
 
-fn wish(id: &str) -> JoinCall {
+fn join_call(id: &str) -> JoinCall {
     let group = GroupSpec::new(group_name());
     let request_id = RequestId::new(id).unwrap();
     JoinCall { request_id, group, process: process(), endpoint: None }
@@ -144,7 +150,7 @@ fn joined() -> Joined {
 
 fn member_of_g() -> Oa {
     let mut oa = up();
-    let id = oa.join(at(1), wish("a")).unwrap();
+    let id = oa.join(at(1), join_call("a")).unwrap();
     oa.join_answered(at(1), id, Ok(joined()));
     oa.member_registered(at(1), GN, Pn(2), Ok(position(1, 1, None)));
     drain(&mut oa);
@@ -152,9 +158,9 @@ fn member_of_g() -> Oa {
 }
 
 #[test]
-fn a_process_is_told_when_both_the_records_and_the_agent_have_it() {
+fn a_join_is_answered_once_both_the_tic_and_the_agent_have_it() {
     let mut oa = up();
-    let id = oa.join(at(1), wish("a")).unwrap();
+    let id = oa.join(at(1), join_call("a")).unwrap();
     let [OaOutput::Join(asked, join)] = &drain(&mut oa)[..] else { panic!("the TIC is asked") };
     assert_eq!((*asked, join.member.incarnation), (id, Incarnation(3)));
     assert_eq!(join.member.endpoint, endpoint("h1"), "the node's first");
@@ -175,16 +181,19 @@ fn a_process_is_told_when_both_the_records_and_the_agent_have_it() {
 }
 
 #[test]
-fn positions_of_the_past_are_refused() {
+fn positions_of_former_agents_are_refused() {
     let mut oa = member_of_g();
-    oa.position(at(2), &position(3, 1, None)).unwrap();
+    let is_new_agent = |node: &NodeName| *node == node_name(6);
+    let unknown = |given| PositionRefusal::UnknownAgent { gn: GN, given: Epoch(given) };
+    let early = oa.position(at(2), &position(3, 1, None), is_new_agent);
+    assert_eq!(early, Err(unknown(3)), "the TIC has not said so");
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "where is the new agent?");
-    let old = oa.position(at(2), &position(2, 9, Some(1))).unwrap_err();
-    assert_eq!(old, PositionRefusal::StaleEpoch { gn: GN, given: Epoch(2), known: Epoch(3) });
-    oa.position(at(2), &position(3, 5, Some(2))).unwrap();
-    oa.position(at(2), &position(3, 4, None)).unwrap();
-    assert_eq!(oa.membership(&group_name(), &process()).unwrap().colors(), Some(2.into()));
     oa.group(at(2), &snapshot(30, 3, 6, &[member(2, 20)]));
+    let old = oa.position(at(2), &position(2, 9, Some(1)), is_agent).unwrap_err();
+    assert_eq!(old, PositionRefusal::StaleEpoch { gn: GN, given: Epoch(2), known: Epoch(3) });
+    oa.position(at(2), &position(3, 5, Some(2)), is_new_agent).unwrap();
+    oa.position(at(2), &position(3, 4, None), is_new_agent).unwrap();
+    assert_eq!(oa.membership(&group_name(), &process()).unwrap().colors(), Some(2.into()));
     let reports = oa.reports(at(2));
     assert_eq!((&reports[0].0, &reports[0].1), (&node_name(6), &address(6)));
     let status = reports[0].2.memberships[0];
@@ -192,7 +201,30 @@ fn positions_of_the_past_are_refused() {
 }
 
 #[test]
-fn packets_are_for_members_with_that_address_on_that_endpoint() {
+fn a_position_counts_from_the_agent_that_the_tic_has_named_only() {
+    let hung = PositionUpdate {
+        parent: Some(Neighbor { pn: Pn(9), node: node_name(9), address: address(9) }),
+        ..position(1, u64::MAX, None)
+    };
+    let is_other = |node: &NodeName| *node == node_name(9);
+    let mut oa = member_of_g();
+    let before = oa.membership(&group_name(), &process()).cloned();
+    for epoch in [1, 2, 1 << 63, u64::MAX] {
+        let hung = PositionUpdate { epoch: Epoch(epoch), ..hung.clone() };
+        let refused = oa.position(at(2), &hung, is_other);
+        assert_eq!(refused, Err(PositionRefusal::UnknownAgent { gn: GN, given: Epoch(epoch) }));
+        // The answer of a host to a report is for the groups whose agent it is.
+        let reply = OaReportReply { positions: vec![hung.clone()], unknown: Vec::new() };
+        oa.report_answered(at(2), &node_name(9), &reply);
+        let other_member = PositionUpdate { pn: Pn(7), ..hung };
+        oa.member_registered(at(2), GN, Pn(2), Ok(other_member));
+        assert_eq!(oa.membership(&group_name(), &process()), before.as_ref());
+    }
+    oa.position(at(3), &position(1, 2, None), is_agent).unwrap();
+}
+
+#[test]
+fn packets_are_accepted_by_mgid_and_endpoint() {
     let oa = member_of_g();
     assert_eq!(oa.accepts(Mgid(4), &endpoint("h1")).count(), 1);
     assert_eq!(oa.accepts(Mgid(5), &endpoint("h1")).count(), 0);
@@ -200,7 +232,7 @@ fn packets_are_for_members_with_that_address_on_that_endpoint() {
 }
 
 #[test]
-fn a_leave_is_done_when_the_records_say_so_and_older_views_do_not_undo_it() {
+fn a_recorded_leave_is_final_and_older_snapshots_do_not_undo_it() {
     let mut oa = member_of_g();
     let request_id = RequestId::new("b").unwrap();
     let leave = LeaveCall { request_id, group: group_name(), process: process() };
@@ -212,13 +244,13 @@ fn a_leave_is_done_when_the_records_say_so_and_older_views_do_not_undo_it() {
     assert_eq!(outputs[1], OaOutput::Answered(id, CallAnswer::Left));
     oa.group(at(2), &snapshot(24, 1, 0, &[member(2, 20)]));
     assert_eq!(oa.memberships().count(), 0);
-    assert!(oa.position(at(2), &position(1, 2, None)).is_err());
+    assert!(oa.position(at(2), &position(1, 2, None), is_agent).is_err());
 }
 
 #[test]
-fn memberships_of_others_making_are_adopted_and_ended_ones_dropped() {
+fn memberships_created_by_others_are_adopted_and_ended_ones_dropped() {
     let mut oa = up();
-    assert!(oa.position(at(1), &position(1, 4, None)).is_err());
+    assert!(oa.position(at(1), &position(1, 4, None), is_agent).is_err());
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
     oa.tick(at(2));
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "until it is answered");
@@ -231,9 +263,9 @@ fn memberships_of_others_making_are_adopted_and_ended_ones_dropped() {
     assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
 }
 
-/// Two answers of the TIC cross; the older one must not bring back what the newer one ended.
+/// Two answers of the TIC cross: the older one must not restore what the newer one has ended.
 #[test]
-fn a_membership_that_has_ended_does_not_come_back_with_a_late_snapshot() {
+fn a_late_snapshot_does_not_restore_an_ended_membership() {
     let mut oa = member_of_g();
     oa.group(at(2), &snapshot(40, 2, 0, &[]));
     assert_eq!(oa.memberships().count(), 0);
@@ -264,12 +296,11 @@ fn an_expelled_node_loses_everything_and_comes_back_with_a_new_start() {
 }
 
 #[test]
-fn a_refusal_that_speaks_of_the_life_is_looked_into_and_the_call_survives() {
+fn a_refusal_that_concerns_the_incarnation_is_checked_and_the_call_stays_open() {
     let mut oa = up();
-    let id = oa.join(at(1), wish("a")).unwrap();
+    let id = oa.join(at(1), join_call("a")).unwrap();
     drain(&mut oa);
-    let failed = Refusal::NodeFailed { node: node_name(1) };
-    oa.join_answered(at(1), id, Err(failed));
+    oa.join_answered(at(1), id, Err(TicRefusal::StaleIncarnation));
     assert!(matches!(drain(&mut oa)[..], [OaOutput::RegisterNode(_)]));
     oa.registered(at(1), Ok(record(7, 3, NodeState::Failed)));
     oa.registered(at(1), Ok(record(8, 4, NodeState::Up)));
@@ -288,15 +319,19 @@ fn a_refusal_that_speaks_of_the_life_is_looked_into_and_the_call_survives() {
         | OaOutput::NodeRefused(_) => None,
     });
     assert_eq!(rejoins.collect::<Vec<_>>(), [(id, Incarnation(4))]);
-    let taken = Refusal::UnknownGroup { group: group_name() };
-    oa.join_answered(at(2), id, Err(taken.clone()));
-    let failed = CallAnswer::Failed(CallError::Refused(taken));
+    let refusal = TicRefusal::Final {
+        code: 7,
+        reason: "NOT_PERMITTED".to_owned(),
+        message: "not for this node".to_owned(),
+    };
+    oa.join_answered(at(2), id, Err(refusal.clone()));
+    let failed = CallAnswer::Failed(CallError::Refused(refusal));
     assert_eq!(drain(&mut oa), [OaOutput::Answered(id, failed)]);
 }
 
-/// The machine was started anew with its clock set back: the TIC knows a higher start than it can think of.
+/// The machine was restarted with its clock set back, so the TIC has a higher start id.
 #[test]
-fn a_start_that_counts_too_low_is_counted_on_from_the_recorded_one() {
+fn a_start_id_below_the_recorded_one_is_raised() {
     let identity =
         Identity { node: node_name(1), address: address(1), endpoints: vec![endpoint("h1")] };
     let mut oa = Oa::new(at(0), identity, 2, CONFIG);
@@ -311,9 +346,9 @@ fn a_start_that_counts_too_low_is_counted_on_from_the_recorded_one() {
 }
 
 #[test]
-fn a_stopped_node_says_nothing_and_starts_anew() {
+fn a_stopped_node_is_silent_and_starts_a_new_life() {
     let mut oa = member_of_g();
-    let id = oa.join(at(2), wish("b")).unwrap();
+    let id = oa.join(at(2), join_call("b")).unwrap();
     drain(&mut oa);
     oa.stop(at(2));
     let stopped = CallError::Stopped { node: node_name(1) };
@@ -321,9 +356,9 @@ fn a_stopped_node_says_nothing_and_starts_anew() {
     assert!(outputs.contains(&OaOutput::Answered(id, CallAnswer::Failed(stopped.clone()))));
     oa.tick(at(9));
     oa.registered(at(9), Ok(record(7, 3, NodeState::Up)));
-    assert!(oa.position(at(9), &position(1, 9, None)).is_err());
+    assert!(oa.position(at(9), &position(1, 9, None), is_agent).is_err());
     assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
-    assert_eq!(oa.join(at(9), wish("c")), Err(stopped));
+    assert_eq!(oa.join(at(9), join_call("c")), Err(stopped));
     oa.start(at(10));
     let [OaOutput::RegisterNode(again)] = &drain(&mut oa)[..] else { panic!("it is back") };
     assert_eq!(again.start_id, 8);
@@ -332,18 +367,18 @@ fn a_stopped_node_says_nothing_and_starts_anew() {
 #[test]
 fn calls_are_bounded_in_number_and_time() {
     let mut oa = up();
-    let first = oa.join(at(1), wish("a")).unwrap();
-    oa.join(at(2), wish("b")).unwrap();
-    assert_eq!(oa.join(at(2), wish("c")), Err(CallError::Busy { limit: 2 }));
+    let first = oa.join(at(1), join_call("a")).unwrap();
+    oa.join(at(2), join_call("b")).unwrap();
+    assert_eq!(oa.join(at(2), join_call("c")), Err(CallError::Busy { limit: 2 }));
     drain(&mut oa);
     oa.tick(at(6));
     let late = OaOutput::Answered(first, CallAnswer::Failed(CallError::TimedOut));
     assert!(drain(&mut oa).contains(&late));
-    assert!(oa.join(at(6), wish("c")).is_ok());
+    assert!(oa.join(at(6), join_call("c")).is_ok());
 }
 
 #[test]
-fn a_host_that_answers_no_report_makes_the_node_ask_the_records() {
+fn groups_of_a_host_that_answers_no_report_are_fetched() {
     let mut oa = member_of_g();
     for second in 2..11 {
         oa.reports(at(second));
@@ -357,7 +392,7 @@ fn a_host_that_answers_no_report_makes_the_node_ask_the_records() {
 }
 
 #[test]
-fn a_doubt_that_comes_while_the_group_is_fetched_is_looked_into_afterwards() {
+fn a_doubt_during_a_fetch_causes_another_fetch() {
     let mut oa = member_of_g();
     let unknown = OaReportReply { positions: Vec::new(), unknown: vec![(GN, Pn(2))] };
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use super::{Change, MemberRecord};
 use crate::ids::{Gn, Pn};
 
 impl Change {
-    /// Answers the key of the record; keys sort by kind, then by number or name.
+    /// Returns the key of the record; keys sort by kind, then by number or name.
     pub fn store_key(&self) -> String {
         match self {
             Self::NodePut(node) => format!("node/{}", node.name),
@@ -28,7 +28,7 @@ impl Change {
         }
     }
 
-    /// Answers the value to put under the key, or `None` if the key is to be deleted.
+    /// Returns the value to store under the key, or `None` if the key is to be deleted.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let value = match self {
             Self::NodePut(node) => serde_json::to_vec(node),
@@ -51,12 +51,12 @@ impl Change {
         Some(value.expect("records have string keys only, which JSON can always hold"))
     }
 
-    /// Reads a stored record back.
+    /// Decodes a stored record.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the key is none of ours, the value is no such record, or the record
-    /// belongs under another key: the store was damaged or written by something else.
+    /// [`DecodeError`] if the key or value is invalid, or the record belongs under another key: the
+    /// store was damaged or written by another program.
     pub fn decode(key: &str, value: &[u8]) -> Result<Self, DecodeError> {
         let change = match key.split_once('/') {
             Some(("node", _)) => Self::NodePut(read(key, value)?),
@@ -96,29 +96,29 @@ fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, DecodeError> 
         .map_err(|source| DecodeError::BadValue { key: key.to_owned(), source })
 }
 
-/// Why a stored record could not be read.
+/// Reason why a stored record cannot be decoded.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// No record has such a key.
-    #[error("no record has key {key:?}")]
+    #[error("unknown record key {key:?}")]
     UnknownKey {
-        /// The key.
+        /// The key as given.
         key: String,
     },
-    /// The value is not what the key says.
+    /// The value cannot be parsed as the kind of record that the key names.
     #[error("the value of {key:?} is damaged")]
     BadValue {
-        /// The key.
+        /// The key as given.
         key: String,
-        /// What the reader found.
+        /// Error of the parser.
         source: serde_json::Error,
     },
     /// The value belongs under another key.
     #[error("the value of {key:?} belongs under {belongs:?}")]
     Misplaced {
-        /// The key it was found under.
+        /// Key that it was found under.
         key: String,
-        /// The key it names itself.
+        /// Key that the value belongs under.
         belongs: String,
     },
 }

@@ -1,6 +1,6 @@
-//! What is put into a store and read back.
+//! Tests of the encoding of records.
 
-use fabricast_routing::jobs::JobClass;
+use fabricast_placement::JobClass;
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn request() -> RequestRecord {
 }
 
 #[test]
-fn what_is_put_is_read_back() {
+fn records_decode_to_what_was_encoded() {
     let node = NodeRecord {
         name: NodeName::new("a/b").unwrap(),
         address: Address::new("127.0.0.1:1").unwrap(),
@@ -56,10 +56,12 @@ fn what_is_put_is_read_back() {
 }
 
 #[test]
-fn the_multicast_connection_opens_for_members_the_switches_know() {
+fn a_member_has_colors_once_the_switches_hold_its_join() {
     let state = RouteState::Routed { colors: 5.into(), virtual_group: 1 };
     let reason = String::new();
-    let mut route = Route { revision: Revision(8), state, reason, cut_off: Vec::new() };
+    let reason_code = RouteReason::default();
+    let mut route =
+        Route { revision: Revision(8), state, reason, reason_code, cut_off: Vec::new() };
     assert_eq!(route.colors_for(&member()), None, "routed before it joined");
     route.revision = Revision(9);
     assert_eq!(route.colors_for(&member()), Some(5.into()));
@@ -70,14 +72,14 @@ fn the_multicast_connection_opens_for_members_the_switches_know() {
 }
 
 #[test]
-fn a_deletion_names_the_key_of_the_put() {
+fn a_deletion_has_the_key_of_the_put() {
     let gone = Change::MemberDeleted(Arc::new(member()));
     assert_eq!(gone.encode(), None);
     assert_eq!(gone.store_key(), Change::MemberPut(Arc::new(member())).store_key());
 }
 
 #[test]
-fn damaged_records_are_named_by_their_key() {
+fn decode_errors_name_the_key() {
     let value = Change::RequestPut(request()).encode().unwrap();
     let moved = Change::decode("request/0000000000000005", &value).unwrap_err();
     assert!(matches!(moved, DecodeError::Misplaced { .. }));
@@ -91,5 +93,15 @@ fn damaged_records_are_named_by_their_key() {
     let cut = Change::decode("member/0000000000000007/00000003", &value[..10]).unwrap_err();
     assert!(matches!(cut, DecodeError::BadValue { .. }));
     let alien = Change::decode("lease/1", b"1").unwrap_err();
-    assert_eq!(alien.to_string(), "no record has key \"lease/1\"");
+    assert_eq!(alien.to_string(), "unknown record key \"lease/1\"");
+}
+
+#[test]
+fn reasons_survive_as_numbers_and_unknown_numbers_mean_none() {
+    for reason in RouteReason::ALL {
+        assert_eq!(RouteReason::from_number(reason.number()), reason);
+    }
+    for unknown in [-1, 99] {
+        assert_eq!(RouteReason::from_number(unknown), RouteReason::Unspecified);
+    }
 }

@@ -117,7 +117,7 @@ fn three_levels() -> Fabric {
     fabric("kind = \"k-ary-3-level\"\nk = 4\n")
 }
 
-/// What two graphs share whatever the order of their parts: every cable by names.
+/// Lists every cable by names, in an order that does not depend on that of the parts.
 fn cables(graph: &Graph) -> Vec<(String, u8, String)> {
     let ports = graph.switches().flat_map(|switch| graph.ports(switch));
     let mut lines: Vec<_> = ports

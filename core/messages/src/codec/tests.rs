@@ -85,10 +85,10 @@ fn bodies() -> Vec<Body> {
         Body::Roster(change),
         Body::Floor { source, floor: 8 },
         Body::Part(part(b"payload")),
-        Body::Loose(part(b"")),
-        Body::Ack { source, have: 3, side: 2 },
+        Body::BestEffort(part(b"")),
+        Body::Ack { source, ack: Ack { have: 3, side: 2 } },
         Body::Round { round: 6, decided: 7 },
-        Body::Ask { number: 8 },
+        Body::Query { number: 8 },
     ];
     bodies.extend(reports().into_iter().map(Body::Report));
     let decided = |outcome| Body::Decided { round: 2, outcome: Arc::new(outcome) };
@@ -98,7 +98,7 @@ fn bodies() -> Vec<Body> {
 
 fn packets() -> Vec<Packet> {
     let decided = |outcome| Notice::Decided { round: 2, outcome: Arc::new(outcome) };
-    let notices = [Notice::Part(part(b"x")), Notice::Loose(part(b"y"))];
+    let notices = [Notice::Part(part(b"x")), Notice::BestEffort(part(b"y"))];
     let notices = notices.into_iter().chain(outcomes().into_iter().map(decided));
     notices.map(|notice| Packet { gn: Gn(77), notice }).collect()
 }

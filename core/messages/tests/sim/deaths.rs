@@ -10,11 +10,11 @@ use crate::world::{CALM, Weather, World};
 
 /// Members, before one of them dies.
 const COUNT: u32 = 7;
-/// Who sends where one does, and who gets where one does.
+/// Source of operations with a source, and root of those with a root.
 const ONE: Pn = Pn(2);
 
-/// Everybody but one calls, and that one dies; answers how it ends for the others, by rank. Who has the
-/// outcome knows that the dead one is gone (MSG-4), so that the next operation ends well.
+/// All members but one call, and that one dies; returns the ends for the others, by rank. Members
+/// with the outcome know that the dead one is gone (MSG-4), so that the next operation succeeds.
 fn with_a_death(
     dead: Pn,
     on_failure: OnFailure,
@@ -57,17 +57,17 @@ fn bytes(pn: Pn) -> Vec<u8> {
     format!("of {pn}").into_bytes()
 }
 
-/// The bits of the members up to one, without who is dead.
+/// The bits of the members up to a rank, without the dead one.
 fn bits(dead: Pn, up_to: Pn) -> Answer {
     Answer::Values(Values::U64(vec![((2 << up_to.0) - 1) & !(1 << dead.0)]))
 }
 
-/// What a member calls.
+/// Call of each member.
 type Part = fn(Pn) -> Operation;
-/// What it gets.
+/// Expected answer of each member.
 type Wanted = Box<dyn Fn(Pn) -> Answer>;
 
-/// The operations, each with what a member calls and what it gets without who is dead.
+/// The operations, each with the call of a member and its answer without the dead one.
 fn operations(dead: Pn) -> Vec<(Part, Wanted)> {
     let last = Pn(COUNT - 1);
     let living: Vec<Pn> = (0..COUNT).map(Pn).filter(|pn| *pn != dead).collect();
@@ -106,7 +106,7 @@ fn operations(dead: Pn) -> Vec<(Part, Wanted)> {
 }
 
 #[test]
-fn who_dies_in_the_middle_is_named_or_left_out_as_the_callers_wish() {
+fn a_member_that_dies_during_an_operation_is_named_or_left_out_as_called_for() {
     for dead in (0..COUNT).map(Pn).filter(|pn| *pn != ONE) {
         let failed = BTreeSet::from([dead]);
         for (number, (part, wanted)) in operations(dead).into_iter().enumerate() {
@@ -121,7 +121,7 @@ fn who_dies_in_the_middle_is_named_or_left_out_as_the_callers_wish() {
     }
 }
 
-/// Two die at once in a tree that comes apart, and perhaps somebody takes the place of one.
+/// Two members die at once and split the tree; a successor may take the place of one.
 fn two_deaths(seed: u64) {
     let slowest = Duration::from_millis(20);
     let weather = Weather { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
@@ -152,12 +152,12 @@ fn two_deaths(seed: u64) {
 }
 
 #[test]
-fn whoever_has_the_outcome_knows_who_is_gone() {
+fn members_with_an_outcome_know_who_is_gone() {
     (600..1_000).for_each(two_deaths);
 }
 
 #[test]
-fn what_one_sends_to_all_cannot_do_without_that_one() {
+fn a_broadcast_or_scatter_fails_without_its_source() {
     let sends: [Part; 2] = [
         |_| Operation::Broadcast { source: ONE, payload: Vec::new() },
         |_| Operation::Scatter { source: ONE, parts: Vec::new() },

@@ -1,4 +1,4 @@
-//! Many couriers together, in simulated time and under drawn faults.
+//! Many layers together, in simulated time and under drawn faults.
 
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 

@@ -1,4 +1,4 @@
-//! Messages: who gets what, in which order, whatever the links and the multicast connection do.
+//! Delivery of messages over bad links and a bad multicast connection.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn text(message: &str, number: usize) -> Vec<u8> {
     format!("{message} {number}").into_bytes()
 }
 
-/// What `to` got from `from`.
+/// Messages of `from` that `to` got.
 fn got(world: &World, to: Pn, from: Pn) -> Vec<Vec<u8>> {
     let all = world.members[&to].seen.messages.iter();
     all.filter(|(source, _)| *source == from).map(|(_, payload)| payload.clone()).collect()
@@ -37,12 +37,12 @@ fn without_hardware_every_member_reaches_all_others_over_the_tree() {
     }
 }
 
-/// Weather in which multicast is hardly of use.
+/// Weather with a bad multicast connection.
 const STORMY: Weather =
     Weather { multicast: true, lost: 200, repeated: 100, slowest: Duration::from_millis(3) };
 
 #[test]
-fn what_multicast_loses_repeats_and_reorders_arrives_once_and_in_order() {
+fn messages_arrive_once_and_in_order_when_multicast_loses_repeats_and_reorders() {
     for seed in 0..20 {
         let mut world = World::new(seed, STORMY, Limits::default());
         world.form(9);
@@ -124,7 +124,7 @@ fn a_link_that_is_cut_and_a_connection_that_comes_and_goes_lose_nothing() {
 }
 
 #[test]
-fn the_source_is_told_who_died_and_all_others_have_the_message() {
+fn the_source_learns_who_died_and_all_others_have_the_message() {
     let mut world = World::new(4, Weather { multicast: false, ..CALM }, Limits::default());
     world.form(7);
     let id = world.send(Pn(6), Mode::Reliable, b"last words").unwrap();
@@ -140,11 +140,11 @@ fn the_source_is_told_who_died_and_all_others_have_the_message() {
 }
 
 #[test]
-fn a_message_that_nobody_misses_comes_at_most_once_and_is_not_waited_for() {
+fn a_best_effort_message_comes_at_most_once_and_is_not_waited_for() {
     let mut world = World::new(5, STORMY, Limits::default());
     world.form(8);
     for number in 0..50 {
-        world.send(Pn(3), Mode::BestEffort, &text("loose", number)).unwrap();
+        world.send(Pn(3), Mode::BestEffort, &text("best effort", number)).unwrap();
         world.settle(Duration::from_millis(5));
     }
     assert!(world.members[&Pn(3)].seen.acknowledged.is_empty());
@@ -157,7 +157,7 @@ fn a_message_that_nobody_misses_comes_at_most_once_and_is_not_waited_for() {
 }
 
 #[test]
-fn links_are_there_where_neighbours_are_and_only_there() {
+fn links_exist_between_neighbours_only() {
     let mut world = World::new(6, CALM, Limits::default());
     world.form(7);
     assert_eq!(world.links(), 6, "a tree of seven nodes");
@@ -177,7 +177,7 @@ fn links_are_there_where_neighbours_are_and_only_there() {
 }
 
 #[test]
-fn who_only_is_a_member_passes_on_and_is_not_waited_for() {
+fn a_member_that_is_not_open_forwards_and_is_not_waited_for() {
     let mut world = World::new(7, Weather { multicast: false, ..CALM }, Limits::default());
     (0..7).for_each(|pn| world.join(Pn(pn), &format!("n{pn}")));
     world.publish();

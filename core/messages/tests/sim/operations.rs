@@ -7,7 +7,7 @@ use fabricast_messages::{Answer, Limits, OnFailure, Operation, OperationError, R
 
 use crate::world::{CALM, Switches, Weather, World};
 
-/// Lets every member call its part; answers what each gets.
+/// Lets every member call its part; returns the answer of each.
 fn run(
     world: &mut World,
     count: u32,

@@ -1,4 +1,4 @@
-//! How many steps a message takes: at most the source's depth in the tree, and one.
+//! Steps of a message: at most the source's depth in the tree, and one.
 //!
 //! Source: Wu et al. 1997: log2(N) + 1 in the worst case.
 

@@ -44,8 +44,8 @@ impl Storm {
         }
     }
 
-    /// One deed of many.
-    fn deed(&mut self, world: &mut World, members: u32) {
+    /// Does one random thing to the world.
+    fn act(&mut self, world: &mut World, members: u32) {
         let any = |world: &mut World| {
             let all: Vec<Pn> = world.members.keys().copied().collect();
             all[usize::try_from(world.draw(u64::try_from(all.len()).unwrap())).unwrap()]
@@ -91,26 +91,26 @@ impl Storm {
     }
 }
 
-/// All members that there ever were, by seat and life.
-fn everybody(world: &World) -> BTreeMap<(Pn, Revision), (&Member, bool)> {
+/// All members, past and live, by rank and life.
+fn all_members(world: &World) -> BTreeMap<(Pn, Revision), (&Member, bool)> {
     let past = world.past.iter().map(|(pn, member)| ((*pn, member.life), (member, false)));
     let live = world.members.iter().map(|(pn, member)| ((*pn, member.life), (member, true)));
     past.chain(live).collect()
 }
 
-/// How messages begin, to be read by people.
+/// First bytes of messages, for failure texts.
 fn heads(messages: &[&Vec<u8>]) -> String {
     let head = |one: &&Vec<u8>| String::from_utf8_lossy(&one[..one.len().min(8)]).into_owned();
     messages.iter().map(head).collect::<Vec<_>>().join(", ")
 }
 
-/// What is promised of messages: MSG-1, MSG-2.
-fn judge(world: &World, storm: &Storm, seed: u64) {
-    let everybody = everybody(world);
+/// Checks the promises of messages, MSG-1 and MSG-2.
+fn check_messages(world: &World, storm: &Storm, seed: u64) {
+    let members_ever = all_members(world);
     for ((from, life), sent) in &storm.sent {
-        let (source, source_lives) = everybody[&(*from, *life)];
+        let (source, source_lives) = members_ever[&(*from, *life)];
         let mark = format!("{from} {life} ").into_bytes();
-        for ((to, its_life), (member, lives)) in &everybody {
+        for ((to, its_life), (member, lives)) in &members_ever {
             let all = member.seen.messages.iter();
             let mine = all.filter(|(pn, payload)| pn == from && payload.starts_with(&mark));
             let got: Vec<&Vec<u8>> = mine.map(|(_, payload)| payload).collect();
@@ -138,7 +138,7 @@ fn judge(world: &World, storm: &Storm, seed: u64) {
     }
 }
 
-/// What proptest may do with storms: they cannot be made smaller.
+/// Proptest settings; storms cannot be shrunk.
 fn fresh(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..<_>::default() }
 }
@@ -148,11 +148,11 @@ fn messages_in_a_storm(seed: u64) {
     world.form(10);
     let mut storm = Storm::default();
     for _ in 0..150 {
-        storm.deed(&mut world, 14);
+        storm.act(&mut world, 14);
     }
     world.publish();
     world.settle(Duration::from_secs(20));
-    judge(&world, &storm, seed);
+    check_messages(&world, &storm, seed);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn messages_keep_their_promises_in_every_storm() {
 proptest! {
     #![proptest_config(fresh(6))]
 
-    /// `cargo xtask soak` draws others each time.
+    /// `cargo xtask soak` draws other seeds each time.
     #[test]
     fn promises_hold_in_drawn_storms(seed in 1_000_u64..1 << 40) {
         messages_in_a_storm(seed);
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// A number of its own for each seat.
+/// A different number for each rank.
 fn share(pn: Pn) -> u64 {
     1_000 + u64::from(pn.0) * 17
 }
@@ -190,10 +190,10 @@ fn call_all(world: &mut World, on_failure: OnFailure) {
     }
 }
 
-/// What is promised of operations: MSG-3, and that each outcome is right.
-fn judge_operations(world: &World, seed: u64) {
+/// Checks the promise of operations, MSG-3, and that each outcome is right.
+fn check_operations(world: &World, seed: u64) {
     let mut outcomes = BTreeMap::new();
-    for ((pn, life), (member, lives)) in everybody(world) {
+    for ((pn, life), (member, lives)) in all_members(world) {
         let mut last = 0;
         for (call, outcome) in &member.seen.ended {
             assert!(outcome.number > last, "in order at {pn}, seed {seed}");
@@ -223,8 +223,8 @@ fn judge_operations(world: &World, seed: u64) {
     }
 }
 
-/// Answers how many ends of operations the living saw, how many of those were failures, and how many runs the
-/// switches have combined.
+/// Returns the outcomes that live members saw, the failures among these, and the runs that the
+/// switches combined.
 fn operations_in_a_storm(
     seed: u64,
     on_failure: OnFailure,
@@ -236,7 +236,7 @@ fn operations_in_a_storm(
     let mut storm = Storm::default();
     for _ in 0..150 {
         call_all(&mut world, on_failure);
-        storm.deed(&mut world, 14);
+        storm.act(&mut world, 14);
     }
     world.publish();
     world.settle(Duration::from_secs(5));
@@ -244,8 +244,8 @@ fn operations_in_a_storm(
     world.settle(Duration::from_secs(10));
     call_all(&mut world, on_failure);
     world.settle(Duration::from_secs(10));
-    judge_operations(&world, seed);
-    judge(&world, &storm, seed);
+    check_operations(&world, seed);
+    check_messages(&world, &storm, seed);
     let combined = world.switches.as_ref().map_or(0, |switches| switches.combined);
     let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
     let failed: Vec<bool> = outcomes.map(|(_, outcome)| outcome.verdict.is_err()).collect();
@@ -261,13 +261,13 @@ fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (u
 }
 
 #[test]
-fn operations_end_alike_for_all_who_live_and_name_who_failed() {
+fn operations_end_alike_for_all_live_members_and_name_the_failed() {
     let (ended, failed) = operations_in_storms(OnFailure::Fail, None);
     assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
 }
 
 #[test]
-fn survivors_go_on_without_those_who_died() {
+fn survivors_complete_operations_without_the_dead() {
     let (ended, failed) = operations_in_storms(OnFailure::Survivors, None);
     assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
 }

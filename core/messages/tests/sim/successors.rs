@@ -13,7 +13,7 @@ fn call(world: &mut World, pn: Pn) {
     world.operate(pn, &Operation::Barrier, OnFailure::Survivors);
 }
 
-/// All end some operations, then two of them give way to others on other nodes, who call at once.
+/// After some operations two members are replaced by successors on other nodes, which call at once.
 fn succession(seed: u64) {
     let slowest = Duration::from_millis(1 + seed % 20);
     let weather = Weather { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
@@ -50,6 +50,6 @@ fn succession(seed: u64) {
 }
 
 #[test]
-fn nobody_gets_the_outcome_of_an_operation_of_its_predecessor() {
+fn no_member_gets_the_outcome_of_its_predecessor() {
     (0..300).for_each(succession);
 }

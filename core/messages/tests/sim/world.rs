@@ -1,5 +1,5 @@
-//! Couriers in simulated time, with links that are cut, a multicast connection that loses, repeats and
-//! reorders, and members that hear of their places one after the other.
+//! Message layers in simulated time. Links are cut, the multicast connection loses, repeats and
+//! reorders packets, and members learn their places one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::tree::position;
 use fabricast_groups::{Gn, Moment, Pn, Revision};
 use fabricast_messages::{
-    Body, Call, Courier, Frame, Limits, Mode, Offer, OnFailure, Operation, Outcome, Output, Packet,
-    Place, PlaceNeighbor, SendError, SendId, Wide,
+    Body, Call, Frame, Limits, MemberId, MessageLayer, Mode, Offer, OnFailure, Operation, Outcome,
+    Output, Packet, Place, PlaceNeighbor, SendError, SendId, Wide,
 };
 
-mod events;
 mod switches;
 
 pub(crate) use switches::Switches;
@@ -55,13 +54,13 @@ struct Link {
     last: BTreeMap<NodeName, Moment>, // by receiver: links keep their order
 }
 
-/// What a process saw.
+/// Inputs that a process has had.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) messages: Vec<(Pn, Vec<u8>)>,
     pub(crate) acknowledged: BTreeMap<SendId, Vec<Pn>>,
     pub(crate) ended: Vec<(Call, Arc<Outcome>)>,
-    pub(crate) ghosts: Vec<Pn>, // who took part no more when an operation ended, unknown to it
+    pub(crate) ghosts: Vec<Pn>, // members left out of an outcome that it did not know to be gone
     pub(crate) room: bool,
     pub(crate) last_at: Moment, // when the last message came
 }
@@ -71,9 +70,9 @@ pub(crate) struct Member {
     pub(crate) life: Revision,
     pub(crate) node: NodeName,
     pub(crate) seen: Seen,
-    pub(crate) slow: bool, // takes messages only when told to
+    pub(crate) slow: bool, // takes messages only by `consume`
     pub(crate) calls: usize,
-    called_among: BTreeMap<Pn, Revision>, // who took part at its last call, as it knew
+    called_among: BTreeMap<Pn, Revision>, // its roster at its last call
 }
 
 pub(crate) struct World {
@@ -86,10 +85,10 @@ pub(crate) struct World {
     pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
     pub(crate) reports: usize,
     pub(crate) switches: Option<Switches>, // if they combine
-    couriers: BTreeMap<NodeName, Courier>,
+    layers: BTreeMap<NodeName, MessageLayer>,
     links: BTreeMap<(NodeName, NodeName), Link>,
     events: BTreeMap<(Moment, u64), Event>,
-    placed: BTreeMap<Pn, Moment>, // places are heard of in order
+    placed: BTreeMap<Pn, Moment>, // time of the last place, which come in order
     limits: Limits,
     serial: u64,
     seed: u64,
@@ -108,7 +107,7 @@ impl World {
             frames: BTreeMap::new(),
             reports: 0,
             switches: None,
-            couriers: BTreeMap::new(),
+            layers: BTreeMap::new(),
             links: BTreeMap::new(),
             events: BTreeMap::new(),
             placed: BTreeMap::new(),
@@ -145,7 +144,7 @@ impl World {
         self.lives += 1;
         let life = Revision(self.lives);
         let limits = self.limits;
-        self.couriers.entry(node.clone()).or_insert_with(|| Courier::new(node.clone(), limits));
+        self.layers.entry(node.clone()).or_insert_with(|| MessageLayer::new(node.clone(), limits));
         let (seen, called_among) = (Seen::default(), BTreeMap::new());
         let member = Member { life, node, seen, slow: false, calls: 0, called_among };
         self.members.insert(pn, member);
@@ -170,7 +169,7 @@ impl World {
         let member = self.members.remove(&pn).unwrap();
         let node = member.node.clone();
         self.past.push((pn, member));
-        self.couriers.remove(&node);
+        self.layers.remove(&node);
         self.withdraw(pn);
         let cut: Vec<_> =
             self.links.keys().filter(|(a, b)| *a == node || *b == node).cloned().collect();
@@ -210,7 +209,7 @@ impl World {
 
     pub(crate) fn open(&mut self, pn: Pn) {
         let (now, node) = (self.now, self.members[&pn].node.clone());
-        self.couriers.get_mut(&node).unwrap().open(now, GN, pn).unwrap();
+        self.layers.get_mut(&node).unwrap().open(now, GN, pn).unwrap();
         self.drain(&node);
     }
 
@@ -218,15 +217,16 @@ impl World {
         let member = self.members.remove(&pn).unwrap();
         let (now, node) = (self.now, member.node.clone());
         self.past.push((pn, member));
-        let courier = self.couriers.get_mut(&node).unwrap();
-        courier.close(now, GN, pn);
-        courier.remove(now, GN, pn);
+        let layer = self.layers.get_mut(&node).unwrap();
+        layer.close(now, GN, pn);
+        layer.remove(now, GN, pn);
         self.drain(&node);
     }
 
     pub(crate) fn send(&mut self, pn: Pn, mode: Mode, payload: &[u8]) -> Result<SendId, SendError> {
         let (now, node) = (self.now, self.members[&pn].node.clone());
-        let sent = self.couriers.get_mut(&node).unwrap().send(now, (GN, pn), mode, payload);
+        let sent =
+            self.layers.get_mut(&node).unwrap().send(now, MemberId { gn: GN, pn }, mode, payload);
         self.drain(&node);
         sent
     }
@@ -237,20 +237,20 @@ impl World {
         member.calls += 1;
         member.called_among = roster;
         let node = member.node.clone();
-        let courier = self.couriers.get_mut(&node).unwrap();
-        courier.operate(now, (GN, pn), operation, on_failure).unwrap();
+        let layer = self.layers.get_mut(&node).unwrap();
+        layer.operate(now, MemberId { gn: GN, pn }, operation, on_failure).unwrap();
         self.drain(&node);
     }
 
     pub(crate) fn consume(&mut self, pn: Pn, messages: usize) {
         let (now, node) = (self.now, self.members[&pn].node.clone());
-        self.couriers.get_mut(&node).unwrap().consumed(now, GN, pn, messages);
+        self.layers.get_mut(&node).unwrap().consumed(now, GN, pn, messages);
         self.drain(&node);
     }
 
     pub(crate) fn roster(&self, pn: Pn) -> BTreeMap<Pn, Revision> {
-        let courier = &self.couriers[&self.members[&pn].node];
-        courier.roster(GN, pn).unwrap_or_default()
+        let layer = &self.layers[&self.members[&pn].node];
+        layer.roster(GN, pn).unwrap_or_default()
     }
 
     /// Cuts the link between two nodes for a while.
@@ -292,10 +292,10 @@ impl World {
     }
 
     fn drain(&mut self, node: &NodeName) {
-        while let Some(output) = self.couriers.get_mut(node).and_then(Courier::poll_output) {
+        while let Some(output) = self.layers.get_mut(node).and_then(MessageLayer::poll_output) {
             self.carry_out(node, output);
         }
-        if let Some(at) = self.couriers.get(node).and_then(Courier::next_deadline) {
+        if let Some(at) = self.layers.get(node).and_then(MessageLayer::next_deadline) {
             self.push(at.max(self.now), Event::Tick(node.clone()));
         }
     }
@@ -306,7 +306,7 @@ impl World {
         };
         match output {
             Output::Connect { node: peer, .. } => {
-                if self.couriers.contains_key(&peer) {
+                if self.layers.contains_key(&peer) {
                     let link = self.links.entry(key(&peer)).or_default();
                     link.wanted.insert(node.clone());
                     self.connect(&key(&peer));
@@ -391,9 +391,113 @@ impl World {
         }
     }
 
-    fn input(&mut self, node: &NodeName, work: impl FnOnce(&mut Courier)) {
-        if let Some(courier) = self.couriers.get_mut(node) {
-            work(courier);
+    fn input(&mut self, node: &NodeName, work: impl FnOnce(&mut MessageLayer)) {
+        if let Some(layer) = self.layers.get_mut(node) {
+            work(layer);
         }
+    }
+
+    /// Advances time until nothing is left to happen, by `most` at most.
+    pub(crate) fn settle(&mut self, most: Duration) {
+        let end = self.now.after(most);
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// Advances time until a condition holds; panics if it does not within a minute.
+    pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let end = self.now.after(Duration::from_secs(60));
+        while !holds(self) {
+            assert!(self.step(end), "not in time: {what}");
+        }
+    }
+
+    fn step(&mut self, end: Moment) -> bool {
+        let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) else {
+            return false;
+        };
+        let ((at, _), event) = entry.remove_entry();
+        self.now = self.now.max(at);
+        self.happen(event);
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.now;
+        let node = match event {
+            Event::Place(node, place) => {
+                let is = self.members.get(&place.pn).map(|member| member.life);
+                if is == Some(place.life) {
+                    self.input(&node, |layer| layer.place(now, place));
+                }
+                node
+            }
+            Event::LinkUp(at, peer, session) => {
+                let key =
+                    if at < peer { (at.clone(), peer.clone()) } else { (peer.clone(), at.clone()) };
+                if self.links.get(&key).is_some_and(|link| link.up && link.session == session) {
+                    self.input(&at, |layer| layer.link_up(now, &peer));
+                }
+                at
+            }
+            Event::LinkDown(at, peer) => {
+                self.input(&at, |layer| layer.link_down(now, &peer));
+                at
+            }
+            Event::Frame { from, to, session, gn, pns, body } => {
+                let key =
+                    if from < to { (from.clone(), to.clone()) } else { (to.clone(), from.clone()) };
+                if self.links.get(&key).is_some_and(|link| link.up && link.session == session) {
+                    let body = Body::decode(&body).unwrap();
+                    let frame = Frame { gn, from: pns.0, to: pns.1, body };
+                    self.input(&to, |layer| layer.frame(now, &from, frame));
+                }
+                to
+            }
+            Event::Packet(pn, life, bytes) => {
+                let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else {
+                    return;
+                };
+                let (node, packet) =
+                    (member.node.clone(), Packet::decode(&bytes).unwrap().unwrap());
+                self.input(&node, |layer| layer.packet(now, pn, &packet));
+                node
+            }
+            Event::Tick(node) => {
+                if self
+                    .layers
+                    .get(&node)
+                    .and_then(MessageLayer::next_deadline)
+                    .is_none_or(|at| at > now)
+                {
+                    return;
+                }
+                self.input(&node, |layer| layer.tick(now));
+                node
+            }
+            Event::Consume(pn, life) => {
+                let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else {
+                    return;
+                };
+                let node = member.node.clone();
+                self.input(&node, |layer| layer.consumed(now, GN, pn, 1));
+                node
+            }
+            Event::Offer(pn, life, _) | Event::Combined(pn, life, ..) => {
+                return self.deliver(pn, life, event);
+            }
+            Event::GiveUp(tree, sequence) => return self.give_up(tree, sequence),
+        };
+        self.drain(&node);
+    }
+
+    /// Members that an outcome leaves out although the member has them in its roster, now and when
+    /// it called.
+    fn ghosts(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
+        let Some(member) = self.members.get(&pn) else { return Vec::new() };
+        let (now, before) = (self.roster(pn), &member.called_among);
+        let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
+        let ghosts = left_out.filter(|(other, life)| now.get(other) == Some(life));
+        ghosts.map(|(other, _)| *other).collect()
     }
 }

@@ -1,19 +1,20 @@
 //! Colors in layers that open as groups need them.
 //!
-//! A color belongs to one layer as long as a group uses it. Nobody knows how many layers and groups there will
-//! be, so a layer takes another color only when its trees hold more groups each than colors are worth by
-//! then: 1 while none is taken, and twice as many with every sixth of the colors that are. (Tried on the
-//! grids of C-MR4LMS §4, formed one member at a time: steeper and flatter prices both gave higher TFIs.)
+//! A color belongs to one layer as long as a group uses it. Nobody knows how many layers and groups
+//! there will be, so a layer takes another color only when its trees hold more groups each than
+//! colors are worth by then: 1 while none is taken, and twice as many with every sixth of the
+//! colors that are. (Tried on the grids of C-MR4LMS §4, formed one member at a time: steeper and
+//! flatter prices both gave higher TFIs.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::spt::MgidSpace;
 
-/// What the creator of a group knows about the groups it belongs with.
+/// Hint of a group's creator about the groups it belongs with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerHint<'a> {
-    /// Names the layer: no endpoint is in two groups of it. Layers whose names agree up to the last `/` belong
-    /// together, as those of one grid do, and never have a color in common.
+    /// Names the layer: no endpoint is in two groups of it. Layers whose names agree up to the last
+    /// `/` belong together, as those of one grid do, and never have a color in common.
     pub name: &'a str,
     /// Groups that the layer will have; 0 if not known.
     pub groups: u32,
@@ -55,12 +56,12 @@ impl ColorLayers {
         }
     }
 
-    /// Gives the layer of a color.
+    /// Returns the layer of a color.
     pub(super) fn of(&self, color: u16) -> Option<LayerId> {
         self.owner[usize::from(color)]
     }
 
-    /// Picks a layer; none if a new one is to be opened.
+    /// Picks a layer; none if the group needs a new one.
     ///
     /// - `met`: known members that have a group in a layer, where there are any.
     pub(super) fn pick(&self, met: &BTreeMap<LayerId, u32>, name: Option<&str>) -> Option<LayerId> {
@@ -84,7 +85,8 @@ impl ColorLayers {
         if is_free || self.unclaimed().is_none() { best.map(|(id, _)| *id) } else { None }
     }
 
-    /// Gives the colors that a group of a layer may have: those of the layer, and a new one if it is time.
+    /// Returns the colors for a group of a layer: those of the layer, and a new one if the layer
+    /// should take another.
     pub(super) fn colors_for(
         &self,
         layer: Option<LayerId>,
@@ -124,7 +126,8 @@ impl ColorLayers {
         groups * all > (trees << whole) * (all + part)
     }
 
-    /// Counts a group in; an unused color goes to `layer`, or to a new one. Gives the layer of the color.
+    /// Counts a group in and returns the layer of its color; an unused color goes to `layer`, or to
+    /// a new one.
     pub(super) fn enter(
         &mut self,
         color: u16,
@@ -167,7 +170,7 @@ impl ColorLayers {
     }
 }
 
-/// What layers that belong together have in common: the name up to its last `/`, or all of it.
+/// The common part of layers that belong together: the name up to its last `/`, or all of it.
 fn kin(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(kin, _)| kin)
 }

@@ -1,8 +1,8 @@
-//! Who has which color: the one with the fewest groups, of equal ones the lowest.
+//! Assigns colors: the one with the fewest groups, of equal ones the lowest.
 
 use std::collections::BTreeSet;
 
-use crate::mgid::Mgid;
+use fabricast_topology::Mgid;
 
 /// The groups of every color.
 #[derive(Clone, Debug)]

@@ -1,9 +1,16 @@
-//! How many groups cross every link and pass every switch.
+//! Counts the groups that cross every link and pass every switch.
 
 use fabricast_topology::{Graph, PortId, SwitchId};
 
 use crate::links::Link;
 use crate::mr4lms::fabric::Fabric;
+
+/// The fabric with the loads of its trees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadedFabric<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) loads: &'a Loads,
+}
 
 /// The loads that trees have left behind.
 #[derive(Clone, Debug)]
@@ -17,12 +24,12 @@ impl Loads {
         Self { efi: vec![0; graph.port_count()], passing: vec![0; graph.switch_count()] }
     }
 
-    /// Gives the groups whose packets cross a link, its EFI.
+    /// Returns the groups whose packets cross a link, its EFI.
     pub(super) fn link(&self, link: Link) -> u32 {
         self.efi[link.port.min(link.peer).index()]
     }
 
-    /// Gives the groups whose packets pass a switch.
+    /// Returns the groups whose packets pass a switch.
     pub(super) fn switch(&self, switch: SwitchId) -> u32 {
         self.passing[switch.index()]
     }

@@ -1,17 +1,16 @@
-//! Records which color and which tree every group has, and takes them over again.
+//! Records color and tree of every group, and restores them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_topology::{Peer, PortId, SwitchId};
+use fabricast_topology::{Mgid, Peer, PortId, SwitchId};
 
 use crate::baselines::colors::Colors;
-use crate::baselines::{Baseline, Rule, Tree};
-use crate::engines::{RecordedChoice, RestoreError, RestoreProblem};
-use crate::mgid::Mgid;
+use crate::baselines::{Baseline, BaselineRule, Tree};
+use crate::routing_engine::{RecordedChoice, RestoreError, RestoreProblem};
 
 impl Baseline {
     pub(super) fn record(&self) -> Vec<RecordedChoice> {
-        if self.rule == Rule::GlobalTree {
+        if self.rule == BaselineRule::GlobalTree {
             return Vec::new();
         }
         let tree_of = |color: u16, mgid: Mgid| {
@@ -32,8 +31,8 @@ impl Baseline {
         self.groups.iter().map(choice).collect()
     }
 
-    /// Takes over colors and trees. Groups that are not named get new ones afterwards, by MGID; a color
-    /// whose recorded tree does not serve just its groups as they are now gets a new one, too.
+    /// Restores colors and trees. Groups without a choice get new ones afterwards, by MGID. A color
+    /// whose recorded tree does not serve exactly its present groups gets a new tree, too.
     pub(super) fn recall(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
         let mut recorded = BTreeMap::new();
         for (index, choice) in choices.iter().enumerate() {
@@ -58,7 +57,7 @@ impl Baseline {
     }
 
     fn check(&self, choice: &RecordedChoice) -> Result<u16, RestoreProblem> {
-        if self.rule == Rule::GlobalTree {
+        if self.rule == BaselineRule::GlobalTree {
             return Err(RestoreProblem::NothingToChoose { engine: self.rule.kind() });
         }
         if !self.groups.contains_key(&choice.mgid) {
@@ -97,17 +96,19 @@ impl Baseline {
         }
     }
 
-    /// Puts the trees of a color together again: each begins with a group that has ports, and the others of the
-    /// color are in the one that has their root and members. None if they do not serve all groups as they are now.
+    /// Rebuilds the trees of a color from its choices. Each tree begins with a group that has
+    /// ports; the other groups belong to the tree that has their root and members. None if the
+    /// trees do not serve all present groups.
     ///
-    /// Groups that could be connected may well have a tree each: what parted them has been mended since.
+    /// Groups that could share a tree may have one each, if a fault that separated them has been
+    /// repaired.
     fn recorded_trees(
         &mut self,
         color: u16,
         recorded: &BTreeMap<Mgid, (u16, &RecordedChoice)>,
     ) -> Option<Vec<Tree>> {
         let mut groups: Vec<Mgid> =
-            self.seat(color).into_iter().flat_map(|(groups, _)| groups).collect();
+            self.connect_by_island(color).into_iter().flat_map(|(groups, _)| groups).collect();
         groups.sort_unstable();
         let mut trees: Vec<(Tree, Vec<PortId>)> = Vec::new();
         for mgid in groups {
@@ -117,19 +118,20 @@ impl Baseline {
                 let tree = Tree { root, ports: choice.ports.clone(), groups: Vec::new() };
                 trees.push((tree, Vec::new()));
             }
-            let wanted = &self.groups[&mgid].service.seats;
-            let has_all =
-                |tree: &Tree| wanted.iter().all(|seat| tree.ports.binary_search(seat).is_ok());
-            let (tree, seats) =
+            let wanted = &self.groups[&mgid].service.member_ports;
+            let has_all = |tree: &Tree| {
+                wanted.iter().all(|member_port| tree.ports.binary_search(member_port).is_ok())
+            };
+            let (tree, member_ports) =
                 trees.iter_mut().find(|(tree, _)| tree.root == root && has_all(tree))?;
             tree.groups.push(mgid);
-            seats.extend(wanted);
+            member_ports.extend(wanted);
         }
         let mut domains = BTreeSet::new();
-        let mut is_sound = |(tree, seats): &mut (Tree, Vec<PortId>)| {
-            seats.sort_unstable();
-            seats.dedup();
-            self.is_tree(tree.root, &tree.ports, seats)
+        let mut is_sound = |(tree, member_ports): &mut (Tree, Vec<PortId>)| {
+            member_ports.sort_unstable();
+            member_ports.dedup();
+            self.is_tree(tree.root, &tree.ports, member_ports)
                 && self.fabric.domains(&tree.ports).all(|domain| domains.insert(domain))
         };
         trees
@@ -138,12 +140,13 @@ impl Baseline {
             .then(|| trees.into_iter().map(|(tree, _)| tree).collect())
     }
 
-    /// Tells whether ports are those of a live tree, rising, from a root that has just these members.
-    fn is_tree(&self, root: SwitchId, ports: &[PortId], seats: &[PortId]) -> bool {
+    /// Tells whether ports are those of a live tree, rising, from a root that has just these
+    /// members.
+    fn is_tree(&self, root: SwitchId, ports: &[PortId], member_ports: &[PortId]) -> bool {
         let graph = &self.fabric.graph;
-        let is_seat = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
+        let is_member_port = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
         let is_sound = ports.iter().all(|port| self.fabric.is_live(*port))
-            && ports.iter().filter(is_seat).eq(seats);
+            && ports.iter().filter(is_member_port).eq(member_ports);
         is_sound && self.fabric.is_tree(root, ports)
     }
 }

@@ -1,9 +1,9 @@
 //! Entries that no engine can do without, if every group is to have a tree of its own.
 //!
-//! Trees that cross one link (with per-switch tables: one switch) have different entries. So an endpoint's link needs one
-//! for every group of the endpoint, and where groups have members inside and outside of a part of the fabric,
-//! those have to share the links that lead out of it. Parts that are looked at: the endpoints of one switch, and
-//! a whole compute midplane.
+//! Trees that cross one link (with per-switch tables: one switch) have different entries. So an
+//! endpoint's link needs one for every group of the endpoint, and where groups have members inside
+//! and outside of a part of the fabric, those have to share the links that lead out of it. Parts
+//! that are looked at: the endpoints of one switch, and a whole compute midplane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,10 @@ type Groups = Vec<Vec<(EndpointId, SwitchId)>>;
 
 /// Computes how many entries any engine needs to give every group a tree of its own.
 ///
-/// - `fat_tree`: the view of `graph` if the engine serves endpoints at leaf switches only; none otherwise.
-/// - The bound is 1 where some switches are not connected, so that some members may not need a tree.
+/// - `fat_tree`: the view of `graph` if the engine serves endpoints at leaf switches only; none
+///   otherwise.
+/// - The bound is 1 where some switches are not connected, so that some members may not need a
+///   tree.
 /// - Cost: O(memberships * log).
 #[must_use]
 pub fn least_entries(
@@ -51,7 +53,8 @@ pub fn least_entries(
     fat_tree.map_or(least, |view| least.max(of_midplanes(view, tables, &groups)))
 }
 
-/// Counts the groups that get a tree however small the tables are, if the fabric is connected; fewer otherwise.
+/// Counts the groups that get a tree however small the tables are, if the fabric is connected;
+/// fewer otherwise.
 pub(super) fn trees(graph: &Graph, fat_tree: Option<&FatTree>, groups: &[Vec<EndpointId>]) -> u32 {
     count(with_trees(graph, fat_tree, groups).len())
 }
@@ -79,7 +82,8 @@ fn of_midplanes(view: &FatTree, tables: TableKind, groups: &Groups) -> u32 {
     crossings.into_iter().map(|(cn, (_, out))| share(out, ways(cn))).max().unwrap_or(1)
 }
 
-/// Counts, for every part of the fabric that has members, the groups in it and those that are outside of it too.
+/// Counts, for every part of the fabric that has members, the groups in it and those that are
+/// outside of it too.
 fn crossings(groups: &Groups, part: impl Fn(SwitchId) -> Option<u32>) -> BTreeMap<u32, (u32, u32)> {
     let mut counts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for members in groups {
@@ -93,8 +97,8 @@ fn crossings(groups: &Groups, part: impl Fn(SwitchId) -> Option<u32>) -> BTreeMa
     counts
 }
 
-/// Leaves out what may have no tree: everything where switches are not connected, members that are not attached
-/// where the engine wants them, groups of fewer than two members.
+/// Leaves out what may have no tree: everything where switches are not connected, members that are
+/// not attached where the engine wants them, groups of fewer than two members.
 fn with_trees(graph: &Graph, fat_tree: Option<&FatTree>, groups: &[Vec<EndpointId>]) -> Groups {
     if !is_connected(graph) {
         return Vec::new();

@@ -1,10 +1,9 @@
 //! Finds the shortest chains of trees that meet, breadth first from one group.
 
-use fabricast_topology::{Graph, TableKind};
+use fabricast_topology::{Graph, Mgid, TableKind};
 
 use super::{Meeting, Sharer, Step};
 use crate::group_tree::GroupTree;
-use crate::mgid::Mgid;
 
 /// Where the own tree of a group can meet others.
 #[derive(Debug)]

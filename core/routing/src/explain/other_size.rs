@@ -1,16 +1,16 @@
-//! What a table of another size would change for one group.
+//! Predicts the route of one group with tables of another size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Explanation, explain};
-use crate::mgid::Mgid;
 use crate::scenario::{Routed, Scenario, ScenarioError};
+use fabricast_topology::Mgid;
 
-/// One group with tables of another size. Groups are told by their place in the scenario's source, since
-/// they can have other MGIDs.
+/// One group with tables of another size. Groups are identified by their index in the scenario's
+/// source, because their MGIDs can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherSize {
-    /// The size.
+    /// Entries of each table.
     pub colors: u16,
     /// Numbers that MGIDs are taken modulo of there ([`crate::MgidSpace::total`]).
     pub spanning_trees: u32,
@@ -24,7 +24,7 @@ pub struct OtherSize {
     pub come: Vec<usize>,
 }
 
-/// Routes a scenario with tables of another size and says what becomes of one group.
+/// Routes a scenario with tables of another size and explains one group there.
 ///
 /// - `now`: the scenario routed with the present size.
 /// - `group`: its place in the scenario's source, less than the number of groups.

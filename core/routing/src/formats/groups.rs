@@ -1,14 +1,14 @@
-//! Groups: `{"mgid": 17, "name": "rows/17", "members": ["h0", "h1"]}`; mgid or name may be left out.
+//! Groups: `{"mgid": 17, "name": "rows/17", "members": ["h0", "h1"]}`; mgid or name may be left
+//! out.
 
 use std::collections::BTreeMap;
 
-use fabricast_topology::{EndpointId, Graph};
+use fabricast_topology::{EndpointId, Graph, Mgid};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Fields, FormatError, FormatProblem, at, objects, text, write_lines};
 use crate::allocator::{MgidAllocator, Wanted};
-use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
 
 /// One group of a file.
@@ -93,7 +93,8 @@ pub(super) fn read_endpoint(
 
 /// Gives an MGID to every group that has none, in the order of the file, and lists all of them.
 ///
-/// The choice is that of [`MgidAllocator::choose_all`]: it keeps endpoints from using a color on two spanning trees.
+/// The choice is that of [`choose_all`](crate::MgidPlanner::choose_all): it keeps endpoints from
+/// using a color on two spanning trees.
 #[must_use]
 pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
     let numbers = |record: &GroupRecord| -> Vec<u32> {
@@ -106,7 +107,7 @@ pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
     }
     let open = records.iter().filter(|record| record.mgid.is_none());
     let groups: Vec<Vec<u32>> = open.map(numbers).collect();
-    let chosen = allocator.choose_all(&groups);
+    let chosen = allocator.planner().choose_all(&groups);
     let mut chosen =
         chosen.expect("members are named once, and groups are fewer than MGIDs").into_iter();
     let mgid = |record: &GroupRecord| {
@@ -127,7 +128,7 @@ struct Line<'a> {
     members: Vec<&'a str>,
 }
 
-/// Writes groups.
+/// Writes groups, one JSON object a line, as [`read_groups`] reads them.
 #[must_use]
 pub fn write_groups(records: &[GroupRecord], graph: &Graph) -> String {
     write_lines(records.iter().map(|record| Line {

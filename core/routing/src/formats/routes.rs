@@ -1,37 +1,37 @@
 //! Routes: a header line, then one line per group with its own tree.
 //!
-//! `{"mgid": 17, "virtual_group": 3, "color": 5, "trees": [{"root": "S-...", "links": [["S-a", 3, "S-b", 1]]}]}`.
-//! Links are those between switches, lower end first; with `"cut_off"` the members that are left out, and
-//! `"unrouted"` with the reason instead of a tree. With fault tolerance the header has `"fault_tolerant": true`, the
-//! second tree of a group `"tree": 1`, and `"color"` if that is not the group's. The tree of a virtual group is the union of its groups' trees
-//! and of the endpoint links of their members.
+//! `{"mgid": 17, "virtual_group": 3, "color": 5, "trees": [{"root": "S-...", "links": [["S-a", 3,
+//! "S-b", 1]]}]}`. Links are those between switches, lower end first; with `"cut_off"` the members
+//! that are left out, and `"unrouted"` with the reason instead of a tree. With fault tolerance the
+//! header has `"fault_tolerant": true`, the second tree of a group `"tree": 1`, and `"color"` if
+//! that is not the group's. The tree of a virtual group is the union of its groups' trees and of
+//! the endpoint links of their members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_topology::{EndpointId, Graph, Peer, PortId, SwitchId, TableEntry, TableKind};
+use fabricast_topology::{EndpointId, Graph, Mgid, Peer, PortId, SwitchId, TableEntry, TableKind};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::groups::read_endpoint;
 use super::tables::{read_color, read_port, read_switch};
 use super::{Fields, FormatError, FormatProblem, at, list, objects, text, write_lines};
-use crate::engines::RoutingEngine;
 use crate::group_tree::GroupTree;
-use crate::mgid::Mgid;
 use crate::plan::GroupPlan;
+use crate::routing_engine::RoutingEngine;
 use crate::spt::MAX_COLORS;
 use crate::tables::{expand_ports, key};
 
 /// The first line of a routes file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutesHeader {
-    /// What computed the routes, like `c-mr4lms-fixed`.
+    /// Name of the engine that computed the routes, like `c-mr4lms-fixed`.
     pub engine: String,
     /// Entries of a table.
     pub colors: u16,
-    /// How switches key their tables.
+    /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// Whether groups have two trees.
+    /// Groups have two trees.
     pub fault_tolerant: bool,
     /// SHA-256 of the topology file, in hexadecimal.
     pub topology: String,
@@ -42,14 +42,14 @@ pub struct RoutesHeader {
 pub struct RoutesFile {
     /// Its first line.
     pub header: RoutesHeader,
-    /// The others.
+    /// Routes of all groups, in the order of the file.
     pub groups: Vec<RouteRecord>,
 }
 
 /// The route of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRecord {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// The virtual group it is merged into.
     pub virtual_group: u32,
@@ -139,7 +139,8 @@ impl RoutesFile {
                 }
             }
         }
-        // The trees of a virtual group share rows; if two virtual groups do, both are there to be seen.
+        // The trees of a virtual group share rows; if two virtual groups do, both are there to be
+        // seen.
         let mut rows: BTreeMap<_, TableEntry> = BTreeMap::new();
         for ((virtual_group, _, color), ports) in ports {
             let ports: Vec<PortId> = ports.into_iter().collect();
@@ -236,7 +237,7 @@ fn read_record(
     let unrouted = fields.optional("unrouted").map(|value| text("unrouted", value)).transpose()?;
     let mut trees = Vec::new();
     for value in fields.list("trees")? {
-        trees.push(read_tree(value, graph, (color, header))?);
+        trees.push(read_tree(value, graph, color, header)?);
     }
     let mut numbers: Vec<u8> = trees.iter().map(|tree: &TreeRecord| tree.tree).collect();
     numbers.sort_unstable();
@@ -256,7 +257,8 @@ fn read_record(
 fn read_tree(
     value: Value,
     graph: &Graph,
-    (color, header): (u16, &RoutesHeader),
+    color: u16,
+    header: &RoutesHeader,
 ) -> Result<TreeRecord, FormatProblem> {
     let mut fields = match value {
         Value::Object(fields) => Fields(fields),

@@ -1,4 +1,5 @@
-//! Tables: `{"switch": "S-...", "in_port": 3, "color": 5, "out_ports": [1, 7]}`; per-switch without `in_port`.
+//! Tables: `{"switch": "S-...", "in_port": 3, "color": 5, "out_ports": [1, 7]}`; per-switch without
+//! `in_port`.
 
 use fabricast_topology::{Graph, PortSet, SwitchId, TableEntry, TableKind};
 use serde::Serialize;
@@ -10,7 +11,8 @@ use crate::tables::key;
 ///
 /// # Errors
 ///
-/// [`FormatError`] names the first line and field that is wrong, with entry numbers from `colors` on among it.
+/// [`FormatError`] names the first line and field that is wrong, with entry numbers from `colors`
+/// on among it.
 pub fn read_tables(
     text: &str,
     graph: &Graph,

@@ -2,24 +2,24 @@
 
 use thiserror::Error;
 
-use crate::mgid::Mgid;
 use crate::spt::MgidSpace;
+use fabricast_topology::Mgid;
 
-/// How many groups a layer has, and in which dimension.
+/// Number of groups of a layer, and its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerSize {
     /// Its dimension; layers of one dimension are neighbours.
     pub dimension: usize,
-    /// Its groups.
+    /// Number of groups in the layer.
     pub groups: u32,
 }
 
 /// Divides colors among layers, at least one each.
 ///
-/// Every dimension gets the floor of its share in proportion to its groups, the last one the rest; inside a
-/// dimension the next color goes to the layer with the most groups per color, the later on a tie. If "at least one"
-/// makes that too many, the colors go to all layers in that last way. (Calibrated against the
-/// paper's §4.3: 4/9/19 for 64x32x16, 10/10/12 for 32x32x32.)
+/// Every dimension gets the floor of its share in proportion to its groups, the last one the rest;
+/// inside a dimension the next color goes to the layer with the most groups per color, the later on
+/// a tie. If "at least one" makes that too many, the colors go to all layers in that last way.
+/// (Calibrated against the paper's §4.3: 4/9/19 for 64x32x16, 10/10/12 for 32x32x32.)
 ///
 /// # Errors
 ///

@@ -5,7 +5,8 @@ use fabricast_topology::SwitchId;
 use super::{MOST_HOPS, NO_PATH};
 use crate::links::SwitchLinks;
 
-/// Searches from up to [`WIDTH`] leaves at once: each switch keeps a bit for every wave that has come by.
+/// Searches from up to [`WIDTH`] leaves at once: each switch keeps a bit for every wave that has
+/// come by.
 pub(super) struct Waves {
     marks: Vec<Marks>, // by switch
     at: Vec<u32>,      // switches with waves in `front`
@@ -13,7 +14,7 @@ pub(super) struct Waves {
     hops: Vec<[u8; WIDTH]>, // by switch, wave by wave: what one switch learns at once lies side by side
 }
 
-/// What a switch knows of the waves, a bit for each.
+/// State of all searches at one switch, a bit for each search.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     seen: Set,
@@ -133,8 +134,8 @@ impl HopSearch {
         Self { hops: Vec::new(), queue: Vec::new() }
     }
 
-    /// Counts the hops from a switch to every switch, [`NO_PATH`] where there is no path; 0 from a dead
-    /// switch to itself. Cost: one visit of every link.
+    /// Counts the hops from a switch to every switch, [`NO_PATH`] where there is no path; 0 from a
+    /// dead switch to itself. Cost: one visit of every link.
     pub fn from(&mut self, links: &SwitchLinks, switch: SwitchId) -> &[u8] {
         self.hops.clear();
         self.hops.resize(links.switch_count(), NO_PATH);
@@ -157,7 +158,7 @@ impl HopSearch {
     }
 }
 
-/// What a change of faults did to switches.
+/// Links of switches that a change of faults took away or brought back.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     /// Those that died.
@@ -168,7 +169,7 @@ pub(super) struct Changed {
     pub(super) relinked: Vec<SwitchId>,
 }
 
-/// Mends the row of a live leaf after a change; false if it has to be counted again.
+/// Repairs the row of a live leaf after a change; false if the row has to be computed again.
 ///
 /// Only switches that came or went get another number here. The row is right if then every
 /// relinked switch but the leaf has a neighbour one hop nearer and none that is nearer than that.

@@ -32,7 +32,7 @@ fn fabric(switches: u32, leaves: &[u32], links: &[(u32, u32)]) -> Graph {
     builder.build().unwrap()
 }
 
-/// Hops by the book: one queue, ports and faults asked anew at every step.
+/// Reference implementation: one queue, ports and faults read anew at every step.
 fn oracle(graph: &Graph, faults: &Faults, leaf: SwitchId) -> Vec<u8> {
     let mut hops = vec![NO_PATH; graph.switch_count()];
     if !faults.switch_is_live(leaf) {

@@ -1,16 +1,18 @@
-//! The best root for many members: that whose farthest member is nearest, without looking at all switches.
+//! The best root for many members: that whose farthest member is nearest, without looking at all
+//! switches.
 //!
-//! Source: MR4LMS §3.3.2 has a search from every switch. Here every switch has a lower bound for its farthest member
-//! and only the most promising one is measured. If it keeps its promise, nothing can be better;
-//! else its farthest member is searched from, which raises the bounds of all that are as far from it.
+//! Source: MR4LMS §3.3.2 has a search from every switch. Here every switch has a lower bound for
+//! its farthest member and only the most promising one is measured. If its distance equals its
+//! bound, no switch is better. Otherwise a search from its farthest member raises the bounds of all
+//! switches that are as far from that member.
 
 use fabricast_topology::SwitchId;
 use fixedbitset::FixedBitSet;
 
-use crate::mr4lms::clearing::Clearing;
 use crate::mr4lms::fabric::Fabric;
-use crate::mr4lms::ledger::Ledger;
-use crate::mr4lms::survey::{Preference, preference, row};
+use crate::mr4lms::free_region::FreeRegion;
+use crate::mr4lms::member_hops::{Preference, preference, row};
+use crate::mr4lms::occupancy::Context;
 
 /// Rows of the min-hop table that the first bounds are made of.
 const FIRST_BOUNDS: usize = 1024;
@@ -19,21 +21,22 @@ const FIRST_BOUNDS: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Center {
     least: Vec<u8>, // by switch: its farthest member is no nearer
-    clearing: Clearing,
+    region: FreeRegion,
     seen: FixedBitSet,
     queue: Vec<u32>,
 }
 
 impl Center {
-    /// Finds the switch whose farthest member is nearest, whatever is taken; ties as for other roots.
+    /// Finds the switch whose farthest member is nearest, whatever is taken; ties as for other
+    /// roots.
     pub(super) fn in_fabric(
         &mut self,
-        (fabric, ledger): (&Fabric, &Ledger),
+        Context { fabric, occupancy }: Context<'_>,
         leaves: &[SwitchId],
     ) -> SwitchId {
         self.bound(fabric, leaves);
         loop {
-            let best = self.most_promising((fabric, ledger), |_| true);
+            let best = self.most_promising(Context { fabric, occupancy }, |_| true);
             let hops = |leaf: &SwitchId| row(fabric, *leaf)[best.index()];
             let (far, farthest) = farthest(leaves, hops);
             if far == self.least[best.index()] {
@@ -45,53 +48,56 @@ impl Center {
         }
     }
 
-    /// Finds the switch whose farthest member is nearest over what is free of a color, which must connect them.
+    /// Finds the switch whose farthest member is nearest over what is free of a color, which must
+    /// connect them.
     pub(super) fn in_color(
         &mut self,
-        (fabric, ledger): (&Fabric, &Ledger),
+        Context { fabric, occupancy }: Context<'_>,
         leaves: &[SwitchId],
         color: u16,
     ) -> SwitchId {
         self.bound(fabric, leaves);
-        let is_free = ledger.free_of(color);
-        let best = self.most_promising((fabric, ledger), |switch| {
+        let is_free = occupancy.free_of(color);
+        let best = self.most_promising(Context { fabric, occupancy }, |switch| {
             fabric.root_domain(switch).is_none_or(&is_free)
         });
-        if self.keeps_promise((fabric, ledger), (leaves, color), best) {
+        if self.keeps_promise(Context { fabric, occupancy }, leaves, color, best) {
             return best;
         }
-        let Self { clearing, least, .. } = self;
-        clearing.explore((fabric, ledger), color, leaves[0]);
-        let number = |leaf: &SwitchId| clearing.number(*leaf).expect("members are connected");
+        let Self { region, least, .. } = self;
+        region.explore(Context { fabric, occupancy }, color, leaves[0]);
+        let number = |leaf: &SwitchId| region.number(*leaf).expect("members are connected");
         let leaves: Vec<u32> = leaves.iter().map(number).collect();
         let bound = |switch: &SwitchId| {
-            let order = preference(ledger, *switch);
+            let order = preference(occupancy, *switch);
             (u16::from(least[switch.index()]), order)
         };
-        let mut bounds: Vec<(u16, Preference)> = clearing.switches().iter().map(bound).collect();
+        let mut bounds: Vec<(u16, Preference)> = region.switches().iter().map(bound).collect();
         loop {
             let best = (0u32..).zip(&bounds).min_by_key(|(_, bound)| *bound);
             let (best, (promised, _)) = best.expect("members are in it");
-            let hops = clearing.search(best);
+            let hops = region.search(best);
             let farthest = leaves.iter().map(|leaf| (hops[*leaf as usize], *leaf)).max();
             let (far, farthest) = farthest.expect("there are members");
             if far == *promised {
-                return clearing.switches()[best as usize];
+                return region.switches()[best as usize];
             }
-            for ((least, _), hops) in bounds.iter_mut().zip(clearing.search(farthest)) {
+            for ((least, _), hops) in bounds.iter_mut().zip(region.search(farthest)) {
                 *least = (*least).max(*hops);
             }
         }
     }
 
-    /// Tells whether a switch's farthest member is as near as promised over what is free of a color.
+    /// Tells whether a switch's farthest member is as near as its bound, over links that are free
+    /// of a color.
     fn keeps_promise(
         &mut self,
-        (fabric, ledger): (&Fabric, &Ledger),
-        (leaves, color): (&[SwitchId], u16),
+        Context { fabric, occupancy }: Context<'_>,
+        leaves: &[SwitchId],
+        color: u16,
         root: SwitchId,
     ) -> bool {
-        let is_free = ledger.free_of(color);
+        let is_free = occupancy.free_of(color);
         self.seen.clear();
         self.seen.grow(fabric.graph.switch_count());
         self.seen.insert(root.index());
@@ -113,15 +119,16 @@ impl Center {
         leaves.iter().all(|leaf| self.seen.contains(leaf.index()))
     }
 
-    /// Tells whether all switches of some members, whose domains are free of a color, are connected by what is
-    /// free of it with one of some others that hang together.
+    /// Tells whether all switches of some members, whose domains are free of a color, are connected
+    /// by what is free of it with one of some others that hang together.
     pub(super) fn connects(
         &mut self,
-        (fabric, ledger): (&Fabric, &Ledger),
-        (leaves, color): (&[SwitchId], u16),
+        Context { fabric, occupancy }: Context<'_>,
+        leaves: &[SwitchId],
+        color: u16,
         known: &mut FixedBitSet,
     ) -> bool {
-        let is_free = ledger.free_of(color);
+        let is_free = occupancy.free_of(color);
         leaves.iter().all(|leaf| {
             if known.contains(leaf.index()) {
                 return true;
@@ -161,14 +168,14 @@ impl Center {
 
     fn most_promising(
         &self,
-        (fabric, ledger): (&Fabric, &Ledger),
+        Context { fabric, occupancy }: Context<'_>,
         may_be: impl Fn(SwitchId) -> bool,
     ) -> SwitchId {
         let rows =
             || fabric.graph.switches().zip(&self.least).filter(|(switch, _)| may_be(*switch));
         let least = rows().map(|(_, least)| *least).min();
         let best = rows().filter(|(_, bound)| Some(**bound) == least).map(|(switch, _)| switch);
-        let best = best.min_by_key(|switch| preference(ledger, *switch));
+        let best = best.min_by_key(|switch| preference(occupancy, *switch));
         best.expect("a switch of the members is one")
     }
 }

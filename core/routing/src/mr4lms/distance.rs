@@ -1,28 +1,28 @@
-//! How alike groups are: the distance of a group to every tree.
+//! Computes the distance of a group to every tree.
 //!
-//! Source: MR4LMS §3.3.1, equation (1), rebuilt: the mean, over the members of both sets, of the hops
-//! to the other set's nearest member, here from switch to switch. Of equally near trees the one with
-//! the lower color and then the smaller MGID is the nearest.
+//! Source: MR4LMS §3.3.1, equation (1), rebuilt: the mean, over the members of both sets, of the
+//! hops to the other set's nearest member, here from switch to switch. Of equally near trees the
+//! one with the lower color and then the smaller MGID is the nearest.
 //!
-//! Half of the sum, the hops from a group's members to a tree, is kept ready: there is a byte for each
-//! leaf and tree, those of 64 trees side by side, so that one visit of a group's leaves adds it up for all
-//! of them. It bounds the whole from below, so the other half is only needed for trees that may still be best.
+//! Half of the sum, the hops from a group's members to a tree, is kept ready: there is a byte for
+//! each leaf and tree, those of 64 trees side by side, so that one visit of a group's leaves adds
+//! it up for all of them. It bounds the whole from below, so the other half is only needed for
+//! trees that may still be best.
 
 use std::cmp::Ordering;
 
-use fabricast_topology::{Peer, PortId, SwitchId};
+use fabricast_topology::{Mgid, Peer, PortId, SwitchId};
 
-use crate::mgid::Mgid;
 use crate::min_hop::NO_PATH;
 use crate::mr4lms::fabric::Fabric;
-use crate::mr4lms::forest::{Forest, Tree};
-use crate::mr4lms::survey::{Party, Survey, row};
+use crate::mr4lms::member_hops::{LiveMembers, MemberHops, row};
+use crate::mr4lms::tree_store::{Tree, TreeStore};
 
 /// The members of trees and how far they are, by tree number; filled in when needed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distances {
-    /// Whose hops are in the table.
-    crowds: Vec<Option<Crowd>>,
+    /// By tree: the members whose hops are in the table.
+    spreads: Vec<Option<MemberSpread>>,
     /// Trees that may have other members by now.
     stale: Vec<bool>,
     /// By tree, [`TILE`] to a tile, and leaf: the hops to the nearest member.
@@ -36,25 +36,26 @@ const TILE: usize = 64;
 
 /// The switches with members of one tree or group, rising, and how many members they have.
 #[derive(Clone, Debug)]
-struct Crowd {
+struct MemberSpread {
     leaves: Vec<(SwitchId, u32)>,
     members: u64,
 }
 
-impl Crowd {
+impl MemberSpread {
     fn of_tree(fabric: &Fabric, tree: &Tree) -> Self {
-        let is_seat = |port: &PortId| matches!(fabric.graph.peer(*port), Peer::Endpoint(_));
-        let seats: Vec<PortId> = tree.ports.iter().copied().filter(is_seat).collect();
-        Self::new(fabric, &seats)
+        let is_member_port = |port: &PortId| matches!(fabric.graph.peer(*port), Peer::Endpoint(_));
+        let member_ports: Vec<PortId> = tree.ports.iter().copied().filter(is_member_port).collect();
+        Self::new(fabric, &member_ports)
     }
 
-    fn new(fabric: &Fabric, seats: &[PortId]) -> Self {
+    fn new(fabric: &Fabric, member_ports: &[PortId]) -> Self {
         let same = |a: &_, b: &_| fabric.graph.switch_of(*a) == fabric.graph.switch_of(*b);
-        let leaves = seats.chunk_by(same).map(|seats| {
-            let members = u32::try_from(seats.len()).expect("a switch has at most 255 ports");
-            (fabric.graph.switch_of(seats[0]), members)
+        let leaves = member_ports.chunk_by(same).map(|member_ports| {
+            let members =
+                u32::try_from(member_ports.len()).expect("a switch has at most 255 ports");
+            (fabric.graph.switch_of(member_ports[0]), members)
         });
-        Self { leaves: leaves.collect(), members: seats.len() as u64 }
+        Self { leaves: leaves.collect(), members: member_ports.len() as u64 }
     }
 
     /// Adds up the hops from all members to somewhere.
@@ -68,7 +69,7 @@ impl Crowd {
     }
 }
 
-/// How near a tree is, or can be at best; less is nearer.
+/// Distance of a tree, or a lower bound of it; less is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Nearness {
     sum: u64,
@@ -105,33 +106,35 @@ impl Distances {
         *self = Self::default();
     }
 
-    /// Finds the tree that is nearest to a group; there must be a tree, and the survey be of the group.
+    /// Finds the tree that is nearest to a group; there must be a tree, and `member_hops` be of the
+    /// group.
     ///
     /// Cost: a byte for every tree and leaf of the group, and the leaves of trees that are near.
     pub(super) fn nearest(
         &mut self,
-        (fabric, forest): (&Fabric, &Forest),
-        party: &Party,
-        survey: &Survey,
+        fabric: &Fabric,
+        store: &TreeStore,
+        members: &LiveMembers,
+        member_hops: &MemberHops,
     ) -> u32 {
-        self.freshen(fabric, forest);
-        let new = Crowd::new(fabric, &party.seats);
+        self.refresh(fabric, store);
+        let new = MemberSpread::new(fabric, &members.member_ports);
         self.add_up(fabric, &new);
         let bound = |(number, tree): (u32, &Tree)| {
-            let crowd = self.crowds[number as usize].as_ref().expect("filled in above");
+            let spread = self.spreads[number as usize].as_ref().expect("filled in above");
             Nearness {
                 sum: self.sums[number as usize / TILE][number as usize % TILE].into(),
-                members: crowd.members + new.members,
+                members: spread.members + new.members,
                 color: tree.color,
                 mgid: tree.groups[0],
                 tree: number,
             }
         };
         let whole = |bound: Nearness| {
-            let crowd = self.crowds[bound.tree as usize].as_ref().expect("filled in above");
-            Nearness { sum: bound.sum + crowd.sum(|leaf| survey.near[leaf.index()]), ..bound }
+            let spread = self.spreads[bound.tree as usize].as_ref().expect("filled in above");
+            Nearness { sum: bound.sum + spread.sum(|leaf| member_hops.near[leaf.index()]), ..bound }
         };
-        let bounds: Vec<Nearness> = forest.trees().map(bound).collect();
+        let bounds: Vec<Nearness> = store.trees().map(bound).collect();
         let mut best = whole(*bounds.iter().min().expect("there is a tree"));
         for bound in bounds {
             if bound < best {
@@ -142,7 +145,7 @@ impl Distances {
     }
 
     /// Adds up the hops from a group's members to each tree.
-    fn add_up(&mut self, fabric: &Fabric, new: &Crowd) {
+    fn add_up(&mut self, fabric: &Fabric, new: &MemberSpread) {
         let leaf = |(leaf, members): &(SwitchId, u32)| {
             let number = fabric.hops.leaf_number(*leaf).expect("members are on leaves");
             (number, u16::try_from(*members).expect("a switch has at most 255 ports"))
@@ -162,27 +165,28 @@ impl Distances {
     }
 
     /// Brings the table up to date.
-    fn freshen(&mut self, fabric: &Fabric, forest: &Forest) {
-        let count = forest.trees().map(|(number, _)| number as usize + 1).max().unwrap_or(0);
-        if count > self.crowds.len() {
-            self.crowds.resize(count, None);
+    fn refresh(&mut self, fabric: &Fabric, store: &TreeStore) {
+        let count = store.trees().map(|(number, _)| number as usize + 1).max().unwrap_or(0);
+        if count > self.spreads.len() {
+            self.spreads.resize(count, None);
             self.stale.resize(count, true);
             let tile = vec![[NO_PATH; TILE]; fabric.hops.leaves().len()];
             self.tiles.resize(count.div_ceil(TILE), tile);
         }
-        for (number, tree) in forest.trees() {
+        for (number, tree) in store.trees() {
             let at = number as usize;
             if !std::mem::take(&mut self.stale[at]) {
                 continue;
             }
-            let crowd = Crowd::of_tree(fabric, tree);
-            let before = self.crowds[at].take();
-            let stays = |before: &Crowd| before.leaves.iter().all(|(leaf, _)| crowd.has(*leaf));
+            let spread = MemberSpread::of_tree(fabric, tree);
+            let before = self.spreads[at].take();
+            let stays =
+                |before: &MemberSpread| before.leaves.iter().all(|(leaf, _)| spread.has(*leaf));
             let before = before.filter(stays);
             let is_new = |leaf: &SwitchId| before.as_ref().is_none_or(|before| !before.has(*leaf));
             self.nearest.clear();
             self.nearest.resize(fabric.graph.switch_count(), NO_PATH);
-            for leaf in crowd.leaves.iter().map(|(leaf, _)| *leaf).filter(is_new) {
+            for leaf in spread.leaves.iter().map(|(leaf, _)| *leaf).filter(is_new) {
                 for (nearest, hops) in self.nearest.iter_mut().zip(row(fabric, leaf)) {
                     *nearest = (*nearest).min(*hops);
                 }
@@ -192,7 +196,7 @@ impl Distances {
                 let nearest = self.nearest[leaf.index()];
                 *hops = if before.is_some() { nearest.min(*hops) } else { nearest };
             }
-            self.crowds[at] = Some(crowd);
+            self.spreads[at] = Some(spread);
         }
     }
 }

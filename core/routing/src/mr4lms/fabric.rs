@@ -1,4 +1,5 @@
-//! The fabric as MR4LMS sees it: live links, hops, and what a tree occupies when it goes along a link.
+//! The fabric as MR4LMS sees it: live links, hops, and what a tree occupies when it goes along a
+//! link.
 //!
 //! Two trees may not have one color in one *domain*: a switch with per-switch tables, a link with
 //! per-port tables. Everything else is the same for both, so a domain is just a number: that of
@@ -87,7 +88,7 @@ impl Fabric {
         }
     }
 
-    /// Gives the domain that a tree enters by going along a link.
+    /// Returns the domain that a tree enters by going along a link.
     #[inline]
     pub(crate) fn domain(&self, link: Link) -> usize {
         match self.tables {
@@ -96,15 +97,15 @@ impl Fabric {
         }
     }
 
-    /// Gives the domain that a member occupies.
-    pub(crate) fn member_domain(&self, seat: PortId) -> usize {
+    /// Returns the domain that a member occupies.
+    pub(crate) fn member_domain(&self, member_port: PortId) -> usize {
         match self.tables {
-            TableKind::PerSwitch => self.graph.switch_of(seat).index(),
-            TableKind::PerPort => seat.index(),
+            TableKind::PerSwitch => self.graph.switch_of(member_port).index(),
+            TableKind::PerPort => member_port.index(),
         }
     }
 
-    /// Gives the domain that a root occupies by itself.
+    /// Returns the domain that a root occupies by itself.
     pub(crate) fn root_domain(&self, root: SwitchId) -> Option<usize> {
         match self.tables {
             TableKind::PerSwitch => Some(root.index()),
@@ -170,50 +171,51 @@ impl Fabric {
             }
         }
         // All switches connected by one link less, each link with both its ports, is a tree.
-        let is_seat = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
-        let seats = ports.iter().filter(is_seat).count();
+        let is_member_port = |port: &&PortId| matches!(graph.peer(**port), Peer::Endpoint(_));
+        let member_ports = ports.iter().filter(is_member_port).count();
         self.switches(ports).eq(reached.iter().copied())
-            && links == ports.len() - seats
+            && links == ports.len() - member_ports
             && links == 2 * (reached.len() - 1)
     }
 
-    /// Gives the port that an endpoint can be reached by, or why it cannot.
-    fn seat(&self, endpoint: EndpointId) -> Result<PortId, CutOffReason> {
+    /// Returns the port that an endpoint can be reached by, or why it cannot.
+    fn live_port(&self, endpoint: EndpointId) -> Result<PortId, CutOffReason> {
         let port = self.graph.attachment(endpoint).ok_or(CutOffReason::NotOnLeaf)?;
         if self.is_live(port) { Ok(port) } else { Err(CutOffReason::LinkDown) }
     }
 
-    /// Parts members into those that can be served together, by their ports, rising, and the others.
+    /// Parts members into those that can be served together, by their ports, rising, and the
+    /// others.
     ///
-    /// Where the fabric has fallen apart, the island with the most members is served, of equal ones that with
-    /// the smallest switch number.
+    /// Where the fabric has fallen apart, the island with the most members is served, of equal ones
+    /// that with the smallest switch number.
     pub(crate) fn part_members(
         &self,
         members: &[EndpointId],
         mut cut_off: impl FnMut(EndpointId, CutOffReason),
     ) -> Vec<PortId> {
-        let mut seats = Vec::with_capacity(members.len());
+        let mut member_ports = Vec::with_capacity(members.len());
         for member in members {
-            match self.seat(*member) {
-                Ok(port) => seats.push(port),
+            match self.live_port(*member) {
+                Ok(port) => member_ports.push(port),
                 Err(why) => cut_off(*member, why),
             }
         }
-        seats.sort_unstable();
+        member_ports.sort_unstable();
         let island = |port: PortId| self.island(self.graph.switch_of(port));
-        let mut islands: Vec<u32> = seats.iter().map(|port| island(*port)).collect();
+        let mut islands: Vec<u32> = member_ports.iter().map(|port| island(*port)).collect();
         if islands.iter().any(|other| *other != islands[0]) {
             islands.sort_unstable();
             let same = islands.chunk_by(|a, b| a == b);
             let largest = same.max_by_key(|same| (same.len(), std::cmp::Reverse(same[0])));
             let home = largest.map_or(NOWHERE, |same| same[0]);
-            for port in seats.iter().filter(|port| island(**port) != home) {
+            for port in member_ports.iter().filter(|port| island(**port) != home) {
                 if let Peer::Endpoint(endpoint) = self.graph.peer(*port) {
                     cut_off(endpoint, CutOffReason::LeafCutOff);
                 }
             }
-            seats.retain(|port| island(*port) == home);
+            member_ports.retain(|port| island(*port) == home);
         }
-        seats
+        member_ports
     }
 }

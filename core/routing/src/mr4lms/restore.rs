@@ -1,31 +1,31 @@
-//! Writes down what was chosen, and makes the same choices again.
+//! Records choices, and restores them.
 //!
-//! For every group that has a tree there is a choice with the tree's color and root; that of the smallest
-//! MGID of a virtual group holds the ports as well, and the others' trees are those of that color that have
-//! their members. Loads and what is taken follow from this. Two things do not. Which algorithm comes
-//! next: unless it is what a new engine begins with, a choice with `tree` 1 under the smallest MGID of
-//! all says so, its `part` being the successes in a row. And which groups stay together though they need not, as
-//! merged groups may until one of them leaves: a choice with `tree` 2 says so, its `part` being their number.
+//! For every group that has a tree there is a choice with the tree's color and root; that of the
+//! smallest MGID of a virtual group holds the ports as well, and the others' trees are those of
+//! that color that have their members. Loads and what is taken follow from this. Two things do not.
+//! Which algorithm comes next: unless it is what a new engine begins with, a choice with `tree` 1
+//! under the smallest MGID of all says so, its `part` being the successes in a row. And which
+//! groups stay together though they need not, as merged groups may until one of them leaves: a
+//! choice with `tree` 2 says so, its `part` being their number.
 
 use std::collections::BTreeMap;
 
-use fabricast_topology::{PortId, SwitchId, TableKind};
+use fabricast_topology::{Mgid, PortId, SwitchId};
 
-use crate::engines::{RecordedChoice, RestoreError, RestoreProblem};
-use crate::mgid::Mgid;
 use crate::mr4lms::fabric::Fabric;
-use crate::mr4lms::forest::{Forest, Tree};
-use crate::mr4lms::walk::Walk;
+use crate::mr4lms::tree_store::{Tree, TreeStore};
+use crate::mr4lms::tree_walk::TreeWalk;
 use crate::mr4lms::{Mr4lms, Turn};
 use crate::plan::BrokenLink;
+use crate::routing_engine::{RecordedChoice, RestoreError, RestoreProblem};
 
 impl Mr4lms {
     pub(super) fn record(&self) -> Vec<RecordedChoice> {
         let mut choices = Vec::new();
-        let mut walk = Walk::default();
+        let mut walk = TreeWalk::default();
         let no_ports = RecordedChoice { mgid: Mgid(0), tree: 0, part: 0, root: 0, ports: vec![] };
-        for (at, (mgid, group)) in self.forest.groups.iter().enumerate() {
-            if let Some(tree) = group.tree.map(|tree| self.forest.tree(tree)) {
+        for (at, (mgid, group)) in self.store.groups.iter().enumerate() {
+            if let Some(tree) = group.tree.map(|tree| self.store.tree(tree)) {
                 let is_first = tree.groups[0] == *mgid;
                 choices.push(RecordedChoice {
                     mgid: *mgid,
@@ -38,7 +38,7 @@ impl Mr4lms {
             if let (0, Turn::ColorFirst { successes: part }) = (at, self.turn) {
                 choices.push(RecordedChoice { mgid: *mgid, tree: 1, part, ..no_ports.clone() });
             }
-            let tree = group.tree.map(|tree| self.forest.tree(tree));
+            let tree = group.tree.map(|tree| self.store.tree(tree));
             if let Some(tree) = tree.filter(|tree| tree.groups[0] == *mgid)
                 && self.could_part(tree, &mut walk)
             {
@@ -51,20 +51,20 @@ impl Mr4lms {
 
     /// Takes over trees, given in the order in which [`Mr4lms::record`] lists them.
     ///
-    /// Groups may have members that their tree lacks, and a tree members that left: it is brought up to date
-    /// as if that had changed just now. Groups without a choice get trees afterwards, by MGID.
+    /// A tree may lack members of its groups, or have members that left; it is updated as if that
+    /// had changed just now. Groups without a choice get trees afterwards, by MGID.
     pub(super) fn recall(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
-        let mut forest = Forest::new(&self.fabric, self.options.colors);
-        forest.groups.clone_from(&self.forest.groups);
-        forest.groups.values_mut().for_each(|group| group.tree = None);
-        forest.touch_like(&self.forest);
-        let before = (std::mem::replace(&mut self.forest, forest), self.turn);
+        let mut store = TreeStore::new(&self.fabric, self.options.colors);
+        store.groups.clone_from(&self.store.groups);
+        store.groups.values_mut().for_each(|group| group.tree = None);
+        store.touch_like(&self.store);
+        let before = (std::mem::replace(&mut self.store, store), self.turn);
         self.tools.distances.forget_all();
         self.turn = Turn::BuildFirst;
         let mut together = BTreeMap::new();
         for (index, choice) in choices.iter().enumerate() {
             if let Err(problem) = self.take_over(choice, &mut together) {
-                (self.forest, self.turn) = before;
+                (self.store, self.turn) = before;
                 self.tools.distances.forget_all();
                 return Err(RestoreError { index, mgid: choice.mgid, problem });
             }
@@ -74,31 +74,31 @@ impl Mr4lms {
     }
 
     /// Tells whether a tree has groups that nothing holds together.
-    fn could_part(&self, tree: &Tree, walk: &mut Walk) -> bool {
-        // Pieces of a tree that meet at a switch share its domain there.
-        if self.options.tables == TableKind::PerSwitch || tree.groups.len() < 2 {
+    fn could_part(&self, tree: &Tree, walk: &mut TreeWalk) -> bool {
+        if tree.groups.len() < 2 {
             return false;
         }
         walk.along(&self.fabric, &tree.ports, tree.root);
-        let piece = |mgid: &Mgid| (*mgid, walk.cut(&self.fabric, &self.forest.group(*mgid).seats));
+        let piece =
+            |mgid: &Mgid| (*mgid, walk.cut(&self.fabric, &self.store.group(*mgid).member_ports));
         let pieces = tree.groups.iter().map(piece).collect();
         self.put_together(tree.color, pieces).len() > 1
     }
 
-    /// Lets every tree reach just the members of its groups, parts groups that nothing holds together
-    /// any more, and gives the other groups trees.
+    /// Lets every tree reach just the members of its groups, parts groups that nothing holds
+    /// together any more, and gives the other groups trees.
     ///
-    /// - `together`: how many groups a tree had whose groups need not be together; nothing happens to it if
-    ///   these are all there as they were.
+    /// - `together`: how many groups a tree had whose groups need not be together; nothing happens
+    ///   to it if these are all there as they were.
     fn bring_up_to_date(&mut self, together: &BTreeMap<u32, u32>) {
-        let Self { fabric, forest, tools, .. } = self;
+        let Self { fabric, store, tools, .. } = self;
         let mut stays = |(number, tree): &(u32, &Tree)| {
             together.get(number).is_some_and(|count| *count as usize == tree.groups.len())
-                && is_needed(fabric, forest, tree, &mut tools.walk)
+                && is_needed(fabric, store, tree, &mut tools.walk)
         };
-        let spare = forest.trees().filter(|tree| !stays(tree)).map(|(number, _)| number).collect();
+        let spare = store.trees().filter(|tree| !stays(tree)).map(|(number, _)| number).collect();
         self.tidy(spare);
-        let mgids: Vec<Mgid> = self.forest.groups.keys().copied().collect();
+        let mgids: Vec<Mgid> = self.store.groups.keys().copied().collect();
         for mgid in mgids {
             self.settle(mgid);
         }
@@ -110,7 +110,7 @@ impl Mr4lms {
         together: &mut BTreeMap<u32, u32>,
     ) -> Result<(), RestoreProblem> {
         let RecordedChoice { mgid, tree, part, root, ports } = choice;
-        let group = self.forest.groups.get(mgid).ok_or(RestoreProblem::UnknownGroup)?;
+        let group = self.store.groups.get(mgid).ok_or(RestoreProblem::UnknownGroup)?;
         if *tree == 1 {
             if self.turn != Turn::BuildFirst {
                 return Err(RestoreProblem::Twice);
@@ -123,7 +123,7 @@ impl Mr4lms {
             return Ok(());
         }
         if *tree == 2 {
-            let first = |tree: &u32| self.forest.tree(*tree).groups[0] == *mgid;
+            let first = |tree: &u32| self.store.tree(*tree).groups[0] == *mgid;
             let number = group.tree.filter(first).ok_or(RestoreProblem::UnknownTree)?;
             if *root != 0 || !ports.is_empty() {
                 return Err(RestoreProblem::UnknownTree);
@@ -136,7 +136,7 @@ impl Mr4lms {
         if group.tree.is_some() {
             return Err(RestoreProblem::Twice);
         }
-        if group.seats.len() < 2 {
+        if group.member_ports.len() < 2 {
             return Err(RestoreProblem::FewerThanTwoMembers);
         }
         let root = SwitchId(*root);
@@ -144,7 +144,7 @@ impl Mr4lms {
             return self.share_recorded(*mgid, color, root);
         }
         self.check(color, root, ports)?;
-        self.plant(Tree { color, root, groups: vec![*mgid], ports: ports.clone() });
+        self.add_tree(Tree { color, root, groups: vec![*mgid], ports: ports.clone() });
         Ok(())
     }
 
@@ -155,26 +155,27 @@ impl Mr4lms {
         color: u16,
         root: SwitchId,
     ) -> Result<(), RestoreProblem> {
-        let Self { fabric, forest, .. } = &*self;
-        let seats = &forest.group(mgid).seats;
-        let owner = |seat: &PortId| {
-            let owner = forest.ledger.owner(fabric.member_domain(*seat), color)?;
-            let tree = forest.tree(owner);
-            (tree.has(*seat) && tree.root == root).then_some(owner)
+        let Self { fabric, store, .. } = &*self;
+        let member_ports = &store.group(mgid).member_ports;
+        let owner = |member_port: &PortId| {
+            let owner = store.occupancy.owner(fabric.member_domain(*member_port), color)?;
+            let tree = store.tree(owner);
+            (tree.has(*member_port) && tree.root == root).then_some(owner)
         };
-        let number = seats.iter().find_map(owner).ok_or(RestoreProblem::UnknownTree)?;
-        let tree = forest.tree(number);
-        let known = seats.iter().copied().filter(|seat| tree.has(*seat)).collect();
+        let number = member_ports.iter().find_map(owner).ok_or(RestoreProblem::UnknownTree)?;
+        let tree = store.tree(number);
+        let known =
+            member_ports.iter().copied().filter(|member_port| tree.has(*member_port)).collect();
         // Sharing ties no members to a tree that it does not have.
-        let seats = std::mem::replace(&mut self.forest.group_mut(mgid).seats, known);
+        let member_ports = std::mem::replace(&mut self.store.group_mut(mgid).member_ports, known);
         self.share(number, mgid);
-        self.forest.group_mut(mgid).seats = seats;
+        self.store.group_mut(mgid).member_ports = member_ports;
         Ok(())
     }
 
     /// Checks that ports are those of a live tree that meets no other.
     fn check(&self, color: u16, root: SwitchId, ports: &[PortId]) -> Result<(), RestoreProblem> {
-        let Self { fabric, forest, .. } = self;
+        let Self { fabric, store, .. } = self;
         let graph = &*fabric.graph;
         let exist = ports.iter().all(|port| port.index() < graph.port_count());
         if !exist || root.index() >= graph.switch_count() {
@@ -189,17 +190,19 @@ impl Mr4lms {
         if leads_nowhere || !fabric.is_tree(root, ports) {
             return Err(RestoreProblem::UnknownTree);
         }
-        let is_free = fabric.domains(ports).all(|domain| forest.ledger.is_free(domain, color));
+        let is_free = fabric.domains(ports).all(|domain| store.occupancy.is_free(domain, color));
         if is_free { Ok(()) } else { Err(RestoreProblem::Conflict) }
     }
 }
 
 /// Tells whether all groups of a tree have members to connect in it, and these need all of it.
-fn is_needed(fabric: &Fabric, forest: &Forest, tree: &Tree, walk: &mut Walk) -> bool {
+fn is_needed(fabric: &Fabric, store: &TreeStore, tree: &Tree, walk: &mut TreeWalk) -> bool {
     let mut all = Vec::new();
     for mgid in &tree.groups {
         let before = all.len();
-        all.extend(forest.group(*mgid).seats.iter().filter(|seat| tree.has(**seat)));
+        all.extend(
+            store.group(*mgid).member_ports.iter().filter(|member_port| tree.has(**member_port)),
+        );
         if all.len() - before < 2 {
             return false;
         }

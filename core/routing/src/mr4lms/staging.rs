@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fabricast_topology::EndpointId;
+use fabricast_topology::{EndpointId, Mgid};
 
-use crate::engine::{Change, ChangeError, ChangeProblem};
-use crate::mgid::Mgid;
+use crate::change::{Change, ChangeError, ChangeProblem};
 
 /// Groups with their members as they will be, rising; none for one that goes.
 pub(crate) type Staged = Vec<(Mgid, Option<Vec<EndpointId>>)>;
@@ -18,7 +17,8 @@ struct Draft {
 
 /// Gives what the groups named in a batch become, in the order in which they are first named.
 ///
-/// `members` tells the members a group has now, rising, and `endpoints` how many endpoints there are.
+/// `members` tells the members a group has now, rising, and `endpoints` how many endpoints there
+/// are.
 pub(crate) fn stage<'a>(
     changes: &[Change],
     members: impl Fn(Mgid) -> Option<&'a [EndpointId]>,

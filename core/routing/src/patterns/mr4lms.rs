@@ -1,11 +1,12 @@
 //! The fabrics and process grids that MR4LMS §4 is measured with, as data.
 //!
-//! On each of six fabrics there are six patterns: a 2-D grid that fits the fabric and a square one, a 3-D
-//! grid that fits and a cube, and groups joined by chance, all with one process to an endpoint; and a 3-D grid
-//! with four. The text names some of them; the others stand in figures that cannot be read and are made by
-//! its rule: what fits uses every endpoint and cuts at the fabric's own borders (midplanes, pods, rings, groups
-//! of routers), square and cube are the largest that the fabric has room for. How many random groups there
-//! were is not said; here as many as the lines of the square.
+//! On each of six fabrics there are six patterns: a 2-D grid that fits the fabric and a square one,
+//! a 3-D grid that fits and a cube, and groups joined by chance, all with one process to an
+//! endpoint; and a 3-D grid with four. The text names some of them; the others stand in figures
+//! that cannot be read and are made by its rule: what fits uses every endpoint and cuts at the
+//! fabric's own borders (midplanes, pods, rings, groups of routers), square and cube are the
+//! largest that the fabric has room for. How many random groups there were is not said; here as
+//! many as the lines of the square.
 
 use super::{PatternError, PatternGroup, grid_groups, random_groups};
 use crate::layers::{Grid, GridError, LayerPlan};
@@ -18,7 +19,7 @@ pub struct Mr4lmsFabric {
     pub preset: &'static str,
     /// The number of colors that the paper recommends (table 4).
     pub colors: u16,
-    /// Whether the text says so; else it is what it says of fabrics that need as many.
+    /// The text names it; else it is the number for fabrics that need as many.
     pub colors_published: bool,
     /// Its patterns, in the order given above.
     pub patterns: [Mr4lmsPattern; 6],
@@ -31,7 +32,7 @@ pub struct Mr4lmsPattern {
     pub shape: PatternShape,
     /// Processes of an endpoint.
     pub processes: u32,
-    /// Whether the text names it.
+    /// The text names the pattern.
     pub published: bool,
 }
 
@@ -137,7 +138,7 @@ const fn ours(shape: PatternShape, processes: u32) -> Mr4lmsPattern {
 }
 
 impl Mr4lmsPattern {
-    /// Gives the name under which the paper has it, like `64x16x34`, and `random:180`.
+    /// Returns the name under which the paper has it, like `64x16x34`, and `random:180`.
     #[must_use]
     pub fn name(&self) -> String {
         match self.shape {
@@ -187,7 +188,8 @@ mod tests {
 
     use super::*;
 
-    /// MR4LMS §4.2, §4.3: what fits uses every endpoint, nothing needs more, and the groups are as many as said.
+    /// MR4LMS §4.2, §4.3: what fits uses every endpoint, nothing needs more, and the groups are as
+    /// many as said.
     #[test]
     fn every_pattern_fits_its_fabric() {
         let space = MgidSpace::any(128).unwrap();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::mgid::Mgid;
 use crate::plan::part::Part;
 use crate::spt::MgidSpace;
+use fabricast_topology::Mgid;
 
 /// Finds the part of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

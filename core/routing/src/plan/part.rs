@@ -3,9 +3,8 @@
 mod edit;
 mod ports;
 
-use fabricast_topology::{PortId, SwitchId};
+use fabricast_topology::{Mgid, PortId, SwitchId};
 
-use crate::mgid::Mgid;
 use crate::plan::{CutOff, GroupPlan, Unprotected, VirtualGroup, VirtualGroupId};
 
 pub(crate) use edit::Loose;
@@ -124,7 +123,7 @@ impl PartBuilder {
         self.part.cut_off.push(cut);
     }
 
-    /// Gives the part; none if it has no groups.
+    /// Returns the part; none if it has no groups.
     pub(super) fn finish(self) -> Option<Part> {
         let Self { mut part, mut trees } = self;
         trees.sort_unstable_by_key(|tree| tree.groups[0]);

@@ -1,19 +1,17 @@
-//! What a plan says about members left out and groups that are elsewhere or nowhere.
+//! Members that a plan leaves out, and groups that are displaced or unrouted.
 
 use std::fmt;
 
-use fabricast_topology::{EndpointId, PortId};
-
-use crate::mgid::Mgid;
+use fabricast_topology::{EndpointId, Mgid, PortId};
 
 /// A member that the tree of its group does not reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CutOff {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
-    /// The member.
+    /// Endpoint of the member.
     pub endpoint: EndpointId,
-    /// Why.
+    /// The reason.
     pub why: CutOffReason,
 }
 
@@ -24,7 +22,7 @@ pub enum CutOffReason {
     NotOnLeaf,
     /// It, its link or its leaf switch is dead.
     LinkDown,
-    /// Its leaf has no live link upwards and the group spans several leaves.
+    /// No live path leads from its leaf to most members of the group.
     LeafCutOff,
 }
 
@@ -33,7 +31,7 @@ impl fmt::Display for CutOffReason {
         f.write_str(match self {
             Self::NotOnLeaf => "it is not connected to a leaf switch",
             Self::LinkDown => "it, its link or its leaf switch is down",
-            Self::LeafCutOff => "its leaf switch has no live link upwards",
+            Self::LeafCutOff => "no live path leads from its leaf switch to most members",
         })
     }
 }
@@ -41,7 +39,7 @@ impl fmt::Display for CutOffReason {
 /// A group with fault tolerance that has only one of its two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unprotected {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// The tree that does not serve it, 0 or 1.
     pub tree: u8,
@@ -52,13 +50,13 @@ pub struct Unprotected {
 /// A group that does not use the spanning tree its MGID stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// The spanning tree of its MGID.
     pub from: u32,
     /// The spanning tree it uses.
     pub to: u32,
-    /// Why.
+    /// The reason.
     pub why: Displacement,
 }
 
@@ -72,7 +70,7 @@ pub enum Displacement {
     },
     /// A member uses the color already, on another spanning tree (a breach of rule R3's condition).
     ColorHeld {
-        /// The member.
+        /// Endpoint of the member.
         endpoint: EndpointId,
         /// The spanning tree that has the color there.
         by: u32,
@@ -130,7 +128,7 @@ impl fmt::Display for BrokenLink {
 /// A group without a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrouted {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// Why it cannot stay at home.
     pub why: Displacement,
@@ -147,5 +145,27 @@ impl fmt::Display for Unrouted {
             "{}; of all spanning trees {} lack a link and {} have a color in use by a member",
             self.why, self.broken, self.held
         )
+    }
+}
+
+/// Adds the groups of entries that only one of two lists has. Both rise by group.
+pub(super) fn differing<T: PartialEq>(
+    now: &[T],
+    before: &[T],
+    mgid: impl Fn(&T) -> Mgid,
+    changed: &mut Vec<Mgid>,
+) {
+    let (mut now, mut before) = (now.iter().peekable(), before.iter().peekable());
+    loop {
+        let (new, old) = match (now.peek(), before.peek()) {
+            (None, None) => return,
+            (Some(a), Some(b)) if mgid(a) == mgid(b) => (now.next(), before.next()),
+            (Some(a), Some(b)) if mgid(a) > mgid(b) => (None, before.next()),
+            (None, Some(_)) => (None, before.next()),
+            (Some(_), _) => (now.next(), None),
+        };
+        if new != old {
+            changed.extend(new.or(old).map(&mgid));
+        }
     }
 }

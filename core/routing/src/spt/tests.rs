@@ -25,7 +25,8 @@ fn paper(colors: u16) -> Layout {
     Layout::new(&params, colors, TableKind::PerPort).unwrap()
 }
 
-/// The corollary of theorem 1: C colors have C*m trees; 40-port switches with m = 20 and C = 256 have 5 120.
+/// The corollary of theorem 1: C colors have C*m trees; 40-port switches with m = 20 and C = 256
+/// have 5 120.
 #[test]
 fn colors_times_spines_trees_exist() {
     assert_eq!(paper(32).space().total(), 512);
@@ -52,7 +53,7 @@ fn the_mapping_is_the_papers_where_there_are_no_lanes() {
         let color = (mgid / 16) % 32;
         assert_eq!(u32::from(tree.color), color);
         assert_eq!(tree.tn, (mgid % 16) * 6 + color % 6);
-        assert_eq!((tree.leaf_slot, tree.l3, tree.v), (mgid % 16, 0, 0));
+        assert_eq!((tree.leaf_up, tree.l3, tree.v), (mgid % 16, 0, 0));
     }
 }
 
@@ -101,8 +102,8 @@ proptest! {
             for spt in color * m..(color + 1) * m {
                 let tree = layout.tree(spt);
                 prop_assert_eq!(u32::from(tree.color), color);
-                prop_assert!(tree.leaf_slot < params.leaf_up_ports());
-                prop_assert!(leaf.insert(tree.leaf_slot));
+                prop_assert!(tree.leaf_up < params.leaf_up_ports());
+                prop_assert!(leaf.insert(tree.leaf_up));
                 if params.levels > 2 {
                     prop_assert!(tree.u < params.l1_up_ports());
                     prop_assert!(l1.insert((tree.g, tree.u)));
@@ -142,7 +143,7 @@ proptest! {
                     prop_assert_eq!(tree.tn / params.tns_per_group, tree.g);
                 }
                 let color = (!per_switch).then_some(tree.color);
-                prop_assert!(per_switch || links.insert((color, 0, tree.leaf_slot, 0)));
+                prop_assert!(per_switch || links.insert((color, 0, tree.leaf_up, 0)));
                 prop_assert!(per_switch || params.levels < 3 || links.insert((color, 1, tree.g, tree.u)));
                 prop_assert!(per_switch || params.levels < 4 || links.insert((color, 2, tree.tn, tree.v)));
                 prop_assert!(!per_switch || entries.insert(tree.color));

@@ -1,7 +1,8 @@
-//! What changes in the tables from one plan to the next.
+//! Difference between the tables of two plans.
 //!
-//! Plans that follow each other share the parts that did not change, so only changed parts are looked
-//! at, in them only the virtual groups that differ, and of their trees only the switches that do.
+//! Plans that follow each other share the parts that did not change, so only changed parts are
+//! looked at, in them only the virtual groups that differ, and of their trees only the switches
+//! that do.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -77,7 +78,8 @@ fn drop_pairs(all: &mut Vec<Change<'_>>) {
 }
 
 impl TableImage {
-    /// Follows to another plan of the same engine and lists the switches whose rows changed, rising.
+    /// Follows to another plan of the same engine and lists the switches whose rows changed,
+    /// rising.
     ///
     /// Cost: the virtual groups that changed, and the rows of the switches where their trees did.
     ///
@@ -89,7 +91,8 @@ impl TableImage {
         let tables = plan.tables();
         let changes = changes(graph, &before, plan);
         let changed_ports: usize = changes.iter().map(|change| change.run.ports.len()).sum();
-        if changed_ports > self.len() {
+        let trees: usize = self.switches.iter().map(|table| table.colors.len()).sum();
+        if changed_ports > trees {
             return self.replace(Self::new(graph, plan));
         }
         let mut touched = Vec::new();

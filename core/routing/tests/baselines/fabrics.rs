@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fabricast_routing::{Baseline, Change, EngineOptions, Mgid, RoutingEngine, Rule};
+use fabricast_routing::{Baseline, BaselineRule, Change, EngineOptions, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
 
-/// Fabrics of all kinds.
+/// Fabrics of all kinds, half of them without parts that a whole fabric would have.
 pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
     let spec = prop_oneof![
         (1u32..5, 1u32..4, 1u32..3).prop_map(|(x, y, z)| format!(
@@ -33,14 +33,22 @@ pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
             "kind = 'cn-tn-fat-tree'\nq = {q}\nm = {m}\np = {p}\nk = 2\nw = 2\nendpoints_per_leaf = 2"
         )),
     ];
-    spec.prop_map(|spec| {
+    let absent = prop_oneof![Just(Vec::new()), faults()];
+    (spec, absent).prop_filter_map("nothing is left", |(spec, absent)| {
         let spec = TopologySpec::parse(&spec).expect("a valid description");
-        Arc::new(spec.generate().expect("a valid fabric"))
+        let whole = spec.generate().expect("a valid fabric");
+        let rest = whole.without(&faults_of(&whole, &absent));
+        let is_empty = rest.endpoint_count() == 0 || rest.switch_count() == 0;
+        (!is_empty).then(|| Arc::new(rest))
     })
 }
 
-pub(crate) fn rule() -> impl Strategy<Value = Rule> {
-    prop_oneof![Just(Rule::MinHop), Just(Rule::LightestPath), Just(Rule::GlobalTree)]
+pub(crate) fn rule() -> impl Strategy<Value = BaselineRule> {
+    prop_oneof![
+        Just(BaselineRule::MinHop),
+        Just(BaselineRule::LightestPath),
+        Just(BaselineRule::GlobalTree)
+    ]
 }
 
 pub(crate) fn options() -> impl Strategy<Value = EngineOptions> {
@@ -58,16 +66,19 @@ pub(crate) enum Step {
     Faults(Vec<(u8, u32)>),
 }
 
+fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
+    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
+}
+
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let mgid = 0u32..16;
-    let faults = proptest::collection::vec((0u8..8, any::<u32>()), 0..5);
     let step = prop_oneof![
         8 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
             .prop_map(|(mgid, members)| Step::Put(mgid, members)),
         3 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
         3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
         2 => mgid.prop_map(Step::Delete),
-        2 => faults.prop_map(Step::Faults),
+        2 => faults().prop_map(Step::Faults),
     ];
     proptest::collection::vec(step, 1..25)
 }
@@ -121,7 +132,7 @@ pub(crate) fn make(engine: &mut Baseline, step: &Step) -> Option<Made> {
     Some(Made::Change(change.mgid()))
 }
 
-/// What a step has done.
+/// Effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     Change(Mgid),

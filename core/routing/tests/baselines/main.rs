@@ -1,5 +1,5 @@
-//! The engines of today on every kind of fabric: rules R1, R2 and R4 as laws, what their trees are, and
-//! what groups may rely on.
+//! The engines of today on every kind of fabric: rules R1, R2 and R4 as laws, what their trees are,
+//! and what groups may rely on.
 
 mod fabrics;
 
@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use fabricast_routing::verify::{Options, Report, Senders, verify};
 use fabricast_routing::{
-    Baseline, Change, EngineOptions, Grid, LayerPlan, Mgid, MgidSpace, MinHops, RestoreProblem,
-    RoutingEngine, Rule, SwitchLinks, VirtualGroup, efi_by_port, grid_groups, metrics,
+    Baseline, BaselineRule, Change, EngineOptions, Grid, LayerPlan, MgidSpace, MinHops,
+    RestoreProblem, RoutingEngine, SwitchLinks, VirtualGroup, efi_by_port, grid_groups, metrics,
     table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, Peer, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
 
 use fabrics::{Made, fabric, make, options, rule, steps};
@@ -27,7 +27,7 @@ fn check(engine: &Baseline) -> Report {
     verify(engine.graph(), engine.faults(), &engine.delivery_groups(), &entries, options)
 }
 
-fn engine(graph: &Arc<Graph>, rule: Rule, options: EngineOptions) -> Baseline {
+fn engine(graph: &Arc<Graph>, rule: BaselineRule, options: EngineOptions) -> Baseline {
     Baseline::new(graph.clone(), rule, options).expect("colors in range")
 }
 
@@ -70,8 +70,8 @@ fn depths(graph: &Graph, tree: &VirtualGroup<'_>) -> BTreeMap<SwitchId, u8> {
 
 /// The switches of a tree's members.
 fn leaves(graph: &Graph, tree: &VirtualGroup<'_>) -> BTreeSet<SwitchId> {
-    let seats = tree.ports.iter().filter(|port| matches!(graph.peer(**port), Peer::Endpoint(_)));
-    seats.map(|port| graph.switch_of(*port)).collect()
+    let slots = tree.ports.iter().filter(|port| matches!(graph.peer(**port), Peer::Endpoint(_)));
+    slots.map(|port| graph.switch_of(*port)).collect()
 }
 
 proptest! {
@@ -92,14 +92,14 @@ proptest! {
             prop_assert_eq!(figures.groups as usize, report.groups);
             let colors = engine.plan().groups().map(|group| group.color).max();
             prop_assert!(colors.is_none_or(|color| color < options.colors));
-            prop_assert!(rule != Rule::GlobalTree || figures.max_entries <= 1);
+            prop_assert!(rule != BaselineRule::GlobalTree || figures.max_entries <= 1);
             let (routed, all) = (engine.plan().groups().count(), engine.group_count());
             prop_assert_eq!(routed, all, "groups without a tree are in the plan, too");
         }
     }
 
-    /// MINIHOP-MC, SSSP-MC: the root's farthest member is as near as it can be, and every member is at the
-    /// end of a way of least hops.
+    /// MINIHOP-MC, SSSP-MC: the root's farthest member is as near as it can be, and every member is
+    /// at the end of a way of least hops.
     #[test]
     fn trees_are_as_low_as_they_can_be(
         fabric in fabric(), rule in rule(), options in options(), history in steps(),
@@ -114,23 +114,24 @@ proptest! {
             let (root, depths) = (tree.root.unwrap(), depths(&fabric, &tree));
             let leaves = leaves(&fabric, &tree);
             let height = |root| leaves.iter().map(|leaf| hops.hops(root, *leaf)).max().flatten();
-            for leaf in leaves.iter().filter(|_| rule != Rule::GlobalTree) {
+            for leaf in leaves.iter().filter(|_| rule != BaselineRule::GlobalTree) {
                 prop_assert_eq!(depths.get(leaf).copied(), hops.hops(root, *leaf));
             }
             let lowest = fabric.switches().filter_map(|root| {
                 leaves.iter().map(|leaf| hops.hops(root, *leaf)).collect::<Option<Vec<_>>>()
             });
             let lowest = lowest.filter_map(|hops| hops.into_iter().max()).min();
-            prop_assert!(rule == Rule::GlobalTree || height(root) == lowest);
+            prop_assert!(rule == BaselineRule::GlobalTree || height(root) == lowest);
         }
     }
 
-    /// Only the color of the group that changed is planned anew; with a fault only what is broken or serves others.
+    /// Only the color of the group that changed is planned anew; with a fault only what is broken
+    /// or serves others.
     #[test]
     fn what_is_not_touched_stays(
         fabric in fabric(), options in options(), history in steps(), sssp: bool,
     ) {
-        let rule = if sssp { Rule::LightestPath } else { Rule::MinHop };
+        let rule = if sssp { BaselineRule::LightestPath } else { BaselineRule::MinHop };
         let mut engine = engine(&fabric, rule, options);
         for step in &history {
             let before = engine.clone();
@@ -174,21 +175,22 @@ proptest! {
         }
         let mut new = again(&old, options);
         let choices = old.choices();
-        prop_assert_eq!(choices.is_empty(), rule == Rule::GlobalTree || old.group_count() == 0);
+        prop_assert_eq!(choices.is_empty(), rule == BaselineRule::GlobalTree || old.group_count() == 0);
         new.restore(&choices).unwrap();
         prop_assert_eq!(new.plan(), old.plan());
         prop_assert_eq!(new.choices(), choices);
     }
 }
 
-/// Two groups of one color get a tree each while the fabric is in two, and keep them when it is mended.
+/// Two groups of one color get a tree each while the fabric is in two, and keep them when it is
+/// mended.
 #[test]
 fn trees_that_were_made_apart_are_made_again_apart() {
     let graph = generate("kind = 'torus'\nx = 4\ny = 1\nz = 1\nendpoints_per_switch = 2");
     for (rule, tables) in [
-        (Rule::MinHop, TableKind::PerPort),
-        (Rule::LightestPath, TableKind::PerSwitch),
-        (Rule::MinHop, TableKind::PerSwitch),
+        (BaselineRule::MinHop, TableKind::PerPort),
+        (BaselineRule::LightestPath, TableKind::PerSwitch),
+        (BaselineRule::MinHop, TableKind::PerSwitch),
     ] {
         let options = EngineOptions::new(1, tables);
         let mut old = engine(&graph, rule, options);
@@ -217,7 +219,7 @@ fn trees_that_were_made_apart_are_made_again_apart() {
 fn choices_that_do_not_fit_are_refused_and_trees_that_broke_are_made_anew() {
     let graph = generate("kind = 'torus'\nx = 4\ny = 3\nz = 1\nendpoints_per_switch = 1");
     let options = EngineOptions::new(2, TableKind::PerSwitch);
-    let mut engine = engine(&graph, Rule::MinHop, options);
+    let mut engine = engine(&graph, BaselineRule::MinHop, options);
     engine.apply(&[put(1, &[0, 5]), put(2, &[3, 7, 9])]).unwrap();
     let good = engine.choices();
     let before = engine.plan().clone();
@@ -243,7 +245,7 @@ fn choices_that_do_not_fit_are_refused_and_trees_that_broke_are_made_anew() {
     engine.restore(&cut).unwrap();
     assert!(check(&engine).is_clean());
     assert_eq!(engine.choices()[0], good[0]);
-    let mut global = Baseline::new(graph, Rule::GlobalTree, options).unwrap();
+    let mut global = Baseline::new(graph, BaselineRule::GlobalTree, options).unwrap();
     global.apply(&[put(1, &[0, 5])]).unwrap();
     let problem = global.restore(&good[..1]).unwrap_err().problem;
     assert!(matches!(problem, RestoreProblem::NothingToChoose { .. }));
@@ -265,15 +267,16 @@ fn minhop_takes_first_ports_and_sssp_takes_light_ones() {
             graph.ports(SwitchId(0)).skip(4).map(|port| efi[port.index()]).collect();
         ups
     };
-    assert_eq!(loads(Rule::MinHop), [4, 0, 0, 0]);
-    assert_eq!(loads(Rule::LightestPath), [1, 1, 1, 1]);
-    assert_eq!(loads(Rule::GlobalTree), [4, 0, 0, 0]);
+    assert_eq!(loads(BaselineRule::MinHop), [4, 0, 0, 0]);
+    assert_eq!(loads(BaselineRule::LightestPath), [1, 1, 1, 1]);
+    assert_eq!(loads(BaselineRule::GlobalTree), [4, 0, 0, 0]);
 }
 
 #[test]
 fn groups_share_colors_only_when_all_are_used_and_evenly_then() {
     let graph = generate("kind = 'torus'\nx = 5\ny = 5\nz = 1\nendpoints_per_switch = 1");
-    let mut engine = engine(&graph, Rule::LightestPath, EngineOptions::new(3, TableKind::PerPort));
+    let mut engine =
+        engine(&graph, BaselineRule::LightestPath, EngineOptions::new(3, TableKind::PerPort));
     let colors = |engine: &Baseline| -> Vec<u16> {
         engine
             .plan()
@@ -293,11 +296,12 @@ fn groups_share_colors_only_when_all_are_used_and_evenly_then() {
     assert_eq!(engine.plan().group(Mgid(9)).unwrap().color, 1, "it has the fewest groups");
 }
 
-/// What the fabric's islands cannot reach one another by is served apart, in one color.
+/// Islands of the fabric that cannot reach one another have a tree each, of one color.
 #[test]
 fn groups_of_one_color_on_two_islands_have_a_tree_each() {
     let graph = generate("kind = 'torus'\nx = 4\ny = 1\nz = 1\nendpoints_per_switch = 2");
-    let mut engine = engine(&graph, Rule::MinHop, EngineOptions::new(1, TableKind::PerPort));
+    let mut engine =
+        engine(&graph, BaselineRule::MinHop, EngineOptions::new(1, TableKind::PerPort));
     engine.apply(&[put(0, &[0, 2]), put(1, &[4, 6]), put(2, &[1, 3, 5])]).unwrap();
     let links = SwitchLinks::new(&graph, &Faults::new());
     let mut faults = Faults::new();
@@ -326,12 +330,13 @@ fn sssp_spreads_groups_better_than_minhop() {
         .into_iter()
         .map(|group| Change::Put { mgid: group.mgid, members: group.members })
         .collect();
-    let [minhop, sssp, global] = [Rule::MinHop, Rule::LightestPath, Rule::GlobalTree].map(|rule| {
-        let mut engine = engine(&graph, rule, EngineOptions::new(512, TableKind::PerSwitch));
-        engine.apply(&puts).unwrap();
-        assert!(check(&engine).is_clean());
-        metrics(&graph, engine.plan())
-    });
+    let [minhop, sssp, global] =
+        [BaselineRule::MinHop, BaselineRule::LightestPath, BaselineRule::GlobalTree].map(|rule| {
+            let mut engine = engine(&graph, rule, EngineOptions::new(512, TableKind::PerSwitch));
+            engine.apply(&puts).unwrap();
+            assert!(check(&engine).is_clean());
+            metrics(&graph, engine.plan())
+        });
     assert_eq!((minhop.trees, sssp.trees, global.trees), (160, 160, 1));
     let efi = [sssp, minhop, global].map(|figures| figures.switch_links.max_efi);
     assert!(efi.is_sorted_by(|a, b| a < b), "{efi:?}");

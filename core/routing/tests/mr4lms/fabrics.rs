@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fabricast_routing::{
-    Change, MergePartner, MergePolicy, Mgid, Mr4lms, Mr4lmsOptions, RoutingEngine,
-};
+use fabricast_routing::{Change, MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    AdapterFacts, EndpointFacts, EndpointId, Faults, Graph, GraphBuilder, PortId, SwitchFacts,
-    SwitchId, TableKind,
+    AdapterFacts, EndpointFacts, EndpointId, Faults, Graph, GraphBuilder, Mgid, PortId,
+    SwitchFacts, SwitchId, TableKind,
 };
 use proptest::prelude::*;
 
@@ -70,26 +68,28 @@ fn torus() -> impl Strategy<Value = Wiring> {
     })
 }
 
+fn dragonflies() -> impl Strategy<Value = Wiring> {
+    (1u32..4, 1u32..3, 1u32..3).prop_map(|(a, h, hosts)| dragonfly(a, h, hosts))
+}
+
 /// Groups of `a` switches, each with `h` cables to other groups, in turn.
-fn dragonfly() -> impl Strategy<Value = Wiring> {
-    (1u32..4, 1u32..3, 1u32..3).prop_map(|(a, h, hosts)| {
-        let groups = a * h + 1;
-        let mut cables = Vec::new();
-        for group in 0..groups {
-            for one in 0..a {
-                cables.extend((one + 1..a).map(|other| (group * a + one, group * a + other)));
-            }
-            for channel in 0..a * h {
-                let to = (group + channel + 1) % groups;
-                let back = a * h - 1 - channel;
-                if group < to {
-                    cables.push((group * a + channel / h, to * a + back / h));
-                }
+pub(crate) fn dragonfly(a: u32, h: u32, hosts: u32) -> Wiring {
+    let groups = a * h + 1;
+    let mut cables = Vec::new();
+    for group in 0..groups {
+        for one in 0..a {
+            cables.extend((one + 1..a).map(|other| (group * a + one, group * a + other)));
+        }
+        for channel in 0..a * h {
+            let to = (group + channel + 1) % groups;
+            let back = a * h - 1 - channel;
+            if group < to {
+                cables.push((group * a + channel / h, to * a + back / h));
             }
         }
-        let endpoints = (0..groups * a).flat_map(|switch| vec![switch; hosts as usize]);
-        (groups * a, cables, endpoints.collect())
-    })
+    }
+    let endpoints = (0..groups * a).flat_map(|switch| vec![switch; hosts as usize]);
+    (groups * a, cables, endpoints.collect())
 }
 
 fn fat_tree() -> impl Strategy<Value = Arc<Graph>> {
@@ -112,14 +112,20 @@ fn fat_tree() -> impl Strategy<Value = Arc<Graph>> {
     })
 }
 
-/// Fabrics of all shapes.
+/// Fabrics of all shapes, half of them without parts that a whole fabric would have.
 pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
-    prop_oneof![
+    let whole = prop_oneof![
         2 => irregular().prop_map(wire),
         1 => torus().prop_map(wire),
-        1 => dragonfly().prop_map(wire),
+        1 => dragonflies().prop_map(wire),
         2 => fat_tree(),
-    ]
+    ];
+    let absent = prop_oneof![Just(Vec::new()), faults()];
+    (whole, absent).prop_filter_map("nothing is left", |(whole, absent)| {
+        let rest = whole.without(&faults_of(&whole, &absent));
+        let is_empty = rest.endpoint_count() == 0 || rest.switch_count() == 0;
+        (!is_empty).then(|| Arc::new(rest))
+    })
 }
 
 /// Options of all kinds, for few colors.
@@ -190,7 +196,7 @@ pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
     faults
 }
 
-/// What a step comes to on an engine as it is now.
+/// Changes that a step makes on an engine as it is now.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Change(Change),

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use fabricast_routing::verify::{Options, Report, Senders, verify};
 use fabricast_routing::{
-    Change, CutOffReason, MergePolicy, Mgid, Mr4lms, Mr4lmsOptions, RoutingEngine, VirtualGroup,
-    metrics, table_entries,
+    Change, CutOffReason, MergePolicy, Mr4lms, Mr4lmsOptions, RoutingEngine, VirtualGroup, metrics,
+    table_entries,
 };
-use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, Peer, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
 
 use fabrics::{Act, act, endpoints_of, fabric, faults, faults_of, members, options, steps};
@@ -31,7 +31,7 @@ fn engine(graph: &Arc<Graph>, options: Mr4lmsOptions) -> Mr4lms {
     Mr4lms::new(graph.clone(), options).expect("colors in range")
 }
 
-/// Gives the members of a group that can be served, without asking the engine.
+/// Returns the members of a group that can be served, without asking the engine.
 fn servable(
     graph: &Graph,
     faults: &Faults,
@@ -74,7 +74,7 @@ fn trees(engine: &Mr4lms) -> BTreeMap<Mgid, (u16, BTreeSet<(PortId, PortId)>)> {
     groups.map(|group| (group.mgid, (group.color, links(group.mgid)))).collect()
 }
 
-/// Whether a step may have left a group without some of its links: it changed who can be
+/// Tells whether a step may have left a group without some of its links: it changed who can be
 /// served, broke its tree, or merged it in a way that allows that.
 fn may_lose(before: &Mr4lms, now: &Mr4lms, act: &Act, mgid: Mgid) -> bool {
     let (graph, faults) = (now.graph(), now.faults());
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// Whoever can be served is, and whoever cannot is named.
+    /// Members that can be served are served, and the others are named.
     #[test]
     fn all_that_can_be_served_are(
         fabric in fabric(), options in options(), history in steps(30),

@@ -1,5 +1,5 @@
-//! The algorithms of the paper a second time, one color and one root after the other, without any regard
-//! to speed: new groups on a fabric whose faults do not change.
+//! The algorithms of the paper a second time, one color and one root after the other, without any
+//! regard to speed: new groups on a fabric whose faults do not change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,7 +21,7 @@ pub(crate) struct Oracle<'a> {
     pub(crate) trees: Vec<OracleTree>,
     /// Successes in a row while colors come first.
     pub(crate) color_first: Option<u32>,
-    /// What has happened.
+    /// Events so far.
     pub(crate) seen: BTreeSet<&'static str>,
 }
 
@@ -91,9 +91,9 @@ impl<'a> Oracle<'a> {
         ports.iter().map(|port| self.graph.switch_of(*port)).collect()
     }
 
-    fn seats(&self, ports: &Ports) -> Ports {
-        let is_seat = |port: &&PortId| matches!(self.graph.peer(**port), Peer::Endpoint(_));
-        ports.iter().filter(is_seat).copied().collect()
+    fn slots(&self, ports: &Ports) -> Ports {
+        let is_member_port = |port: &&PortId| matches!(self.graph.peer(**port), Peer::Endpoint(_));
+        ports.iter().filter(is_member_port).copied().collect()
     }
 
     /// Hops over links that may be used.
@@ -141,11 +141,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// Algorithm 2.
-    fn climb(&self, seats: &Ports, root: SwitchId) -> Ports {
+    fn climb(&self, slots: &Ports, root: SwitchId) -> Ports {
         let to_root = self.hops(root, |_, _| true);
-        let mut ports = seats.clone();
+        let mut ports = slots.clone();
         let mut seen = BTreeSet::from([root]);
-        for leaf in self.switches(seats) {
+        for leaf in self.switches(slots) {
             let mut at = leaf;
             while seen.insert(at) {
                 let nearer =
@@ -160,9 +160,9 @@ impl<'a> Oracle<'a> {
     }
 
     /// Algorithm 1.
-    fn build_first(&mut self, mgid: u32, seats: &Ports) -> bool {
-        for root in self.roots(&self.switches(seats)).1 {
-            let ports = self.climb(seats, root);
+    fn build_first(&mut self, mgid: u32, slots: &Ports) -> bool {
+        for root in self.roots(&self.switches(slots)).1 {
+            let ports = self.climb(slots, root);
             let domains = self.domains(&ports);
             for color in 0..self.options.colors {
                 if domains.iter().all(|domain| self.is_free(*domain, color)) {
@@ -175,11 +175,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// Algorithm 3.
-    fn color_first(&mut self, mgid: u32, seats: &Ports) -> bool {
-        let leaves = self.switches(seats);
+    fn color_first(&mut self, mgid: u32, slots: &Ports) -> bool {
+        let leaves = self.switches(slots);
         let (height, roots) = self.roots(&leaves);
         for color in 0..self.options.colors {
-            let has_all = |tree: &OracleTree| tree.color == color && seats.is_subset(&tree.ports);
+            let has_all = |tree: &OracleTree| tree.color == color && slots.is_subset(&tree.ports);
             if let Some(at) = self.trees.iter().position(has_all) {
                 let ports = self.trees[at].ports.clone();
                 let in_tree = |root| self.hops(root, |port, _| ports.contains(&port));
@@ -192,14 +192,14 @@ impl<'a> Oracle<'a> {
                     return true;
                 }
             }
-            if !self.domains(seats).iter().all(|domain| self.is_free(*domain, color)) {
+            if !self.domains(slots).iter().all(|domain| self.is_free(*domain, color)) {
                 continue;
             }
             for root in roots.iter().filter(|root| self.may_root(**root, color)) {
                 let far = Self::far(&self.hops_in_color(*root, color), &leaves);
                 if far.is_some_and(|far| far <= height) {
                     self.seen.insert("a color found first");
-                    let ports = self.weave(seats, *root, color, &Ports::new());
+                    let ports = self.build_tree(slots, *root, color, &Ports::new());
                     self.trees.push(OracleTree { color, groups: BTreeSet::from([mgid]), ports });
                     return true;
                 }
@@ -209,7 +209,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Algorithm 5, with `old` the ports of trees to be kept.
-    fn weave(&self, seats: &Ports, root: SwitchId, color: u16, old: &Ports) -> Ports {
+    fn build_tree(&self, slots: &Ports, root: SwitchId, color: u16, old: &Ports) -> Ports {
         let mut ways: Ways = BTreeMap::from([(root, (0, 0, PortId(0), false))]);
         loop {
             let open = ways.iter().filter(|(_, way)| !way.3);
@@ -237,8 +237,8 @@ impl<'a> Oracle<'a> {
                 }
             }
         }
-        let mut ports = seats.clone();
-        for leaf in self.switches(seats) {
+        let mut ports = slots.clone();
+        for leaf in self.switches(slots) {
             let mut at = leaf;
             while at != root {
                 let port = ways[&at].2;
@@ -251,7 +251,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Equation (1), for all trees.
-    fn nearest(&self, seats: &Ports) -> usize {
+    fn nearest(&self, slots: &Ports) -> usize {
         let all: BTreeMap<SwitchId, BTreeMap<SwitchId, u32>> =
             self.graph.switches().map(|at| (at, self.hops(at, |_, _| true))).collect();
         let to_nearest = |from: &Ports, to: &Ports| -> u64 {
@@ -267,9 +267,9 @@ impl<'a> Oracle<'a> {
             from.iter().map(hops).sum()
         };
         let distance = |tree: &OracleTree| {
-            let members = self.seats(&tree.ports);
-            let sum = to_nearest(seats, &members) + to_nearest(&members, seats);
-            (sum, (seats.len() + members.len()) as u64)
+            let members = self.slots(&tree.ports);
+            let sum = to_nearest(slots, &members) + to_nearest(&members, slots);
+            (sum, (slots.len() + members.len()) as u64)
         };
         let order = |a: &OracleTree, b: &OracleTree| {
             let ((sum_a, of_a), (sum_b, of_b)) = (distance(a), distance(b));
@@ -281,9 +281,9 @@ impl<'a> Oracle<'a> {
     }
 
     /// Algorithm 4.
-    fn merge(&mut self, mgid: u32, seats: &Ports) {
+    fn merge(&mut self, mgid: u32, slots: &Ports) {
         let mut merged =
-            OracleTree { color: 0, groups: BTreeSet::from([mgid]), ports: seats.clone() };
+            OracleTree { color: 0, groups: BTreeSet::from([mgid]), ports: slots.clone() };
         let mut old = Ports::new();
         let mut absorb = |merged: &mut OracleTree, tree: OracleTree, graph: &Graph| {
             merged.groups.extend(tree.groups);
@@ -297,7 +297,7 @@ impl<'a> Oracle<'a> {
         let mut hangs_together = false;
         match self.options.merge_partner {
             MergePartner::Nearest => {
-                let tree = self.trees.remove(self.nearest(seats));
+                let tree = self.trees.remove(self.nearest(slots));
                 merged.color = tree.color;
                 absorb(&mut merged, tree, self.graph);
                 let leaves = self.switches(&merged.ports);
@@ -350,7 +350,7 @@ impl<'a> Oracle<'a> {
             .2;
         let keep = self.options.merge_policy == MergePolicy::Keep;
         let old = if keep { old } else { Ports::new() };
-        merged.ports = self.weave(&merged.ports, root, merged.color, &old);
+        merged.ports = self.build_tree(&merged.ports, root, merged.color, &old);
         // What ends in a switch without members has no purpose.
         loop {
             let ends = merged.ports.iter().find(|port| {
@@ -369,14 +369,14 @@ impl<'a> Oracle<'a> {
     /// Algorithm 7.
     pub(crate) fn put(&mut self, mgid: u32, members: &BTreeSet<EndpointId>) {
         let live = members.iter().filter_map(|member| self.graph.attachment(*member));
-        let seats: Ports =
+        let slots: Ports =
             live.filter(|port| self.faults.port_is_live(self.graph, *port)).collect();
-        if seats.len() < 2 {
+        if slots.len() < 2 {
             return;
         }
         let found = match self.color_first {
-            None => self.build_first(mgid, &seats),
-            Some(_) => self.color_first(mgid, &seats),
+            None => self.build_first(mgid, &slots),
+            Some(_) => self.color_first(mgid, &slots),
         };
         self.color_first = match (self.color_first, found) {
             (None, true) => None,
@@ -388,7 +388,7 @@ impl<'a> Oracle<'a> {
             (_, false) => Some(0),
         };
         if !found {
-            self.merge(mgid, &seats);
+            self.merge(mgid, &slots);
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fabricast_routing::{
-    Change, MergePartner, MergePolicy, Mgid, Mr4lms, Mr4lmsOptions, RecordedChoice, RestoreProblem,
+    Change, MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, RecordedChoice, RestoreProblem,
     RoutingEngine,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, PortId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, TableKind};
 use proptest::prelude::*;
 
-use crate::fabrics::{Step, act, fabric, options, steps, wire};
+use crate::fabrics::{Step, act, dragonfly, fabric, options, steps, wire};
 use crate::{check, engine};
 
 /// Makes an engine that knows the groups and faults of another one, but nothing of its past.
@@ -67,8 +67,8 @@ fn one_color_goes_to_the_same_group_again() {
     same_again(&fabric, options, &past, &[Step::Put(0, vec![])]).unwrap();
 }
 
-/// A group in the way of another one is led aside when they are merged: the two have one tree then, and
-/// meet nowhere in it but at a switch.
+/// A group in the way of another one is led aside when they are merged: the two have one tree then,
+/// and meet nowhere in it but at a switch.
 #[test]
 fn groups_that_need_not_be_together_stay_together() {
     let fabric = wire((5, vec![(0, 2), (0, 3), (0, 4), (0, 1), (1, 3)], vec![1, 2, 3, 4]));
@@ -86,6 +86,28 @@ fn groups_that_need_not_be_together_stay_together() {
     for mgid in [0, 1] {
         assert_eq!(old.group_trees(Mgid(mgid))[0].links.len(), 2);
     }
+    same_again(&fabric, options, &past, &[Step::Put(0, vec![])]).unwrap();
+}
+
+/// With per-switch tables, too, groups can share a tree and no switch: the temporary tree of a
+/// merge met one that the final tree goes round.
+#[test]
+fn groups_that_share_no_switch_stay_together() {
+    let fabric = wire(dragonfly(3, 2, 2));
+    let options = Mr4lmsOptions {
+        merge_partner: MergePartner::RarestColor,
+        successes_in_a_row: 1,
+        ..Mr4lmsOptions::new(2, TableKind::PerSwitch)
+    };
+    let past = [
+        Step::Put(0, vec![1_206_069_985, 2_775_918_530, 511_738_196]),
+        Step::Put(1, vec![1_198_185_202, 1_844_822_568]),
+        Step::Put(2, vec![2_746_510_155, 24_142_483]),
+        Step::Put(3, vec![465_245_257, 53_358_165]),
+        Step::Join(1, 1_320_095_577),
+        Step::Put(4, vec![2_643_347_110, 909_588_812]),
+        Step::Faults(vec![(0, 3_456_001_558)]),
+    ];
     same_again(&fabric, options, &past, &[Step::Put(0, vec![])]).unwrap();
 }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_routing::formats::{GroupRecord, allot_mgids};
 use fabricast_routing::{
     BuildError, Capacity, CapacityQuestion, Change, EngineKind, EngineOptions, Grid, GroupSource,
-    LayerPlan, LayoutError, Mgid, MgidSpace, PatternError, Scenario, ScenarioError, build_engine,
+    LayerPlan, LayoutError, MgidSpace, PatternError, Scenario, ScenarioError, build_engine,
     capacity, grid_groups,
 };
-use fabricast_topology::{EndpointId, TableKind};
+use fabricast_topology::{EndpointId, Mgid, TableKind};
 use proptest::prelude::*;
 
 use crate::fabric::Fabric;
@@ -23,11 +23,13 @@ fn record(mgid: Option<u32>, members: &[u32]) -> GroupRecord {
     GroupRecord { mgid: mgid.map(Mgid), name: None, members }
 }
 
-/// Whether some of these groups are merged with tables of `colors` entries, by the paper's equations
-/// (1) to (3) for leaves and spines with single links. No two groups have a member in common.
+/// Tells whether some of these groups are merged with tables of `colors` entries, by the paper's
+/// equations (1) to (3) for leaves and spines with single links. No two groups have a member in
+/// common.
 fn merges(
     groups: &[(u32, BTreeSet<u32>)],
-    (spines, hosts): (u32, u32),
+    spines: u32,
+    hosts: u32,
     tables: TableKind,
     colors: u32,
 ) -> bool {
@@ -67,7 +69,8 @@ fn any_tables() -> impl Strategy<Value = TableKind> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// CAP-1 against the equations: the size found is the first of all sizes at which they merge nothing.
+    /// CAP-1 against the equations: the size found is the first of all sizes at which they merge
+    /// nothing.
     #[test]
     fn the_size_found_is_the_first_at_which_the_equations_merge_nothing(
         (leaves, spines, hosts) in (2u32..5, 1u32..4, 2u32..5),
@@ -85,7 +88,7 @@ proptest! {
             groups[owner].1.insert(endpoint);
         }
         let expected = (1..=limit)
-            .find(|colors| !merges(&groups, (spines, hosts), tables, u32::from(*colors)));
+            .find(|colors| !merges(&groups, spines, hosts, tables, u32::from(*colors)));
         let records: Vec<GroupRecord> = groups
             .iter()
             .map(|(mgid, members)| record(Some(*mgid), &members.iter().copied().collect::<Vec<_>>()))

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    EngineKind, EngineOptions, ExplainedTree, Explanation, GroupSource, GroupTree, Meeting, Mgid,
+    EngineKind, EngineOptions, ExplainedTree, Explanation, GroupSource, GroupTree, Meeting,
     RootScope, Routed, RoutingEngine, Sharer, at_other_size, explain,
 };
-use fabricast_topology::{EndpointId, Graph, Peer, Place, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Graph, Mgid, Peer, Place, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
 
 use crate::fabric::Fabric;
@@ -28,13 +28,13 @@ fn records(groups: &[(u32, &[u32])]) -> Vec<GroupRecord> {
     groups.iter().map(record).collect()
 }
 
-/// The links (by their smaller port) and ports of members that a group needs of a tree: what is left when
-/// switches without a member that hang on one link are taken away, again and again.
+/// The links (by their smaller port) and ports of members that a group needs of a tree: what is
+/// left when switches without a member that hang on one link are taken away, again and again.
 fn pruned(graph: &Graph, tree: &[PortId], members: &[EndpointId]) -> BTreeSet<PortId> {
-    let seats: BTreeSet<PortId> =
+    let slots: BTreeSet<PortId> =
         members.iter().filter_map(|member| graph.attachment(*member)).collect();
-    let seats: BTreeSet<PortId> = seats.into_iter().filter(|port| tree.contains(port)).collect();
-    let needed: BTreeSet<SwitchId> = seats.iter().map(|port| graph.switch_of(*port)).collect();
+    let slots: BTreeSet<PortId> = slots.into_iter().filter(|port| tree.contains(port)).collect();
+    let needed: BTreeSet<SwitchId> = slots.iter().map(|port| graph.switch_of(*port)).collect();
     let mut links: BTreeSet<(PortId, PortId)> = BTreeSet::new();
     for port in tree {
         if let Peer::Switch(peer) = graph.peer(*port) {
@@ -56,10 +56,10 @@ fn pruned(graph: &Graph, tree: &[PortId], members: &[EndpointId]) -> BTreeSet<Po
             break;
         }
     }
-    links.into_iter().map(|(a, _)| a).chain(seats).collect()
+    links.into_iter().map(|(a, _)| a).chain(slots).collect()
 }
 
-/// What a meeting stands for, with links by their smaller port.
+/// The resource a meeting stands for, with links by their smaller port.
 fn normal(graph: &Graph, meeting: Meeting) -> Meeting {
     match meeting {
         Meeting::Link(port) => match graph.peer(port) {
@@ -78,7 +78,7 @@ fn switches(graph: &Graph, links: &BTreeSet<PortId>) -> BTreeSet<SwitchId> {
     links.iter().flat_map(ends).map(|port| graph.switch_of(port)).collect()
 }
 
-/// What the own trees of two groups have in common.
+/// The common parts of the own trees of two groups.
 fn common(
     graph: &Graph,
     tables: TableKind,
@@ -125,7 +125,7 @@ fn check(fabric: &Fabric, routed: &Routed, group: usize) -> Result<(), TestCaseE
     };
     let all: BTreeMap<Mgid, BTreeSet<PortId>> =
         shared[0].groups.iter().map(|mgid| (*mgid, own(*mgid))).collect();
-    check_sharers(graph, engine, (mgid, &route.sharers), &all)?;
+    check_sharers(graph, engine, mgid, &route.sharers, &all)?;
     for tree in &route.trees {
         let whole = shared.iter().find(|one| one.tree == tree.own.tree).expect("it has the tree");
         prop_assert_eq!((tree.color, &tree.ports[..]), (whole.color, whole.ports));
@@ -138,7 +138,8 @@ fn check(fabric: &Fabric, routed: &Routed, group: usize) -> Result<(), TestCaseE
 fn check_sharers(
     graph: &Graph,
     engine: &dyn RoutingEngine,
-    (mgid, found): (Mgid, &[Sharer]),
+    mgid: Mgid,
+    found: &[Sharer],
     all: &BTreeMap<Mgid, BTreeSet<PortId>>,
 ) -> Result<(), TestCaseError> {
     let meet = |a: Mgid, b: Mgid| common(graph, engine.plan().tables(), &all[&a], &all[&b]);
@@ -172,7 +173,8 @@ fn check_sharers(
     Ok(())
 }
 
-/// C-MR4LMS's trees have their root on top, and use one midplane; others' are only told by their root.
+/// C-MR4LMS's trees have their root on top, and use one midplane; others' are only told by their
+/// root.
 fn check_place(
     fabric: &Fabric,
     kind: EngineKind,
@@ -272,8 +274,8 @@ proptest! {
     }
 }
 
-/// h0 h1 h2 on leaf 0, h3 h4 h5 on leaf 1, h6 h7 h8 on leaf 2; two spines, one color: MGIDs 0, 2 and 4 have
-/// spanning tree 0. Groups 0 and 4 meet only because 2 meets both.
+/// h0 h1 h2 on leaf 0, h3 h4 h5 on leaf 1, h6 h7 h8 on leaf 2; two spines, one color: MGIDs 0, 2
+/// and 4 have spanning tree 0. Groups 0 and 4 meet only because 2 meets both.
 #[test]
 fn a_chain_names_the_group_between_and_the_links() {
     let fabric = Fabric::new("kind = 'leaf-spine'\nleaves = 4\nspines = 2\nendpoints_per_leaf = 3");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_routing::{Change, Engine, EngineOptions, Mgid, RoutingEngine};
+use fabricast_routing::{Change, EngineOptions, FixedRootEngine, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    EndpointId, FatTree, Faults, Graph, GraphBuilder, Peer, PortId, SwitchId, TableKind,
+    EndpointId, FatTree, Faults, Graph, GraphBuilder, Mgid, Peer, PortId, SwitchId, TableKind,
 };
 use proptest::prelude::*;
 
@@ -15,29 +15,43 @@ use proptest::prelude::*;
 pub(crate) struct Fabric {
     pub(crate) graph: Arc<Graph>,
     pub(crate) fat_tree: Arc<FatTree>,
-    _spec: (String, Option<u32>), // so that a failing case shows it
+    _case: (String, Option<u32>, Picks), // so that a failing case shows it
 }
+
+/// Random numbers that name parts of a fabric.
+pub(crate) type Picks = Vec<(u8, u32)>;
 
 impl Fabric {
     pub(crate) fn new(spec: String, disorder: Option<u32>) -> Option<Self> {
+        Self::lacking(spec, disorder, Vec::new())
+    }
+
+    /// Generates a fabric of which some parts have never been there.
+    pub(crate) fn lacking(spec: String, disorder: Option<u32>, absent: Picks) -> Option<Self> {
         let graph = TopologySpec::parse(&spec).ok()?.generate().ok()?;
         let graph = disorder.map_or(graph.clone(), |seed| disordered(&graph, seed));
+        let graph = graph.without(&faults_of(&graph, &absent));
         let fat_tree = FatTree::detect(&graph).ok()?;
         let (graph, fat_tree) = (Arc::new(graph), Arc::new(fat_tree));
-        Some(Self { graph, fat_tree, _spec: (spec, disorder) })
+        Some(Self { graph, fat_tree, _case: (spec, disorder, absent) })
     }
 
     /// Makes an engine, with fault tolerance if that is asked for and to be had.
-    pub(crate) fn engine(&self, colors: u16, way: Way) -> Engine {
+    pub(crate) fn engine(&self, colors: u16, way: Way) -> FixedRootEngine {
         self.engine_that(colors, way, false)
     }
 
     /// Makes an engine whose groups stay where they are after a failure.
-    pub(crate) fn staying(&self, colors: u16, way: Way) -> Engine {
+    pub(crate) fn staying(&self, colors: u16, way: Way) -> FixedRootEngine {
         self.engine_that(colors, way, true)
     }
 
-    fn engine_that(&self, colors: u16, (tables, dual): Way, stay_after_healing: bool) -> Engine {
+    fn engine_that(
+        &self,
+        colors: u16,
+        (tables, dual): Way,
+        stay_after_healing: bool,
+    ) -> FixedRootEngine {
         let fault_tolerant = dual
             && self.fat_tree.params().spines > 1
             && (tables == TableKind::PerPort || colors > 1);
@@ -46,11 +60,12 @@ impl Fabric {
             stay_after_healing,
             ..EngineOptions::new(colors, tables)
         };
-        Engine::new(self.graph.clone(), self.fat_tree.clone(), options).expect("colors in range")
+        FixedRootEngine::new(self.graph.clone(), self.fat_tree.clone(), options)
+            .expect("colors in range")
     }
 }
 
-/// How tables are keyed, and whether groups are to have two trees.
+/// Kind of tables, and whether groups have two trees.
 pub(crate) type Way = (TableKind, bool);
 
 pub(crate) fn any_way() -> impl Strategy<Value = Way> {
@@ -101,13 +116,21 @@ fn wide() -> impl Strategy<Value = String> {
     })
 }
 
-/// Fabrics of one to four levels, with parallel links, half of them numbered in disorder.
+/// Fabrics of one to four levels, with parallel links, half of them numbered in disorder, and half
+/// of them without parts that a whole fabric would have.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
+    fabric_lacking(prop_oneof![Just(Vec::new()), faults()])
+}
+
+/// Fabrics of one to four levels without these parts.
+pub(crate) fn fabric_lacking(
+    absent: impl Strategy<Value = Picks>,
+) -> impl Strategy<Value = Fabric> {
     let spec = prop_oneof![4 => two_levels(), 4 => three_levels(), 4 => four_levels(), 1 => wide()];
-    (spec, proptest::option::of(any::<u32>()))
-        .prop_filter_map("not a fabric that is found to be a fat tree", |(spec, disorder)| {
-            Fabric::new(spec, disorder)
-        })
+    (spec, proptest::option::of(any::<u32>()), absent).prop_filter_map(
+        "not a fabric that is found to be a fat tree",
+        |(spec, disorder, absent)| Fabric::lacking(spec, disorder, absent),
+    )
 }
 
 /// Numbers switches, their ports and endpoints anew.
@@ -171,7 +194,7 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..most)
 }
 
-pub(crate) fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
+pub(crate) fn faults() -> impl Strategy<Value = Picks> {
     proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
 }
 

@@ -4,7 +4,7 @@ use fabricast_routing::RootScope;
 use fabricast_topology::TableKind;
 
 use crate::check;
-use crate::dynamic::{dynamic, left_alone};
+use crate::dynamic_root::{dynamic, left_alone};
 use crate::fabrics::{Fabric, Step, Way, make};
 use crate::oracle::{Oracle, answer_of};
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_routing::{CutOffReason, Engine, Mgid, SpanningTree};
-use fabricast_topology::{EndpointId, Faults, Peer, PortId, SwitchId, TableKind};
+use fabricast_routing::{CutOffReason, FixedRootEngine, SpanningTree};
+use fabricast_topology::{EndpointId, Faults, Mgid, Peer, PortId, SwitchId, TableKind};
 
 use crate::fabrics::Fabric;
 
-/// What the rules say about all groups.
+/// The plan that the rules demand.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Spanning tree, virtual group and members left out, by group.
@@ -26,7 +26,7 @@ struct Member {
 pub(crate) struct Oracle<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) faults: &'a Faults,
-    pub(crate) engine: &'a Engine, // only for its groups and numbering
+    pub(crate) engine: &'a FixedRootEngine, // only for its groups and numbering
 }
 
 impl Oracle<'_> {
@@ -62,17 +62,27 @@ impl Oracle<'_> {
                 (0..fat_tree.params().leaf_up_ports())
                     .any(|slot| fat_tree.leaf_up(leaf, slot).is_some_and(|up| self.is_live(up)))
             };
-            for member in live.clone() {
-                if !has_up(self.leaf(member)) {
-                    live.remove(&member);
-                    cut_off.insert(member, CutOffReason::LeafCutOff);
-                }
+            // A leaf that is cut off is an island, and all others are one.
+            let island = |member: &EndpointId| Some(self.leaf(*member)).filter(|at| !has_up(*at));
+            let mut islands: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+            for member in &live {
+                islands.entry(island(member)).or_default().push(self.leaf(*member));
+            }
+            let size = |leaves: &Vec<u32>| (leaves.len(), leaves.iter().min().map(|at| !at));
+            let largest = islands.into_iter().max_by_key(|(_, leaves)| size(leaves));
+            let (kept, leaves) = largest.expect("there are several leaves");
+            let kept =
+                kept.filter(|_| leaves.len() > 1 || !live.iter().any(|at| island(at).is_none()));
+            for member in live.clone().into_iter().filter(|member| island(member) != kept) {
+                live.remove(&member);
+                cut_off.insert(member, CutOffReason::LeafCutOff);
             }
         }
         Member { live, cut_off }
     }
 
-    /// The tree of some members on one spanning tree; none if a link is missing, or dead where that matters.
+    /// The tree of some members on one spanning tree; none if a link is missing, or dead where that
+    /// matters.
     fn tree(
         &self,
         spt: &SpanningTree,
@@ -92,7 +102,7 @@ impl Oracle<'_> {
         let cns: BTreeSet<u32> = leaves.iter().map(|leaf| fat_tree.cn_of_leaf(*leaf)).collect();
         let blocks: BTreeSet<u32> = cns.iter().map(|cn| fat_tree.block_of_cn(*cn)).collect();
         if leaves.len() > 1 {
-            ups.extend(leaves.iter().map(|leaf| fat_tree.leaf_up(*leaf, spt.leaf_slot)));
+            ups.extend(leaves.iter().map(|leaf| fat_tree.leaf_up(*leaf, spt.leaf_up)));
         }
         if cns.len() > 1 {
             ups.extend(cns.iter().map(|cn| fat_tree.l1_up(*cn, spt.g, spt.u)));
@@ -165,7 +175,8 @@ impl Oracle<'_> {
         answer
     }
 
-    /// Unites groups of one spanning tree that share a link (a switch, with per-switch tables) until nothing moves.
+    /// Unites groups of one spanning tree that share a link (a switch, with per-switch tables)
+    /// until nothing moves.
     fn merge(
         &self,
         placed: &BTreeMap<Mgid, u32>,
@@ -174,6 +185,7 @@ impl Oracle<'_> {
     ) {
         let layout = self.engine.layout();
         let dual = layout.space().trees_per_group() > 1;
+        let graph = &self.fabric.graph;
         // Of all groups that go together: spanning tree, MGIDs, and what they have of each tree.
         let mut families: Vec<(u32, BTreeSet<u32>, Vec<Tree>)> = Vec::new();
         for (mgid, spt) in placed {
@@ -181,13 +193,19 @@ impl Oracle<'_> {
             let trees = layout.trees(*spt).map(|tree| self.tree(&tree, live, dual));
             let trees: Vec<Tree> = trees.map(Option::unwrap_or_default).collect();
             let mut family = (*spt, BTreeSet::from([mgid.0]), trees);
-            let meets = |a: &Tree, b: &Tree| match layout.space().tables() {
-                TableKind::PerPort => !a.is_disjoint(b),
-                TableKind::PerSwitch => !self.switches(a).is_disjoint(&self.switches(b)),
+            let meet = |some: &[Tree], others: &[Tree]| match layout.space().tables() {
+                // Both trees of a pair have one color.
+                TableKind::PerPort => {
+                    some.iter().flatten().any(|port| others.iter().any(|tree| tree.contains(port)))
+                }
+                TableKind::PerSwitch => some
+                    .iter()
+                    .zip(others)
+                    .any(|(a, b)| !self.switches(a).is_disjoint(&self.switches(b))),
             };
-            while let Some(at) = families.iter().position(|(other, _, trees)| {
-                other == spt && trees.iter().zip(&family.2).any(|(a, b)| meets(a, b))
-            }) {
+            while let Some(at) =
+                families.iter().position(|(other, _, trees)| other == spt && meet(trees, &family.2))
+            {
                 let (_, groups, trees) = families.remove(at);
                 family.1.extend(groups);
                 family.2.iter_mut().zip(trees).for_each(|(all, tree)| all.extend(tree));
@@ -200,8 +218,9 @@ impl Oracle<'_> {
                 let cut_off = members[&Mgid(mgid)].cut_off.clone();
                 answer.groups.insert(mgid, (spt, id, cut_off));
             }
-            if trees.len() > 1 && trees[0] == trees[1] {
-                trees[1].clear(); // all on one leaf
+            let is_between = |port: &PortId| matches!(graph.peer(*port), Peer::Switch(_));
+            if trees.len() > 1 && !trees[1].iter().any(is_between) {
+                trees[1].clear(); // all who are on it are on one leaf
             }
             for (tree, ports) in (0..).zip(trees) {
                 answer.ports.insert((id, tree), ports);
@@ -211,7 +230,7 @@ impl Oracle<'_> {
 }
 
 /// Reads the same things out of an engine's plan.
-pub(crate) fn answer_of(engine: &Engine) -> Answer {
+pub(crate) fn answer_of(engine: &FixedRootEngine) -> Answer {
     let plan = engine.plan();
     let mut answer = Answer::default();
     for group in plan.groups() {

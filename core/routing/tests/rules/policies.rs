@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, Mgid, PortLoads, RootPolicy, RootScope,
-    RoutingEngine, build_engine, metrics, table_entries,
+    BuildError, Change, EngineKind, EngineOptions, PortLoads, RootPolicy, RootScope, RoutingEngine,
+    build_engine, metrics, table_entries,
 };
-use fabricast_topology::{EndpointId, Graph, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Graph, Mgid, SwitchId, TableKind};
 use proptest::prelude::*;
 
 use crate::check;
@@ -29,7 +29,8 @@ fn engine_of(
     fabric: &Fabric,
     kind: EngineKind,
     policy: RootPolicy,
-    (colors, tables): (u16, TableKind),
+    colors: u16,
+    tables: TableKind,
 ) -> Box<dyn RoutingEngine> {
     let root_scope = match tables {
         TableKind::PerPort => RootScope::TnGroup,
@@ -62,7 +63,7 @@ proptest! {
         history in proptest::collection::vec((any_loads(), steps(6)), 1..5),
     ) {
         let tables = if per_port { TableKind::PerPort } else { TableKind::PerSwitch };
-        let mut engine = engine_of(&fabric, kind, policy, (3, tables));
+        let mut engine = engine_of(&fabric, kind, policy, 3, tables);
         for (numbers, steps) in &history {
             let before = engine.plan().clone();
             engine.set_loads(loads(&fabric.graph, numbers));
@@ -75,7 +76,7 @@ proptest! {
                 prop_assert!(metrics(&fabric.graph, engine.plan()).max_entries <= 3);
             }
         }
-        let mut next = engine_of(&fabric, kind, policy, (3, tables));
+        let mut next = engine_of(&fabric, kind, policy, 3, tables);
         next.set_faults(engine.faults().clone());
         let put = |mgid| Change::Put { mgid, members: engine.members(mgid).unwrap() };
         next.apply(&engine.groups().into_iter().map(put).collect::<Vec<_>>()).unwrap();
@@ -120,7 +121,7 @@ fn root(engine: &dyn RoutingEngine, mgid: u32) -> SwitchId {
 fn spread(policy: RootPolicy, kind: EngineKind) -> Vec<usize> {
     let fabric = four_spines();
     let (spines, loads) = figure_7(&fabric);
-    let mut engine = engine_of(&fabric, kind, policy, (64, TableKind::PerPort));
+    let mut engine = engine_of(&fabric, kind, policy, 64, TableKind::PerPort);
     engine.set_loads(loads);
     let groups: Vec<Change> = (0..40).map(|mgid| put(mgid, &[mgid % 8, 8 + mgid / 5])).collect();
     engine.apply(&groups).expect("changes that make sense");
@@ -131,8 +132,8 @@ fn spread(policy: RootPolicy, kind: EngineKind) -> Vec<usize> {
 
 const TREE_FIRST: [EngineKind; 3] = [EngineKind::Mr4lms, EngineKind::MinHopMc, EngineKind::SsspMc];
 
-/// LLP and its relatives send everybody to the spine with load 2, HLSE half of them and the others to
-/// that with load 3; none goes where more than the mean is.
+/// LLP and its relatives send everybody to the spine with load 2, HLSE half of them and the others
+/// to that with load 3; none goes where more than the mean is.
 #[test]
 fn roots_are_where_the_loads_speak_for_them() {
     for kind in TREE_FIRST {
@@ -158,7 +159,7 @@ fn where_loads_are_equal_the_engine_decides_as_without_a_policy() {
         let mut own = build_engine(kind, fabric.graph.clone(), None, options).unwrap();
         own.apply(&groups).unwrap();
         for policy in [RootPolicy::Llp, RootPolicy::LlpEcMax, RootPolicy::LlpEcSum] {
-            let mut engine = engine_of(&fabric, kind, policy, (64, TableKind::PerPort));
+            let mut engine = engine_of(&fabric, kind, policy, 64, TableKind::PerPort);
             engine.apply(&groups).unwrap();
             assert_eq!(engine.plan(), own.plan(), "{kind}, {policy}");
         }
@@ -171,7 +172,7 @@ fn a_root_stays_while_it_is_as_good_as_any_other() {
     let fabric = four_spines();
     let (_, first) = figure_7(&fabric);
     for kind in TREE_FIRST {
-        let mut engine = engine_of(&fabric, kind, RootPolicy::Llp, (64, TableKind::PerPort));
+        let mut engine = engine_of(&fabric, kind, RootPolicy::Llp, 64, TableKind::PerPort);
         engine.set_loads(first.clone());
         engine.apply(&[put(7, &[0, 8])]).unwrap();
         let chosen = root(&*engine, 7);
@@ -187,7 +188,8 @@ fn a_root_stays_while_it_is_as_good_as_any_other() {
     }
 }
 
-/// Two midplanes stand above two level-1 switches; the dynamic engine takes the one that carries less.
+/// Two midplanes stand above two level-1 switches; the dynamic engine takes the one that carries
+/// less.
 #[test]
 fn dynamic_roots_are_chosen_among_midplanes_without_conflict() {
     let text = "kind = \"cn-tn-fat-tree\"\nq = 2\nm = 1\np = 2\nk = 1\nw = 2\nl3_per_tn = 2\n\
@@ -195,7 +197,7 @@ fn dynamic_roots_are_chosen_among_midplanes_without_conflict() {
     let fabric = Fabric::new(text.to_owned(), None).unwrap();
     let kind = EngineKind::CMr4lmsDynamic;
     let tops = |policy, busy: Option<SwitchId>| {
-        let mut engine = engine_of(&fabric, kind, policy, (1, TableKind::PerPort));
+        let mut engine = engine_of(&fabric, kind, policy, 1, TableKind::PerPort);
         let mut sent = vec![0; fabric.graph.port_count()];
         if let Some(busy) = busy {
             fabric.graph.ports(busy).for_each(|port| sent[port.index()] = 9);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_routing::{Engine, Plan, TableImage, virtual_group_entries};
+use fabricast_routing::{FixedRootEngine, Plan, TableImage, virtual_group_entries};
 use fabricast_topology::{Graph, SwitchId, TableEntry, TableKind};
 use proptest::prelude::*;
 
@@ -10,7 +10,8 @@ use crate::fabrics::{any_way, fabric, make, steps};
 
 type Rows = BTreeMap<(SwitchId, u8, u16), TableEntry>;
 
-/// The rows of all trees, one by one; where both trees of a pair have a row, packets take both ways.
+/// The rows of all trees, one by one; where both trees of a pair have a row, packets take both
+/// ways.
 fn plainly(graph: &Graph, plan: &Plan) -> Rows {
     let tables = plan.tables();
     let rows = plan.virtual_groups().flat_map(|group| virtual_group_entries(graph, tables, &group));
@@ -23,7 +24,7 @@ fn plainly(graph: &Graph, plan: &Plan) -> Rows {
     all
 }
 
-fn check(graph: &Graph, engine: &Engine) -> Result<TableImage, TestCaseError> {
+fn check(graph: &Graph, engine: &FixedRootEngine) -> Result<TableImage, TestCaseError> {
     let plan = engine.plan();
     let (image, plain) = (TableImage::new(graph, plan), plainly(graph, plan));
     prop_assert!(image.iter().eq(plain.values().copied()));

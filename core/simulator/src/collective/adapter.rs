@@ -1,11 +1,11 @@
-//! What an adapter has to do for the operations of its processes, and what their packets say.
+//! Tasks of an adapter for the operations of its processes, and the tags of their packets.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::simulator::Packet;
+use crate::workload::Packet;
 
-/// What an adapter has to do, and what it has to send.
+/// Tasks and packets of one adapter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Adapter {
     pub(super) due_ps: u64, // of the first task, or earlier
@@ -25,15 +25,15 @@ impl Adapter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
-    /// A process begins its next operation.
+    /// A process starts its next operation.
     Begin { process: u32 },
     /// A gathered packet has been matched.
-    Matched { seat: u32, operation: u32 },
+    Matched { node: u32, operation: u32 },
     /// A result has been matched.
-    Result { seat: u32, operation: u32 },
+    Result { node: u32, operation: u32 },
 }
 
-/// What the tag of a packet says.
+/// Content of a packet's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) is_result: bool,

@@ -1,68 +1,69 @@
-//! Who is in which groups.
+//! Processes and the groups they go through.
 
 use fabricast_topology::EndpointId;
 use thiserror::Error;
 
-/// One process: where it runs, and the groups it goes through in a round.
+/// Endpoint of a process, and the groups it goes through in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessPlan {
-    /// Its endpoint.
+    /// Endpoint of the process.
     pub endpoint: EndpointId,
-    /// Its groups, in turn, each once. The members of a group are those that name it, the first of them
-    /// its root. All processes have to name groups in one common order.
+    /// Groups in order, each once. The members of a group are the processes that name it, the first
+    /// is its root. All processes must name groups in one common order.
     pub groups: Vec<u32>,
 }
 
-/// Why there is no such run.
+/// Reason why a run cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CollectiveError {
     /// A process names a group that has no list of trees.
     #[error("process {process} names group {group}, which there is not")]
     UnknownGroup {
-        /// The process.
+        /// Number of the process.
         process: u32,
-        /// The group.
+        /// Number of the group.
         group: u32,
     },
     /// A process goes through a group twice in a round.
     #[error("process {process} names group {group} twice")]
     Twice {
-        /// The process.
+        /// Number of the process.
         process: u32,
-        /// The group.
+        /// Number of the group.
         group: u32,
     },
     /// A process runs on an endpoint that the fabric does not have.
     #[error("process {process} runs on an endpoint that there is not")]
     UnknownEndpoint {
-        /// The process.
+        /// Number of the process.
         process: u32,
     },
     /// A group of several adapters has no tree.
     #[error("group {group} has members on several endpoints and no tree")]
     NoTree {
-        /// The group.
+        /// Number of the group.
         group: u32,
     },
-    /// What was given as a group's gathering tree is none.
+    /// The gathering tree given for a group is no tree.
     #[error("group {group}: the parents given are no tree of its adapters with the first as root")]
     NotATree {
-        /// The group.
+        /// Number of the group.
         group: u32,
     },
     /// The gathering tree is too narrow.
     #[error("fan_in is {fan_in}, must be 2 or more")]
     FanIn {
-        /// What was given.
+        /// Value that was given.
         fan_in: u32,
     },
 }
 
-/// Makes the processes of a grid of `x` columns and any number of rows, `per_endpoint` consecutive ones to
-/// an endpoint: first their row, which is group `row`, then their column, group `rows + column`.
+/// Makes the processes of a grid of `x` columns and any number of rows, `per_endpoint` consecutive
+/// ones to an endpoint: first their row, which is group `row`, then their column, group `rows +
+/// column`.
 ///
-/// `endpoints` are those that run them, in order; the grid has `endpoints * per_endpoint` processes at
-/// most, and whole rows only.
+/// `endpoints` are those that run them, in order; the grid has `endpoints * per_endpoint` processes
+/// at most, and whole rows only.
 #[must_use]
 pub fn grid_processes(x: u32, per_endpoint: u32, endpoints: &[EndpointId]) -> Vec<ProcessPlan> {
     let (x, per_endpoint) = (x.max(1), per_endpoint.max(1));

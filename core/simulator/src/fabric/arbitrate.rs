@@ -1,10 +1,13 @@
-//! Who may send next: requests, and the matrix arbiter of every switch.
+//! Arbitration: requests for outputs, and the matrix arbiter of every switch.
 //!
-//! A matrix arbiter prefers, of any two inputs, the one that was served longer ago; that order is kept
-//! as the number of the last grant. Each switch has one over its buffers: those that something has
-//! changed for are served in its order, each as far as outputs and credits are left.
+//! A matrix arbiter prefers, of any two inputs, the one that was served longer ago; that order is
+//! kept as the number of the last grant. Each switch has one over its buffers: those that something
+//! has changed for are served in its order, each as far as outputs and credits are left.
 
-use super::{Fabric, Lane, OUTPUT, Port, Stage, Touched, Transit, UNICAST};
+use std::iter::once;
+
+use super::state::{Port, Queue, Stage, Transit, UNICAST};
+use super::{Fabric, OUTPUT, Touched};
 use crate::event::Event;
 use crate::model::MulticastPolicy;
 use crate::queue::EventQueue;
@@ -13,8 +16,8 @@ use crate::slab::NONE;
 impl<Q: EventQueue> Fabric<'_, Q> {
     /// The packet at the head of a buffer begins to ask for its outputs.
     pub(super) fn ready(&mut self, queue: u32) {
-        let buffer = &mut self.lanes[queue as usize];
-        let Transit { parcel, hop, to, bytes, .. } = self.transits[buffer.head];
+        let buffer = &mut self.queues[queue as usize];
+        let Transit { packet, hop, to, bytes, .. } = self.transits[buffer.head];
         (buffer.bytes, buffer.hop) = (bytes, hop);
         let switch = self.ports[self.wiring.port(queue) as usize].switch;
         let wanting = if hop == UNICAST {
@@ -22,7 +25,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
                 false => self.unicast.next(switch, to),
                 true => self.unicast.next_around(switch, to, &self.wiring.dead),
             };
-            self.lanes[queue as usize].single = port;
+            self.queues[queue as usize].single = port;
             if port == NONE {
                 0
             } else {
@@ -37,11 +40,11 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         if wanting == 0 {
             self.counters.dropped_no_route += 1;
             if hop == UNICAST {
-                self.parcels.remove(parcel);
+                self.packets.remove(packet);
             }
             return self.pop(queue);
         }
-        let buffer = &mut self.lanes[queue as usize];
+        let buffer = &mut self.queues[queue as usize];
         buffer.wanting = wanting;
         buffer.stage = Stage::Waiting;
         self.touch(switch, queue);
@@ -90,7 +93,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     }
 
     fn propose(&mut self, queue: u32, candidates: &mut Vec<(u64, u32)>) {
-        let Lane { hop, single, served, stage, .. } = self.lanes[queue as usize];
+        let Queue { hop, single, served, stage, .. } = self.queues[queue as usize];
         if matches!(stage, Stage::Idle | Stage::Leaving) {
             return;
         }
@@ -101,7 +104,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Serves a buffer as far as it can be served now.
     fn serve(&mut self, queue: u32) {
-        let Lane { hop, single, stage, .. } = self.lanes[queue as usize];
+        let Queue { hop, single, stage, .. } = self.queues[queue as usize];
         match stage {
             Stage::Idle | Stage::Leaving => return,
             Stage::Waiting if self.input_is_taken(queue) => return,
@@ -128,7 +131,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     /// Tells whether another buffer of the same input is being read.
     fn input_is_taken(&self, queue: u32) -> bool {
         let reading = self.ports[self.wiring.port(queue) as usize].reading;
-        reading > self.lanes[queue as usize].sending
+        reading > self.queues[queue as usize].sending
     }
 
     /// Tells whether nobody sends by an output, holds it or is promised it.
@@ -139,7 +142,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
     /// The packet at the head of a buffer has got all its outputs.
     pub(super) fn leave(&mut self, queue: u32) {
         self.grants += 1;
-        let buffer = &mut self.lanes[queue as usize];
+        let buffer = &mut self.queues[queue as usize];
         buffer.wanting = 0;
         buffer.stage = Stage::Leaving;
         buffer.served = self.grants;
@@ -150,7 +153,7 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         *word |= bit;
     }
 
-    /// Takes back a buffer's request for an output.
+    /// Withdraws the request of a buffer for an output.
     pub(super) fn withdraw(&mut self, queue: u32, port: u32) {
         let (word, bit) = self.request_word(queue, port);
         *word &= !bit;
@@ -178,8 +181,162 @@ impl<Q: EventQueue> Fabric<'_, Q> {
         word >> (local % 64) & 1 == 1
     }
 
-    /// Reminds an adapter at a moment.
-    pub(crate) fn wake(&mut self, port: u32, at: u64) {
+    /// Schedules a call of an adapter.
+    pub(crate) fn schedule_wakeup(&mut self, port: u32, at: u64) {
         self.events.push(at, Event::Wake { port }.pack());
+    }
+
+    /// Takes all outputs at once, or none.
+    pub(super) fn serve_when_idle(&mut self, queue: u32, hop: u32) {
+        let routes = self.routes;
+        let mut ready = |port: u32| self.is_idle(port) && self.has_credit(queue, port);
+        if !routes.outs(hop).all(|out| ready(out.port)) {
+            return;
+        }
+        self.leave(queue);
+        for out in routes.outs(hop) {
+            self.withdraw(queue, out.port);
+            self.spend(queue, out.port);
+        }
+        self.send_all(queue, hop);
+    }
+
+    /// Takes all outputs without multicast at once; those that send unicast follow when they are
+    /// done.
+    pub(super) fn serve_by_bulletin(&mut self, queue: u32, hop: u32) {
+        let routes = self.routes;
+        let mut free = |port: u32| {
+            let output = &self.ports[port as usize];
+            output.next_holder == NONE
+                && (output.holder == NONE || !output.multicast)
+                && self.has_credit(queue, port)
+        };
+        if !routes.outs(hop).all(|out| free(out.port)) {
+            return;
+        }
+        let mut promised = 0;
+        for out in routes.outs(hop) {
+            self.withdraw(queue, out.port);
+            self.spend(queue, out.port);
+            let output = &mut self.ports[out.port as usize];
+            if output.holder == NONE {
+                output.holder = queue;
+                output.multicast = true;
+            } else {
+                output.next_holder = queue;
+                promised += 1;
+            }
+        }
+        self.dedicate(queue);
+        self.queues[queue as usize].wanting = promised;
+        if promised == 0 {
+            self.launch(queue);
+        }
+    }
+
+    /// Gives an idle output to the buffer that it was promised to.
+    pub(super) fn promote_next_holder(&mut self, port: u32) {
+        let output = &mut self.ports[port as usize];
+        if output.next_holder == NONE {
+            return;
+        }
+        output.holder = std::mem::replace(&mut output.next_holder, NONE);
+        output.multicast = true;
+        let queue = output.holder;
+        self.queues[queue as usize].wanting -= 1;
+        if self.queues[queue as usize].wanting == 0 {
+            self.launch(queue);
+        }
+    }
+
+    /// Takes each output when it is idle; the packet stays until the last copy has left.
+    pub(super) fn serve_split(&mut self, queue: u32, hop: u32) {
+        let routes = self.routes;
+        for out in routes.outs(hop) {
+            let wanted = self.requests(queue, out.port);
+            if wanted && self.is_idle(out.port) && self.has_credit(queue, out.port) {
+                self.withdraw(queue, out.port);
+                self.spend(queue, out.port);
+                self.queues[queue as usize].wanting -= 1;
+                self.send(queue, out.port, out.next);
+            }
+        }
+        if self.queues[queue as usize].wanting == 0 {
+            self.leave(queue);
+        }
+    }
+
+    /// Takes outputs one by one, unless a packet of higher priority wants one of them.
+    pub(super) fn serve_by_priority(&mut self, queue: u32, hop: u32) {
+        if self.queues[queue as usize].stage == Stage::Waiting && self.must_give_way(queue, hop) {
+            return;
+        }
+        self.take_idle_outputs(queue, hop);
+    }
+
+    /// Takes outputs one by one.
+    pub(super) fn serve_greedily(&mut self, queue: u32, hop: u32) {
+        self.take_idle_outputs(queue, hop);
+        if self.queues[queue as usize].stage == Stage::Acquiring && self.deadlock.is_none() {
+            self.deadlock = self.find_deadlock(queue);
+        }
+    }
+
+    /// Tells whether another multicast packet wants a common output and holds some already, or
+    /// waits at an input with a higher number.
+    fn must_give_way(&self, queue: u32, hop: u32) -> bool {
+        let has_right = |other: u32| {
+            let stage = self.queues[other as usize].stage;
+            let unicast = self.head_is_unicast(other);
+            other != queue
+                && !unicast
+                && (stage == Stage::Acquiring || (stage == Stage::Waiting && other > queue))
+        };
+        self.routes.outs(hop).any(|out| {
+            let Port { holder, requests, first_queue, .. } = self.ports[out.port as usize];
+            let more = self.wiring.row(out.port).map(|word| self.more_requests[word]);
+            let mut words = (first_queue..).step_by(64).zip(once(requests).chain(more));
+            (holder != NONE && has_right(holder))
+                || words.any(|(base, word)| {
+                    (0..64).any(|bit| word >> bit & 1 == 1 && has_right(base + bit))
+                })
+        })
+    }
+
+    fn take_idle_outputs(&mut self, queue: u32, hop: u32) {
+        let routes = self.routes;
+        for out in routes.outs(hop) {
+            let wanted = self.requests(queue, out.port);
+            if wanted && self.is_idle(out.port) && self.has_credit(queue, out.port) {
+                if self.queues[queue as usize].stage == Stage::Waiting {
+                    self.dedicate(queue);
+                }
+                self.withdraw(queue, out.port);
+                self.spend(queue, out.port);
+                self.queues[queue as usize].wanting -= 1;
+                let output = &mut self.ports[out.port as usize];
+                output.holder = queue;
+                output.multicast = true;
+            }
+        }
+        if self.queues[queue as usize].wanting == 0 {
+            self.launch(queue);
+        }
+    }
+
+    /// Reserves the input for a packet that has begun to take outputs.
+    fn dedicate(&mut self, queue: u32) {
+        self.queues[queue as usize].stage = Stage::Acquiring;
+        self.queues[queue as usize].sending += 1; // a hold on the input, until it is launched
+        self.ports[self.wiring.port(queue) as usize].reading += 1;
+    }
+
+    /// Sends the packet at the head of a buffer by all outputs, which are held for it.
+    fn launch(&mut self, queue: u32) {
+        let hop = self.queues[queue as usize].hop;
+        self.queues[queue as usize].sending -= 1;
+        self.ports[self.wiring.port(queue) as usize].reading -= 1;
+        self.leave(queue);
+        self.send_all(queue, hop);
     }
 }

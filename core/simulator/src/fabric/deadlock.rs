@@ -6,23 +6,24 @@ use std::fmt;
 use fabricast_topology::{Graph, PortId, SwitchId};
 use thiserror::Error;
 
-use super::{Fabric, Stage, UNICAST};
+use super::Fabric;
+use super::state::{Stage, UNICAST};
 use crate::queue::EventQueue;
 use crate::slab::NONE;
 
-/// Packets that wait for each other in a circle: none of them will ever move.
+/// Packets that wait for each other in a cycle and never move.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct Deadlock {
-    /// When it was found, in picoseconds.
+    /// Time at which it was found, in picoseconds.
     pub at_ps: u64,
-    /// Who waits for whom; the last one waits for the first.
+    /// The waiting packets in order: each waits for the next, the last for the first.
     pub circle: Vec<Wait>,
 }
 
 /// One packet in a circle of waiting ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Its switch.
+    /// Switch that the packet waits in.
     pub switch: SwitchId,
     /// The switch's name.
     pub name: String,
@@ -32,11 +33,11 @@ pub struct Wait {
     pub holds: Vec<u8>,
     /// Number of the output it waits for, which the next one of the circle keeps from it.
     pub wants: u8,
-    /// Why it does not get it.
+    /// Reason why it does not get the output.
     pub why: WaitFor,
 }
 
-/// Why a packet does not get an output.
+/// Reason why a packet does not get an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
     /// Another packet holds it.
@@ -96,16 +97,16 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Looks for a circle anywhere; to be called when nothing happens any more.
     pub(crate) fn find_any_deadlock(&self) -> Option<Deadlock> {
-        let queues = 0..u32::try_from(self.lanes.len()).expect("the wiring has checked it");
-        queues
-            .filter(|queue| self.lanes[*queue as usize].head != NONE)
+        let numbers = 0..u32::try_from(self.queues.len()).expect("the wiring has checked it");
+        numbers
+            .filter(|queue| self.queues[*queue as usize].head != NONE)
             .find_map(|queue| self.find_deadlock(queue))
     }
 
-    /// Lists what keeps the packet at the head of a buffer from leaving: output, reason, and the buffer
-    /// whose packet has to move first.
+    /// Lists what keeps the packet at the head of a buffer from leaving: output, reason, and the
+    /// buffer whose packet has to move first.
     fn waits_for(&self, queue: u32) -> Vec<(u32, WaitFor, u32)> {
-        let buffer = &self.lanes[queue as usize];
+        let buffer = &self.queues[queue as usize];
         if !matches!(buffer.stage, Stage::Waiting | Stage::Acquiring) {
             return Vec::new();
         }
@@ -130,8 +131,8 @@ impl<Q: EventQueue> Fabric<'_, Q> {
 
     /// Tells whether the packet at the head of a buffer is a unicast one.
     pub(super) fn head_is_unicast(&self, queue: u32) -> bool {
-        let head = self.lanes[queue as usize].head;
-        head != NONE && self.lanes[queue as usize].hop == UNICAST
+        let head = self.queues[queue as usize].head;
+        head != NONE && self.queues[queue as usize].hop == UNICAST
     }
 
     fn describe(&self, queue: u32, wants: u32, why: WaitFor) -> Wait {

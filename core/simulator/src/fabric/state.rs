@@ -1,9 +1,37 @@
-//! What is kept of every port and buffer: a hop of a packet costs few lines of cache, whatever the fabric.
+//! State of every port and buffer, laid out so that a hop of a packet touches few cache lines.
+
+use fabricast_topology::EndpointId;
 
 use crate::slab::NONE;
 use crate::wiring::Wiring;
 
-use super::UNICAST;
+/// In a copy, instead of a hop of a tree.
+pub(super) const UNICAST: u32 = NONE;
+
+/// Fields shared by all copies of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketInfo {
+    pub(crate) source: EndpointId,
+    /// Of a unicast packet.
+    pub(crate) to: EndpointId,
+    pub(crate) bytes: u32,
+    /// Copies of a multicast packet that are under way; 0 of a unicast packet, which has one.
+    pub(super) copies: u32,
+    pub(crate) born_ps: u64,
+    pub(crate) sent_ps: u64,
+    pub(crate) tag: u64,
+}
+
+/// A copy in a buffer, or on its way to an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transit {
+    pub(super) packet: u32,
+    pub(super) hop: u32,
+    pub(super) next: u32,      // behind it in the buffer
+    pub(super) to: EndpointId, // of a unicast packet
+    pub(super) bytes: u32,
+    pub(super) ready_ps: u64,
+}
 
 /// A port: its wiring, and what it does as an output.
 #[derive(Clone, Copy, Debug)]
@@ -18,18 +46,18 @@ pub(super) struct Port {
     /// The buffer it sends from, or is held for.
     pub(super) holder: u32,
     /// The buffer that gets it next (early grants only).
-    pub(super) heir: u32,
+    pub(super) next_holder: u32,
     /// Outputs that its own buffers are leaving by.
     pub(super) reading: u16,
-    /// Whether the holder's packet is a multicast one: what the bulletin board shows.
+    /// True if the packet of the holder is a multicast one, as the bulletin board shows.
     pub(super) multicast: bool,
-    /// Whether its link is cut.
+    /// True if the link is cut.
     pub(super) dead: bool,
-    /// Whether it needs no credit: an endpoint takes everything, and so does a cut link.
+    /// True if no credit is needed: endpoints and cut links take everything.
     pub(super) endless: bool,
     /// Which of the first 64 queues of its switch ask for it.
     pub(super) requests: u64,
-    /// Bytes sent.
+    /// Bytes that the port sent.
     pub(super) sent_bytes: u64,
     /// Picoseconds that packets waited at the head of a buffer for it, each output of a packet.
     pub(super) waited_ps: u64,
@@ -38,7 +66,7 @@ pub(super) struct Port {
 /// A queue: the input buffer of a port and channel, and the credit that the port has as an output.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Lane {
+pub(super) struct Queue {
     pub(super) head: u32,
     pub(super) tail: u32,
     /// Of the packet at the head, once it is ready: its length, its hop, and its output if unicast.
@@ -50,19 +78,19 @@ pub(super) struct Lane {
     /// Outputs that it is leaving by.
     pub(super) sending: u16,
     pub(super) stage: Stage,
-    /// Whether somebody has been refused for want of credit: then credit is an event when it comes.
+    /// True if a sender was refused for lack of credit: then returning credit is an event.
     pub(super) is_short: bool,
     /// When it was served last, counted in grants; the least is preferred (a matrix arbiter).
     pub(super) served: u64,
     /// Absolute credits in bytes, modulo 2^32.
     sent: u32,
     limit: u32,
-    /// Credit on its way that is no event: bytes, 0 if there is none, and when it comes.
+    /// Credit in flight without an event: bytes, 0 for none, and time of arrival.
     coming_bytes: u32,
     coming_ps: u64,
 }
 
-/// What the packet at the head of a buffer is doing.
+/// State of the packet at the head of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// There is none, or its head is still on the wire.
@@ -85,7 +113,7 @@ impl Port {
                 switch,
                 first_queue: if switch == NONE { 0 } else { wiring.first_queue(switch) },
                 holder: NONE,
-                heir: NONE,
+                next_holder: NONE,
                 reading: 0,
                 multicast: false,
                 dead: wiring.dead[port],
@@ -100,11 +128,11 @@ impl Port {
 
     /// Tells whether nobody sends by it, holds it or is promised it.
     pub(super) const fn is_idle(&self) -> bool {
-        self.holder == NONE && self.heir == NONE
+        self.holder == NONE && self.next_holder == NONE
     }
 }
 
-impl Lane {
+impl Queue {
     /// Makes an empty buffer of so many bytes.
     pub(super) const fn new(buffer_bytes: u32) -> Self {
         Self {
@@ -125,7 +153,7 @@ impl Lane {
         }
     }
 
-    /// Gives the bytes that may be sent at a moment.
+    /// Returns the bytes that may be sent at a time.
     pub(super) const fn room(&self, now_ps: u64) -> u32 {
         let come = if self.coming_ps <= now_ps { self.coming_bytes } else { 0 };
         self.limit.wrapping_add(come).wrapping_sub(self.sent)
@@ -137,7 +165,7 @@ impl Lane {
         self.is_short = false;
     }
 
-    /// Adds credit that has come.
+    /// Adds credit that has arrived.
     pub(super) const fn add(&mut self, bytes: u32) {
         self.limit = self.limit.wrapping_add(bytes);
     }
@@ -153,7 +181,7 @@ impl Lane {
     }
 
     /// Somebody has been refused: gives the credit on its way, now to be an event.
-    pub(super) fn be_short(&mut self, now_ps: u64) -> Option<(u64, u32)> {
+    pub(super) fn request_credit_event(&mut self, now_ps: u64) -> Option<(u64, u32)> {
         self.settle(now_ps);
         self.is_short = true;
         let bytes = std::mem::take(&mut self.coming_bytes);

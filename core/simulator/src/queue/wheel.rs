@@ -15,7 +15,7 @@ const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << 14;
 /// Events of a cell.
 const EVENTS: usize = 7;
-/// No cell.
+/// Stands for no cell.
 const NONE: u32 = u32::MAX;
 
 /// An event queue for fabrics, O(1) for each event.

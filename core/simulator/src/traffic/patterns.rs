@@ -4,16 +4,16 @@ use fabricast_topology::{EndpointId, FatTree, Graph};
 
 use crate::chance::Chance;
 
-/// How a unicast packet's destination is drawn. Nobody sends to itself.
+/// Distribution of unicast destinations. No endpoint sends to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnicastPattern {
     /// All others alike.
     Uniform,
-    /// Half of the packets to the k^2 nearest, k being half the ports of a switch: to endpoints of the
-    /// same compute midplane; the rest to all others alike.
+    /// Half of the packets to the k^2 nearest, k being half the ports of a switch: to endpoints of
+    /// the same compute midplane; the rest to all others alike.
     Sphere,
-    /// The chance of an endpoint falls evenly with its distance: 1 at the same leaf, less by a fixed
-    /// step for every level to be climbed, 1/levels for the farthest.
+    /// The chance of an endpoint falls evenly with its distance: 1 at the same leaf, less by a
+    /// fixed step for every level to be climbed, 1/levels for the farthest.
     Decay,
     /// A quarter of the packets to the first eighth of the endpoints, the rest to all others alike.
     HotRegion,
@@ -56,7 +56,8 @@ struct Place {
 }
 
 impl Destinations {
-    /// Looks at a fabric all of whose endpoints are connected; those that are not are drawn as well.
+    /// Looks at a fabric all of whose endpoints are connected; those that are not are drawn as
+    /// well.
     #[must_use]
     pub fn new(graph: &Graph, tree: &FatTree, pattern: UnicastPattern) -> Self {
         let places = graph.endpoints().map(|endpoint| {

@@ -1,11 +1,12 @@
 //! The statistics registers of switches as root policies see them: late and stale.
 //!
 //! Every so often the registers of all ports are read; what was read is known some time later and
-//! stays all that is known until the next reading is (Dawning §4.2.2: read over a network of its own).
+//! stays all that is known until the next reading is (Dawning §4.2.2: read over a network of its
+//! own).
 
 use fabricast_topology::{Graph, PortId};
 
-use crate::simulator::PortStatistics;
+use crate::workload::PortStatistics;
 
 /// Which register stands for the load of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,14 +18,14 @@ pub enum LoadMeasure {
     Delay,
 }
 
-/// How registers are read.
+/// Interval, delay and measure of register readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Picoseconds from one reading to the next.
     pub every_ps: u64,
     /// Picoseconds until a reading is known; at most those between readings.
     pub delay_ps: u64,
-    /// What is read.
+    /// Register that is read.
     pub measure: LoadMeasure,
 }
 

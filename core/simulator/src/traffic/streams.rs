@@ -6,10 +6,9 @@ use fabricast_topology::{EndpointId, FatTree, Graph, Peer, PortId};
 use super::patterns::{Destinations, UnicastPattern};
 use super::registers::{Reading, Registers};
 use crate::chance::Chance;
-use crate::fabric::Trail;
 use crate::rooted::{RootedError, Roots};
 use crate::routes::{Routes, TreeId};
-use crate::simulator::{Delivery, Offer, Packet, Route, Workload};
+use crate::workload::{Delivery, Offer, Packet, Route, Trail, Workload};
 
 /// Unicast of every endpoint: packets at exponential intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +24,10 @@ pub struct UnicastLoad {
 /// Multicast of one endpoint: packets at equal intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastLoad {
-    /// Who sends. It sends no unicast.
+    /// Sending endpoint, which sends no unicast.
     pub source: EndpointId,
-    /// Who receives; may hold the source. Of several groups one is drawn for every packet.
+    /// Receiving endpoints, possibly with the source. Of several groups one is drawn for every
+    /// packet.
     pub groups: Vec<Vec<EndpointId>>,
     /// Length of a packet.
     pub bytes: u32,
@@ -40,24 +40,24 @@ pub struct MulticastLoad {
 /// All that endpoints send, and how roots are chosen.
 #[derive(Clone, Debug)]
 pub struct StreamsSpec {
-    /// What all endpoints without a multicast stream send.
+    /// Traffic of all endpoints without a multicast stream.
     pub unicast: Option<UnicastLoad>,
     /// At most one stream of an endpoint.
     pub multicast: Vec<MulticastLoad>,
-    /// How every packet's root is chosen, at the moment it gets to its adapter.
+    /// Policy that chooses the root of every packet when it reaches its adapter.
     pub policy: RootPolicy,
-    /// What the policy knows of loads.
+    /// Readings of loads that the policy uses.
     pub reading: Reading,
     /// Virtual channels of unicast and of multicast.
     pub channels: [u8; 2],
-    /// Chance.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 /// A multicast packet that has arrived everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Its sender.
+    /// Endpoint that sent the packet.
     pub source: EndpointId,
     /// The root it went by, among the candidates.
     pub candidate: u32,
@@ -71,7 +71,7 @@ pub struct Finished {
     pub trail: Option<Trail>,
 }
 
-/// What arrived since a moment.
+/// Traffic received since a given time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// The moment, in picoseconds.
@@ -82,7 +82,7 @@ pub struct Received {
     pub multicast_bytes: u64,
 }
 
-/// The workload.
+/// State of the workload.
 #[derive(Clone, Debug)]
 pub struct Streams {
     unicast: Option<(UnicastLoad, Destinations)>,

@@ -5,8 +5,8 @@ use fabricast_simulator::{Model, MulticastPolicy, RunError, Simulator, WaitFor};
 use crate::support::{Fixture, POLICIES, Script, mixed_load, model, multicast, unicast};
 
 /// Hosts 0 and 1 both multicast to hosts 2 and 3, at ports P3 and P4 of their leaf. P4 is busy when
-/// A comes from host 0, so that A can take P3 only; when P4 is idle again it is the turn of B from host
-/// 1, since host 0 has been served before.
+/// A comes from host 0, so that A can take P3 only; when P4 is idle again it is the turn of B from
+/// host 1, since host 0 has been served before.
 fn crossing(policy: MulticastPolicy) -> Result<usize, RunError> {
     let mut fixture = Fixture::m_port(8, 2);
     let a = fixture.rooted(0, &[2, 3], 0);

@@ -1,4 +1,4 @@
-//! What must hold for every fabric, policy and load.
+//! Properties of every fabric, policy and load.
 
 mod conservation;
 mod deadlock;

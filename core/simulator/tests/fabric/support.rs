@@ -95,7 +95,8 @@ pub(crate) fn multicast(tree: TreeId, bytes: u32, born_ps: u64, tag: u64) -> Pac
     Packet { route: Route::Tree(tree), bytes, born_ps, tag }
 }
 
-/// A mixed load of unicast and multicast by chance; gives the deliveries it must lead to, tag by tag.
+/// A mixed load of unicast and multicast by chance; gives the deliveries it must lead to, tag by
+/// tag.
 pub(crate) fn mixed_load(
     fixture: &mut Fixture,
     packets: u32,

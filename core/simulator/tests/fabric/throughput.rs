@@ -118,7 +118,8 @@ fn a_buffer_of_one_packet_bounds_the_rate_by_its_round_trip() {
     routes[0] = to(127);
     let model = Model { buffer_bytes: 256, ..model() };
     let parts = received(&fixture, model, Greedy::new(routes, 256, WARM_PS));
-    // Start, head at the next switch after 10 + 50 ns, its tail gone 256 ns later, credit 10 ns after.
+    // Start, head at the next switch after 10 + 50 ns, its tail gone 256 ns later, credit 10 ns
+    // after.
     let bound = 256 * 1_000 / (10 + 50 + 256 + 10);
     assert!((bound - 2..=bound + 2).contains(&parts[127]), "{} is not {bound}", parts[127]);
 }

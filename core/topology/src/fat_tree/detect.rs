@@ -1,6 +1,6 @@
-//! Detects a fat tree in a graph without any hint.
+//! Detects a fat tree in a graph, without hints.
 //!
-//! Linear in the number of ports, but for sorting the few up-links of each switch.
+//! Cost: linear in the ports, except for sorting the up-links of each switch.
 
 use fixedbitset::FixedBitSet;
 
@@ -14,14 +14,13 @@ use crate::ids::{PortId, SwitchId, dense};
 impl FatTree {
     /// Finds the fat tree in a graph.
     ///
-    /// Missing and surplus parts are listed as irregularities; only a graph
-    /// without a level structure is refused. If some switches have markedly fewer
-    /// endpoints than most, it is also tried without taking those for leaf switches, and the
-    /// more regular reading wins.
+    /// Missing and surplus parts are listed as irregularities; only a graph without a level
+    /// structure is refused. If some switches have markedly fewer endpoints than most, detection is
+    /// also tried with these not as leaf switches, and the more regular result is taken.
     ///
     /// # Errors
     ///
-    /// [`NotFatTree`] naming the switches and links that contradict every reading.
+    /// [`NotFatTree`] with the switches and links that contradict every interpretation.
     pub fn detect(graph: &Graph) -> Result<Self, NotFatTree> {
         let endpoints = count_endpoints(graph);
         let with_endpoints = |least: u32| -> FixedBitSet {
@@ -49,7 +48,7 @@ impl FatTree {
         }
     }
 
-    /// Counts what speaks against a reading, as opposed to what is so in every reading.
+    /// Returns the number of irregularities that depend on the interpretation.
     fn structural_irregularities(&self) -> usize {
         let counts = |irregularity: &&Irregularity| match irregularity {
             Irregularity::UnconnectedEndpoint { .. } | Irregularity::LoopbackCable { .. } => false,
@@ -80,7 +79,7 @@ impl<I: ExactSizeIterator<Item = bool>> CollectBits for I {
     }
 }
 
-/// Reads the graph as a fat tree with `solid` as its leaf switches.
+/// Interprets the graph as a fat tree with `solid` as its leaf switches.
 fn read(graph: &Graph, endpoints: &[u32], solid: &FixedBitSet) -> Result<FatTree, NotFatTree> {
     if solid.is_clear() {
         return Err(Reasons::only(Reason::NoEndpoints));
@@ -95,7 +94,7 @@ fn read(graph: &Graph, endpoints: &[u32], solid: &FixedBitSet) -> Result<FatTree
     Ok(tree)
 }
 
-/// The places of all switches and their links upwards.
+/// Positions and up-links of all switches.
 struct Reading<'a> {
     graph: &'a Graph,
     midplanes: Midplanes,
@@ -110,7 +109,7 @@ impl<'a> Reading<'a> {
         Self { graph, midplanes, places, tns_per_group }
     }
 
-    /// Gives the up-links of a switch as (position among the switches above, port), sorted.
+    /// Returns the up-links of a switch as (position among the switches above, port), sorted.
     fn up_links(&self, switch: SwitchId, links: &mut Vec<(u32, PortId)>) {
         links.clear();
         let here = self.places[switch.index()];
@@ -169,7 +168,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Refuses readings of which hardly any link exists: their tables would not be linear.
+    /// Refuses interpretations in which most links are missing, since their tables would not be
+    /// linear in size.
     fn check_density(&self, params: &FatTreeParams) -> Result<(), NotFatTree> {
         let by = |rows: usize, width: u32| {
             u64::try_from(rows).expect("64 bits").saturating_mul(width.into())

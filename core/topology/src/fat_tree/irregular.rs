@@ -1,4 +1,5 @@
-//! Lists what a fabric lacks of the regular fat tree it was found to be, and what it has beside it.
+//! Lists the irregularities of a fabric: parts that the regular fat tree has and the fabric lacks,
+//! and surplus parts.
 
 use super::levels::Levels;
 use super::{FatTree, Irregularity, Place};
@@ -121,7 +122,7 @@ impl List<'_> {
         }
     }
 
-    /// Notes that two switches have fewer links than `of`.
+    /// Records that two switches have fewer links than `of`.
     fn bundle(&mut self, lower: SwitchId, upper: SwitchId, has: u32, of: u32) {
         if has >= of {
             return;
@@ -172,13 +173,13 @@ impl List<'_> {
         }
     }
 
-    /// Names a leaf switch of a compute midplane.
+    /// Returns the name of a leaf switch of a compute midplane.
     fn leaf_label(&self, cn: u32) -> String {
         let leaf = self.first_leaf[cn as usize].expect("a midplane has a leaf");
         self.graph.switch_label(leaf)
     }
 
-    /// Names a switch that a top midplane should be linked to.
+    /// Returns the name of a switch that a top midplane should be linked to.
     fn below_group(&self, tn: u32) -> String {
         let params = self.tree.params;
         let g = tn / params.tns_per_group;

@@ -1,8 +1,7 @@
 //! Finds the level of every switch: its distance from the leaf switches.
 //!
-//! Leaf switches are those with endpoints, less those that stand above others
-//! with endpoints (a management host on a spine), plus those that stand
-//! where a leaf stands and merely have no endpoint.
+//! Leaf switches are the switches with endpoints, except those above other switches with endpoints
+//! (a management host on a spine), plus those at a leaf's position that have no endpoint.
 
 use std::collections::VecDeque;
 
@@ -25,18 +24,18 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Gives the level of a switch.
+    /// Returns the level of a switch.
     pub(super) fn of(&self, switch: SwitchId) -> u8 {
         self.level[switch.index()]
     }
 
-    /// Walks the switches of one level.
+    /// Iterates over the switches of one level.
     pub(super) fn on(&self, level: u8) -> impl Iterator<Item = SwitchId> + '_ {
         (0u32..).zip(&self.level).filter(move |(_, at)| **at == level).map(|(id, _)| SwitchId(id))
     }
 }
 
-/// Walks the links of a switch to other switches: own port and the other switch.
+/// Iterates over the links of a switch to other switches: own port and the other switch.
 pub(super) fn links(
     graph: &Graph,
     switch: SwitchId,
@@ -176,8 +175,8 @@ fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree>
     Ok(level)
 }
 
-/// Finds level-2 switches all of whose links go to level-1 switches of one
-/// compute midplane: leaves with too few endpoints to be told by them.
+/// Finds level-2 switches all of whose links go to level-1 switches of one compute midplane: leaves
+/// that their few endpoints did not identify.
 fn hidden_leaves(graph: &Graph, endpoints: &[u32], level: &[u8]) -> Vec<SwitchId> {
     let mut midplanes = DisjointSets::new(level.len());
     let on = |wanted: u8| {

@@ -1,7 +1,7 @@
-//! Finds the midplanes and gives every switch its place in them.
+//! Finds the midplanes and the position of every switch in them.
 //!
-//! Needs the levels; looks at links between neighbouring levels only. Every
-//! numbering follows the switch numbers, so it is a function of the graph.
+//! Needs the levels, and uses only links between neighbouring levels. Every numbering follows the
+//! switch numbers, so it is a function of the graph.
 
 use super::levels::{Levels, UNREACHED, links};
 use super::report::{NotFatTree, Reason, Reasons};
@@ -10,19 +10,19 @@ use crate::disjoint::DisjointSets;
 use crate::graph::Graph;
 use crate::ids::{SwitchId, dense};
 
-/// Where every switch stands.
+/// Positions of all switches.
 #[derive(Default)]
 pub(super) struct Midplanes {
     pub(super) levels: u32,
     pub(super) leaves: Vec<SwitchId>,
-    /// By leaf.
+    /// Compute midplane of each leaf.
     pub(super) leaf_cn: Vec<u32>,
     pub(super) cns: u32,
     /// Level-1 switches per CN.
     pub(super) spines: u32,
     /// By CN and group: switch or [`NONE`].
     pub(super) l1: Vec<u32>,
-    /// By CN.
+    /// Block of each CN.
     pub(super) cn_block: Vec<u32>,
     /// Blocks that have a CN.
     pub(super) populated: u32,
@@ -37,7 +37,7 @@ pub(super) struct TopMidplane {
     pub(super) l3: Vec<SwitchId>,
 }
 
-/// The parts of a top midplane before its level-2 switches have their blocks.
+/// A top midplane before its level-2 switches are assigned to blocks.
 #[derive(Default)]
 struct Parts {
     l2: Vec<SwitchId>,
@@ -62,8 +62,8 @@ pub(super) fn find_midplanes(graph: &Graph, levels: &Levels) -> Result<Midplanes
     Ok(found)
 }
 
-/// Refuses fabrics in several parts, unless what is cut off is a single leaf
-/// switch, or a single compute midplane of a fabric with top midplanes.
+/// Refuses fabrics in several components, unless the smaller ones are single leaf switches, or
+/// single compute midplanes of a fabric with top midplanes.
 fn check_connected(graph: &Graph, levels: &Levels, depth: u32) -> Result<(), NotFatTree> {
     let mut parts = DisjointSets::new(levels.level.len());
     for (switch, other) in neighbours(graph, levels) {
@@ -94,7 +94,7 @@ fn check_connected(graph: &Graph, levels: &Levels, depth: u32) -> Result<(), Not
     reasons.check()
 }
 
-/// Walks the pairs of lower and upper switch with a link, once per link.
+/// Iterates over the pairs of lower and upper switch with a link, once per link.
 fn neighbours<'a>(
     graph: &'a Graph,
     levels: &'a Levels,
@@ -107,7 +107,7 @@ fn neighbours<'a>(
     })
 }
 
-/// Numbers the compute midplanes; gives the one of every leaf and level-1 switch.
+/// Numbers the compute midplanes; returns that of every leaf and level-1 switch.
 fn find_cns(graph: &Graph, levels: &Levels, found: &mut Midplanes) -> Vec<u32> {
     let mut sets = DisjointSets::new(levels.level.len());
     let mut has_l1 = vec![found.levels == 1; levels.level.len()];
@@ -146,12 +146,12 @@ fn find_cns(graph: &Graph, levels: &Levels, found: &mut Midplanes) -> Vec<u32> {
     cn_of
 }
 
-/// Sorts the level-1 switches into groups that share top midplanes: fills `l1`
-/// and gives the group of every switch above the leaves.
+/// Sorts the level-1 switches into groups that share top midplanes: fills `l1` and returns the
+/// group of every switch above the leaves.
 ///
-/// A *fragment* is what hangs together above the leaves. The first midplane with all
-/// its level-1 switches numbers the groups; a fragment that does not reach it (cut off
-/// by a fault) goes to the first group where its midplanes lack a switch.
+/// A *fragment* is a connected component above the leaves. The first midplane with all its level-1
+/// switches numbers the groups; a fragment that does not reach it (cut off by a fault) joins the
+/// first group in which its midplanes lack a switch.
 fn find_groups(
     graph: &Graph,
     levels: &Levels,
@@ -252,7 +252,7 @@ fn find_blocks(graph: &Graph, levels: &Levels, switch_cn: &[u32], found: &mut Mi
     found.populated = dense(sizes.len()).max(1);
 }
 
-/// Puts the top midplanes together and gives their level-2 switches the blocks.
+/// Builds the top midplanes and assigns their level-2 switches to blocks.
 fn find_tops(
     graph: &Graph,
     levels: &Levels,
@@ -319,9 +319,9 @@ fn find_tops(
     reasons.check()
 }
 
-/// Gives level-2 switches the slots of their blocks. Those that serve no midplane
-/// take the unpopulated blocks; if there are more of them than such blocks, the
-/// first ones have lost their links and take the populated slots still free.
+/// Assigns level-2 switches to blocks. Those that serve no midplane take the unpopulated blocks; if
+/// there are too many of them, the first ones have lost their links and take the populated slots
+/// that are free.
 fn place_l2(
     switches: &[SwitchId],
     populated: usize,
@@ -351,7 +351,7 @@ fn place_l2(
 }
 
 impl Midplanes {
-    /// Gives the place of every switch.
+    /// Returns the position of every switch.
     pub(super) fn places(&self, switches: usize, tns_per_group: u32) -> Vec<Place> {
         let mut places = vec![Place::Outside; switches];
         for (leaf, switch) in (0u32..).zip(&self.leaves) {

@@ -1,8 +1,8 @@
-//! What is said about a fabric that is not quite, or not at all, a fat tree.
+//! Messages about a fabric that is irregular, or not a fat tree.
 
 use thiserror::Error;
 
-/// One way in which a fabric differs from the regular fat tree it was found to be.
+/// An irregularity: a difference from the regular fat tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Irregularity {
     /// Two switches that should be connected are not.
@@ -10,7 +10,7 @@ pub enum Irregularity {
     MissingLink {
         /// The lower switch.
         lower: String,
-        /// The upper switch, or the top midplane if it has lost the switch too.
+        /// The upper switch, or the top midplane if the switch is missing too.
         upper: String,
     },
     /// Two switches have fewer parallel links than the others of their levels.
@@ -45,77 +45,77 @@ pub enum Irregularity {
         /// Midplane and number, and a switch nearby.
         place: String,
     },
-    /// An endpoint hangs on a switch above the leaves, where groups cannot serve it.
+    /// An endpoint is on a switch above the leaves, where groups cannot serve it.
     #[error("endpoint {endpoint} on {switch}, which is not a leaf switch")]
     EndpointAboveLeaves {
         /// Name of the endpoint.
         endpoint: String,
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
-    /// An endpoint is listed but connected to nothing.
+    /// An endpoint is listed but not connected.
     #[error("endpoint {endpoint} is not connected")]
     UnconnectedEndpoint {
         /// Name of the endpoint.
         endpoint: String,
     },
-    /// A leaf switch has lost every link upwards.
+    /// A leaf switch has no upward link left.
     #[error("leaf switch {switch} has no link upwards")]
     LeafCutOff {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
     /// A cable has both ends in one switch; it is ignored.
     #[error("loopback cable between {a} and {b}")]
     LoopbackCable {
-        /// One end.
+        /// Name of the port at one end.
         a: String,
-        /// The other end.
+        /// Name of the port at the other end.
         b: String,
     },
-    /// A link does not go one level up or down, or not to where it should; it is ignored.
+    /// A link does not connect neighbouring levels, or not the right switches; it is ignored.
     #[error("stray link between {a} and {b}")]
     StrayLink {
-        /// One end.
+        /// Name of the port at one end.
         a: String,
-        /// The other end.
+        /// Name of the port at the other end.
         b: String,
     },
-    /// A switch leads to no leaf, or not to where one of its level should; it is ignored.
+    /// A switch leads to no leaf, or not to where a switch of its level should; it is ignored.
     #[error("switch {switch} is unused")]
     UnusedSwitch {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
 }
 
-/// A fabric in which no fat tree was found.
+/// Refusal of a fabric that is not a fat tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("not a fat tree: {}{}", list(.reasons), rest(*.more))]
 pub struct NotFatTree {
     /// The first few contradictions.
     pub reasons: Vec<Reason>,
-    /// How many more there are.
+    /// Number of further contradictions.
     pub more: usize,
 }
 
 /// One contradiction to a fat tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Reason {
-    /// There is no endpoint on any switch to start from.
+    /// No switch has an endpoint to start from.
     #[error("no endpoint is connected to a switch")]
     NoEndpoints,
-    /// Two switches with endpoints are linked and neither can be told to be above the other.
+    /// Two switches with endpoints are linked, and neither is clearly above the other.
     #[error(
         "{a} ({a_endpoints} endpoints) and {b} ({b_endpoints} endpoints) are linked directly, \
          neither is above the other"
     )]
     LeavesLinked {
-        /// One switch.
+        /// Name of one switch.
         a: String,
         /// Endpoints on it.
         a_endpoints: u32,
-        /// The other switch.
+        /// Name of the other switch.
         b: String,
         /// Endpoints on it.
         b_endpoints: u32,
@@ -131,7 +131,7 @@ pub enum Reason {
     /// A switch is too far from the leaves.
     #[error("{switch} is {distance} links above the nearest leaf switch, more than 3")]
     TooManyLevels {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
         /// Links to the nearest leaf switch.
         distance: u32,
@@ -139,9 +139,9 @@ pub enum Reason {
     /// A link joins two switches of one level.
     #[error("link between {a} and {b}, both on level {level}")]
     LinkWithinLevel {
-        /// One end.
+        /// Name of the port at one end.
         a: String,
-        /// The other end.
+        /// Name of the port at the other end.
         b: String,
         /// Links from a leaf.
         level: u32,
@@ -149,15 +149,15 @@ pub enum Reason {
     /// Two switches of one midplane compete for one position.
     #[error("{a} and {b} of one midplane lead to the same top midplane")]
     SamePosition {
-        /// One switch.
+        /// Name of one switch.
         a: String,
-        /// The other switch.
+        /// Name of the other switch.
         b: String,
     },
     /// A switch fits into no TN group.
     #[error("{switch} fits into no group of top midplanes")]
     NoGroup {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
     /// Most links of a regular tree would be missing.
@@ -170,10 +170,10 @@ pub enum Reason {
     },
 }
 
-/// How many contradictions are written out.
+/// Limit on contradictions that are written out.
 const REASONS_SHOWN: usize = 8;
 
-/// Collects contradictions, the first few in words.
+/// Collects contradictions; the first few are kept as text.
 #[derive(Default)]
 pub(super) struct Reasons {
     reasons: Vec<Reason>,
@@ -181,7 +181,7 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    /// Adds one.
+    /// Adds a contradiction.
     pub(super) fn push(&mut self, reason: impl FnOnce() -> Reason) {
         if self.reasons.len() < REASONS_SHOWN {
             self.reasons.push(reason());
@@ -190,7 +190,7 @@ impl Reasons {
         }
     }
 
-    /// Refuses the fabric if there is one.
+    /// Returns the refusal if there is a contradiction.
     pub(super) fn check(self) -> Result<(), NotFatTree> {
         if self.reasons.is_empty() {
             return Ok(());
@@ -198,7 +198,7 @@ impl Reasons {
         Err(NotFatTree { reasons: self.reasons, more: self.more })
     }
 
-    /// Makes the refusal for one contradiction.
+    /// Creates the refusal for one contradiction.
     pub(super) fn only(reason: Reason) -> NotFatTree {
         NotFatTree { reasons: vec![reason], more: 0 }
     }

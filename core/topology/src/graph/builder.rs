@@ -1,4 +1,4 @@
-//! Puts a graph together, piece by piece, straight into its columns.
+//! Builds a graph part by part, directly in its columns.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct GraphBuilder {
     speeds: BTreeMap<String, u32>,
 }
 
-/// Why pieces do not make a graph.
+/// Reason why the parts do not make a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuildError {
     /// A second cable for one switch port.
@@ -51,19 +51,19 @@ pub enum BuildError {
     /// Two nodes with one id.
     #[error("two nodes are called {name}")]
     DuplicateName {
-        /// The id.
+        /// The duplicate node id.
         name: String,
     },
 }
 
 impl GraphBuilder {
-    /// Starts with nothing.
+    /// Creates a builder without parts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts the switches added so far.
+    /// Returns the number of switches added so far.
     #[must_use]
     pub fn switch_count(&self) -> u32 {
         dense(self.switch_facts.len())
@@ -89,7 +89,7 @@ impl GraphBuilder {
         SwitchId(id)
     }
 
-    /// Adds an adapter; the endpoints added from now on are its.
+    /// Adds an adapter; endpoints added afterwards belong to it.
     pub fn add_adapter(&mut self, name: &str, description: &str, facts: AdapterFacts) -> AdapterId {
         let id = dense(self.adapter_facts.len());
         self.first_endpoint.push(dense(self.attachments.len()));
@@ -99,7 +99,7 @@ impl GraphBuilder {
         AdapterId(id)
     }
 
-    /// Adds an endpoint to the adapter added last, in rising order of port numbers.
+    /// Adds an endpoint to the latest adapter, in ascending order of port numbers.
     ///
     /// # Panics
     ///
@@ -114,14 +114,14 @@ impl GraphBuilder {
         EndpointId(id)
     }
 
-    /// Gives the port of a switch with a physical number, if it has one.
+    /// Returns the port of a switch with a physical number, if it has one.
     #[must_use]
     pub fn port(&self, switch: SwitchId, number: u8) -> Option<PortId> {
         let port = self.first_port[switch.index()] + u32::from(number.checked_sub(1)?);
         (self.port_switch.get(port as usize) == Some(&switch.0)).then_some(PortId(port))
     }
 
-    /// Plugs a cable into two switch ports, which may be of one switch or even one port.
+    /// Connects two switch ports, which may belong to one switch or even be one port.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl GraphBuilder {
         Ok(())
     }
 
-    /// Plugs an endpoint into a switch port.
+    /// Connects an endpoint to a switch port.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl GraphBuilder {
         Ok(())
     }
 
-    /// Notes width and speed as the switch reports them.
+    /// Sets width and speed as the switch reports them.
     pub fn set_port_speed(&mut self, port: PortId, speed: &str) {
         let speed = self.intern(speed);
         if self.port_speeds.len() <= port.index() {
@@ -163,7 +163,7 @@ impl GraphBuilder {
         self.port_speeds[port.index()] = speed;
     }
 
-    /// Notes width and speed as the adapter reports them.
+    /// Sets width and speed as the adapter reports them.
     pub fn set_endpoint_speed(&mut self, endpoint: EndpointId, speed: &str) {
         let speed = self.intern(speed);
         if self.endpoint_speeds.len() <= endpoint.index() {
@@ -230,7 +230,7 @@ impl GraphBuilder {
         })
     }
 
-    /// Numbers a speed text; 0 is the unknown one.
+    /// Returns the number of a speed text; 0 is the unknown one.
     fn intern(&mut self, speed: &str) -> u32 {
         if speed.is_empty() {
             return 0;
@@ -243,8 +243,8 @@ impl GraphBuilder {
         number
     }
 
-    /// Renumbers the speeds by their text and forgets those of ports without a
-    /// cable, so that equal graphs have equal columns.
+    /// Renumbers the speeds by their text and drops those of ports without a cable, so that equal
+    /// graphs have equal columns.
     fn order_speeds(&mut self) -> Names {
         self.port_speeds.resize(self.peers.len(), 0);
         self.endpoint_speeds.resize(self.attachments.len(), 0);

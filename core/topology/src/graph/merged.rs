@@ -1,38 +1,31 @@
-//! Adds what a discovery has found to what is known.
+//! Adds the parts that a discovery has found to a known graph.
+
+use std::collections::BTreeMap;
 
 use super::{Graph, GraphBuilder};
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId};
 
-impl Graph {
-    /// Gives this graph with all that `found` has beside it. What `found` lacks stays: it has failed, and
-    /// may come back. Where the two contradict each other `found` is right: a cable is where it was
-    /// found, and the known ones at its two ends are gone; a node has the description it was found with.
-    ///
-    /// The known parts come first, in their order, and keep their facts and speeds, so a graph that
-    /// nothing was added to is equal to what it was. Cost: linear.
-    #[must_use]
-    pub fn merged(&self, found: &Self) -> Self {
-        let mut merge = Merge { known: self, found, builder: GraphBuilder::new() };
-        let switches = merge.switches();
-        let endpoints = merge.endpoints();
-        // Found cables first, so that known ones give way.
-        let speeds: Vec<&str> = found
-            .switches()
-            .flat_map(|switch| found.ports(switch))
-            .map(|port| match merge.same_cable(port) {
-                Some(before) => self.port_speed(before),
-                None => found.port_speed(port),
-            })
-            .collect();
-        merge.cables(found, (&switches.found, &endpoints.found), |port| speeds[port.index()]);
-        let known = (&switches.known[..], &endpoints.known[..]);
-        merge.cables(self, known, |port| self.port_speed(port));
-        merge.builder.build().expect("every name was added once")
-    }
+/// Merges two graphs; see [`Graph::merged`].
+pub(super) fn merge(known: &Graph, found: &Graph) -> Graph {
+    let mut merge = Merge { known, found, builder: GraphBuilder::new() };
+    let switches = merge.switches();
+    let endpoints = merge.endpoints();
+    // Found cables first, so that known ones give way.
+    let speeds: Vec<&str> = found
+        .switches()
+        .flat_map(|switch| found.ports(switch))
+        .map(|port| match merge.same_cable(port) {
+            Some(before) => known.port_speed(before),
+            None => found.port_speed(port),
+        })
+        .collect();
+    merge.cables(found, &switches.found, &endpoints.found, |port| speeds[port.index()]);
+    merge.cables(known, &switches.known, &endpoints.known, |port| known.port_speed(port));
+    merge.builder.build().expect("every name was added once")
+}
 
-    fn find_adapter(&self) -> std::collections::BTreeMap<&str, AdapterId> {
-        self.adapters().map(|adapter| (self.adapter_name(adapter), adapter)).collect()
-    }
+fn adapters_by_name(graph: &Graph) -> BTreeMap<&str, AdapterId> {
+    graph.adapters().map(|adapter| (graph.adapter_name(adapter), adapter)).collect()
 }
 
 /// The merged graph under construction.
@@ -85,7 +78,7 @@ impl<'a> Merge<'a> {
 
     fn endpoints(&mut self) -> Renumbered<EndpointId> {
         let (known, found) = (self.known, self.found);
-        let (by_known, by_found) = (known.find_adapter(), found.find_adapter());
+        let (by_known, by_found) = (adapters_by_name(known), adapters_by_name(found));
         let nowhere = EndpointId(u32::MAX);
         let mut moved = Renumbered {
             known: vec![nowhere; known.endpoint_count()],
@@ -93,11 +86,11 @@ impl<'a> Merge<'a> {
         };
         for adapter in known.adapters() {
             let now = by_found.get(known.adapter_name(adapter)).copied();
-            self.adapter((Some(adapter), now), &mut moved);
+            self.adapter(Some(adapter), now, &mut moved);
         }
         for adapter in found.adapters() {
             if !by_known.contains_key(found.adapter_name(adapter)) {
-                self.adapter((None, Some(adapter)), &mut moved);
+                self.adapter(None, Some(adapter), &mut moved);
             }
         }
         moved
@@ -106,7 +99,8 @@ impl<'a> Merge<'a> {
     /// Adds one adapter with the endpoints that either graph has of it.
     fn adapter(
         &mut self,
-        (before, now): (Option<AdapterId>, Option<AdapterId>),
+        before: Option<AdapterId>,
+        now: Option<AdapterId>,
         moved: &mut Renumbered<EndpointId>,
     ) {
         let Self { known, found, builder } = self;
@@ -150,11 +144,12 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Plugs a graph's cables in where both ends are free.
+    /// Adds a graph's cables where both ends are free.
     fn cables(
         &mut self,
         graph: &Graph,
-        (switches, endpoints): (&[SwitchId], &[EndpointId]),
+        switches: &[SwitchId],
+        endpoints: &[EndpointId],
         speed: impl Fn(PortId) -> &'a str,
     ) {
         let builder = &mut self.builder;
@@ -182,7 +177,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The known port with the same cable as a found one.
+    /// Returns the known port with the same cable as a found one.
     fn same_cable(&self, port: PortId) -> Option<PortId> {
         let Self { known, found, .. } = self;
         let before = |port: PortId| {
@@ -218,7 +213,7 @@ mod tests {
         TopologySpec::parse(text).unwrap().generate().unwrap()
     }
 
-    /// Each single part of a graph dead in turn.
+    /// Returns the faults of each single part of a graph.
     fn holes(graph: &Graph) -> Vec<Faults> {
         let mut holes = Vec::new();
         for switch in graph.switches() {

@@ -1,4 +1,4 @@
-//! Many short texts in one allocation, and a way to find one.
+//! Many short texts in one allocation, with an index by text.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -18,7 +18,7 @@ impl Names {
         self.ends.push(dense(self.text.len()));
     }
 
-    /// Gives a text by number.
+    /// Returns a text by number.
     pub(crate) fn get(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         &self.text[start..self.ends[index] as usize]
@@ -29,23 +29,23 @@ impl Names {
         self.ends.len()
     }
 
-    /// Gives unused memory back.
+    /// Releases unused memory.
     pub(crate) fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 }
 
-/// No number.
+/// Marks an empty slot.
 const FREE: u32 = u32::MAX;
-/// Set in the number of a text that others have, too.
+/// Bit that marks the number of a text that is not unique.
 const SHARED: u32 = 1 << 31;
 
-/// The numbers of some texts: in the order of the texts, and where the hash of each says.
+/// Index of texts: their numbers in the order of the texts, and a hash table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameIndex {
     order: Vec<u32>,
-    /// At least half of them free; a text is at the slot of its hash or behind it.
+    /// Hash table, at least half empty; a text is at the slot of its hash or behind it.
     slots: Vec<u32>,
 }
 
@@ -65,13 +65,14 @@ impl NameIndex {
         index
     }
 
-    /// Finds the one text that equals `name`; none if there is no or more than one. Cost: O(1) expected.
+    /// Finds the unique text that equals `name`; `None` if there is none or more than one. Expected
+    /// cost: O(1).
     pub(crate) fn find(&self, names: &Names, name: &str) -> Option<u32> {
         let found = self.slots.get(self.slot(names, name)).copied()?;
         (found & SHARED == 0).then_some(found)
     }
 
-    /// The slot that a text is at, or would be.
+    /// Returns the slot of a text, or the free slot where it would be.
     fn slot(&self, names: &Names, name: &str) -> usize {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -87,7 +88,7 @@ impl NameIndex {
         slot
     }
 
-    /// Walks the numbers whose text is also that of another number.
+    /// Iterates over the numbers whose text is also that of another number.
     pub(crate) fn duplicates<'a>(&'a self, names: &'a Names) -> impl Iterator<Item = u32> + 'a {
         let same = |a: u32, b: u32| names.get(a as usize) == names.get(b as usize);
         self.order.iter().enumerate().filter_map(move |(at, index)| {

@@ -1,15 +1,15 @@
-//! Takes broken parts out of a graph for good.
+//! Removes faulty parts from a graph.
 
 use super::{Graph, GraphBuilder};
 use crate::faults::Faults;
 use crate::ids::{EndpointId, Peer, PortId, SwitchId};
 
 impl Graph {
-    /// Gives the graph that a discovery would find: dead switches are gone
-    /// together with the endpoints behind them, dead endpoints are gone, dead
-    /// links are unplugged (the endpoint of a dead host link stays listed).
+    /// Returns the graph that a discovery would find: dead switches are gone together with the
+    /// endpoints behind them, dead endpoints are gone, and dead links are unplugged (the endpoint
+    /// of a dead host link stays listed).
     ///
-    /// Numbers are dense again, so ids of this graph mean nothing there; names stay.
+    /// Numbers are dense again, so ids of this graph are not valid there; names stay.
     #[must_use]
     pub fn without(&self, faults: &Faults) -> Self {
         let mut builder = GraphBuilder::new();

@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Adapter(AdapterKind),
 }
 
-/// What stands above a node as `key=value`.
+/// Facts above a node, as `key=value`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Facts {
     pub(super) vendor: u32,
@@ -317,7 +317,7 @@ fn bare_description(comment: &str) -> &str {
     if text.len() > LONGEST_NAME { "" } else { text }
 }
 
-/// Gives the number that follows a word; 0 if there is none.
+/// Returns the number that follows a word; 0 if there is none.
 fn number_after(text: &str, word: &str) -> u16 {
     let mut words = text.split_whitespace().skip_while(|other| *other != word);
     words.nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)

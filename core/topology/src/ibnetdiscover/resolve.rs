@@ -33,8 +33,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What one line says about one port. The field order sorts claims about one
-/// port side by side, a cable before none, the port's own line first.
+/// One line's claim about one port. The field order sorts claims about one port together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     node: u32,
@@ -101,7 +100,7 @@ impl<'a> Resolver<'a> {
         ReadError::new(line, text.copied().unwrap_or_default(), problem)
     }
 
-    /// Gives one claim per connected port, and one per listed adapter port.
+    /// Returns one claim per connected port, and one per listed adapter port.
     fn claims(&self) -> Result<Vec<Claim>, ReadError> {
         let nodes = self.index()?;
         let mut claims = Vec::with_capacity(self.lines.ports.len());

@@ -1,7 +1,7 @@
-//! Puts generated switches, endpoints and links together, under the names that every kind shares.
+//! Builds generated switches, endpoints and links, with the naming that all kinds share.
 //!
-//! Endpoints are `h0`, `h1`, ... in the order they are added; a switch has its kind's description and a
-//! GUID by its number.
+//! Endpoints are `h0`, `h1`, ... in the order they are added; a switch has its kind's description
+//! and a GUID by its number.
 
 use crate::graph::{AdapterFacts, AdapterKind, EndpointFacts, Graph, GraphBuilder, SwitchFacts};
 use crate::ids::{PortId, SwitchId};
@@ -9,8 +9,12 @@ use crate::ids::{PortId, SwitchId};
 /// GUIDs of generated switches and adapters: locally administered, told apart at a glance.
 const SWITCH_GUID: u64 = 0x02fa_b000_0000_0000;
 const ADAPTER_GUID: u64 = 0x02fa_b100_0000_0000;
-/// Link width and speed that generated fabrics claim.
+/// Link width and speed of generated fabrics.
 const SPEED: &str = "4xEDR";
+
+/// A port by its switch and its position there, counted from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortPosition(pub(super) SwitchId, pub(super) u32);
 
 /// A generated fabric under construction. Ports are named by position, from 0.
 #[derive(Debug, Default)]
@@ -56,9 +60,9 @@ impl Cables {
         }
     }
 
-    /// Links two ports, each a switch and a position.
-    pub(super) fn link(&mut self, a: (SwitchId, u32), b: (SwitchId, u32)) {
-        let (a, b) = (self.port(a.0, a.1), self.port(b.0, b.1));
+    /// Links two ports; each may have one link only.
+    pub(super) fn link(&mut self, a: PortPosition, b: PortPosition) {
+        let [a, b] = [a, b].map(|PortPosition(switch, position)| self.port(switch, position));
         self.builder.link(a, b).expect("every link has its own ports");
         self.builder.set_port_speed(a, SPEED);
         self.builder.set_port_speed(b, SPEED);

@@ -1,15 +1,16 @@
-//! The dragonfly of Kim, Dally, Scott and Abts (ISCA 2008): groups of fully linked routers, every two groups
-//! linked once.
+//! The dragonfly of Kim, Dally, Scott and Abts (ISCA 2008): groups of fully linked routers, every
+//! two groups linked once.
 //!
-//! A full one has a * h + 1 groups. Global links are wired in the usual *absolute* order: a group numbers its
-//! global ports router by router, and its port n leads to group n, or n + 1 from its own number on. On
-//! each router, endpoints come first, then the other routers of the group in order, then global ports.
+//! A full one has a * h + 1 groups. Global links are wired in the usual *absolute* order: a group
+//! numbers its global ports router by router, and its port n leads to group n, or n + 1 from its
+//! own number on. On each router, endpoints come first, then the other routers of the group in
+//! order, then global ports.
 //!
 //! MR4LMS §4.2 measures a = 18, p = h = 9: 163 groups and 26 406 endpoints.
 
 use serde::Deserialize;
 
-use super::cables::Cables;
+use super::cables::{Cables, PortPosition};
 use super::ranges::{Level, at_most, port_counts, positive};
 use super::{FaultSpec, Kind, SpecError};
 use crate::graph::Graph;
@@ -30,12 +31,12 @@ pub struct DragonflySpec {
     /// Links of a router to other groups (h).
     #[serde(alias = "h")]
     pub global_links_per_router: u32,
-    /// Groups that are there (g), the first ones; all a * h + 1 unless given.
+    /// Number of groups (g), the first ones; by default all a * h + 1.
     #[serde(alias = "g")]
     pub groups: Option<u32>,
-    /// Ports of every router; as many as it needs unless given.
+    /// Ports of every router; by default as many as it needs.
     pub switch_ports: Option<u8>,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -63,11 +64,12 @@ impl DragonflySpec {
             cables.add_endpoints(switch, p);
         }
         let local = |group, router, to: u32| {
-            (SwitchId(group * a + router), p + if to < router { to } else { to - 1 })
+            let port = if to < router { to } else { to - 1 };
+            PortPosition(SwitchId(group * a + router), p + port)
         };
         let global = |group, to: u32| {
             let port = if to < group { to } else { to - 1 };
-            (SwitchId(group * a + port / h), p + a - 1 + port % h)
+            PortPosition(SwitchId(group * a + port / h), p + a - 1 + port % h)
         };
         for group in 0..groups {
             for (one, other) in (0..a).flat_map(|one| (one + 1..a).map(move |other| (one, other))) {

@@ -1,4 +1,4 @@
-//! The kinds of regular fat trees: what can be said of them, and their shape.
+//! Parameters of the regular fat trees.
 
 use serde::Deserialize;
 
@@ -32,7 +32,7 @@ pub struct CnTnSpec {
     /// Level-3 switches of a TN; as many as `cns_per_block` unless given (w in the paper; fewer is
     /// a pruned tree).
     pub l3_per_tn: Option<u32>,
-    /// CNs that are there, the first ones; all `blocks * cns_per_block` unless given.
+    /// Number of CNs, the first ones; by default all `blocks * cns_per_block`.
     pub cns: Option<u32>,
     /// Endpoints of a leaf switch.
     pub endpoints_per_leaf: u32,
@@ -45,9 +45,9 @@ pub struct CnTnSpec {
     /// Parallel links from a level-2 to a level-3 switch.
     #[serde(default = "one")]
     pub lanes2: u32,
-    /// Ports of every switch; as many as it needs unless given.
+    /// Ports of every switch; by default as many as it needs.
     pub switch_ports: Option<u8>,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -60,13 +60,13 @@ pub struct KAry3Spec {
     pub(super) _kind: Kind,
     /// Ports of a switch; even.
     pub k: u8,
-    /// Pods that are there; `k / lanes1` unless given.
+    /// Number of pods; by default `k / lanes1`.
     pub pods: Option<u32>,
-    /// Endpoints of a leaf; `k / 2` unless given.
+    /// Endpoints of a leaf; by default `k / 2`.
     pub endpoints_per_leaf: Option<u32>,
-    /// Up-ports of a leaf; `k / 2` unless given, fewer is a pruned tree.
+    /// Up-ports of a leaf; by default `k / 2`, fewer is a pruned tree.
     pub leaf_uplinks: Option<u32>,
-    /// Up-ports of a level-1 switch; `k / 2` unless given, fewer is a pruned tree.
+    /// Up-ports of a level-1 switch; by default `k / 2`, fewer is a pruned tree.
     pub spine_uplinks: Option<u32>,
     /// Parallel links from a leaf to a level-1 switch; divides the number of links.
     #[serde(default = "one")]
@@ -74,7 +74,7 @@ pub struct KAry3Spec {
     /// Parallel links from a level-1 to a core switch; divides the number of links.
     #[serde(default = "one")]
     pub lanes1: u32,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -85,7 +85,7 @@ pub struct KAry3Spec {
 pub struct LeafSpineSpec {
     #[serde(rename = "kind")]
     pub(super) _kind: Kind,
-    /// Leaf switches.
+    /// Number of leaf switches.
     pub leaves: u32,
     /// Spine switches; 0 only for a single leaf.
     pub spines: u32,
@@ -94,9 +94,9 @@ pub struct LeafSpineSpec {
     /// Parallel links from a leaf to a spine.
     #[serde(default = "one")]
     pub lanes0: u32,
-    /// Ports of every switch; as many as it needs unless given.
+    /// Ports of every switch; by default as many as it needs.
     pub switch_ports: Option<u8>,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }

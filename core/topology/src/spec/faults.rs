@@ -1,4 +1,4 @@
-//! Finds what a description calls broken.
+//! Resolves the faults of a description to parts of the graph.
 
 use super::{FaultSpec, LinkSpec, SpecError};
 use crate::faults::Faults;

@@ -1,17 +1,17 @@
-//! Wires fat trees of compute and top midplanes.
+//! Generates fat trees of compute and top midplanes.
 //!
-//! All regular kinds are one shape cut short at the top. Wiring (C-MR4LMS §2): level-1 switch g
-//! of every CN goes to TNs g*p .. g*p+p-1, level-2 switch j of a TN serves CNs j*w .. j*w+w-1.
-//! Switches are numbered CN by CN (leaves, then level 1), then TN by TN (level 2, then level 3);
-//! on each, down-ports come before up-ports.
+//! All regular kinds are one shape, cut short at the top. Wiring (C-MR4LMS §2): level-1 switch g of
+//! every CN goes to TNs g*p .. g*p+p-1; level-2 switch j of a TN serves CNs j*w .. j*w+w-1.
+//! Switches are numbered CN by CN (leaves, then level 1), then TN by TN (level 2, then level 3); on
+//! each, down-ports come before up-ports.
 
 use super::SpecError;
-use super::cables::Cables;
+use super::cables::{Cables, PortPosition};
 use super::ranges::{Level, port_counts};
 use crate::graph::Graph;
 use crate::ids::SwitchId;
 
-/// Every regular fat tree in one set of numbers, none of them out of range.
+/// Validated parameters of any regular fat tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) levels: u32,
@@ -49,7 +49,7 @@ impl Shape {
         }
     }
 
-    /// Builds the fabric; an error if a switch has too few ports or there are too many in all.
+    /// Generates the fabric; fails if a switch has too few ports or there are too many in all.
     pub(super) fn wire(self) -> Result<Graph, SpecError> {
         const NAMES: [&str; 4] = ["leaf", "level-1", "level-2", "level-3"];
         let levels = (0..self.levels).zip(NAMES).map(|(level, name)| {
@@ -116,7 +116,8 @@ impl Wiring {
                 let below = self.leaf(cn, leaf);
                 for lane in 0..lanes0 {
                     let up = shape.endpoints + spine * lanes0 + lane;
-                    self.cables.link((below, up), (above, leaf * lanes0 + lane));
+                    self.cables
+                        .link(PortPosition(below, up), PortPosition(above, leaf * lanes0 + lane));
                 }
             }
             let (block, cn_in_block) = match shape.levels {
@@ -128,7 +129,10 @@ impl Wiring {
                 let top = self.lower(spine * shape.tns + tn, block);
                 for lane in 0..lanes1 {
                     let up = shape.leaves * lanes0 + lane * shape.tns + tn;
-                    self.cables.link((above, up), (top, cn_in_block * lanes1 + lane));
+                    self.cables.link(
+                        PortPosition(above, up),
+                        PortPosition(top, cn_in_block * lanes1 + lane),
+                    );
                 }
             }
         }
@@ -143,7 +147,8 @@ impl Wiring {
                 let above = SwitchId(self.lower(tn, 0).0 + shape.blocks + top);
                 for lane in 0..lanes2 {
                     let up = shape.cns_per_block * lanes1 + lane * shape.tops + top;
-                    self.cables.link((below, up), (above, block * lanes2 + lane));
+                    self.cables
+                        .link(PortPosition(below, up), PortPosition(above, block * lanes2 + lane));
                 }
             }
         }

@@ -1,19 +1,19 @@
-//! Fabrics that have a name: those of the papers, and one for demonstrations.
+//! Named fabrics: those of the papers, and one for demonstrations.
 
 use super::TopologySpec;
 
 /// A description with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What to ask for.
+    /// Name of the preset.
     pub name: &'static str,
-    /// What it is.
+    /// Description for users.
     pub what: &'static str,
-    /// Its description, to be read or to be changed.
+    /// Its TOML, to be parsed or edited.
     pub toml: &'static str,
 }
 
-/// All presets.
+/// All presets, in the order of listings.
 pub const PRESETS: [Preset; 8] = [
     Preset {
         name: "demo",
@@ -67,25 +67,25 @@ pub const PRESETS: [Preset; 8] = [
 ];
 
 impl TopologySpec {
-    /// Gives the preset of a name.
+    /// Returns the preset of a name.
     ///
     /// # Panics
     ///
-    /// Never: a test reads all of them.
+    /// Never: a test parses all presets.
     #[must_use]
     pub fn preset(name: &str) -> Option<Self> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
         Some(Self::parse(preset.toml).expect("every preset is a valid description"))
     }
 
-    /// Gives the fabric the C-MR4LMS paper measured (§4): 64 of 512 CNs and all 96 TNs,
+    /// Returns the fabric the C-MR4LMS paper measured (§4): 64 of 512 CNs and all 96 TNs,
     /// 7 680 switches and 32 768 endpoints.
     #[must_use]
     pub fn paper() -> Self {
         Self::preset("paper").expect("it is listed")
     }
 
-    /// Gives a four-level fabric of 2 048 endpoints and 256 switches for demonstrations:
+    /// Returns a four-level fabric of 2 048 endpoints and 256 switches for demonstrations:
     /// every part of the paper's fabric is there, just fewer of each.
     #[must_use]
     pub fn demo() -> Self {

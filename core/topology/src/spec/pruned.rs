@@ -1,30 +1,32 @@
-//! Pruned fat trees: midplanes of two full levels below director switches with fewer links than endpoints.
+//! Pruned fat trees: midplanes of two full levels below director switches with fewer links than
+//! endpoints.
 //!
-//! A *core* is a director: line switches, to whose ports the midplanes are plugged, above them its own
-//! spine switches, each linked to every line. Uplink n of a midplane (numbered level-1 switch by level-1
-//! switch) goes to core n mod `cores`, so that a midplane has `uplinks / cores` *paths* to each core, from
-//! different level-1 switches. On a core, each path has lines of its own, filled midplane by midplane: the
-//! first line of a path serves midplanes 0 to `line_ports - 1`, and so on.
+//! A *core* is a director: line switches, to whose ports the midplanes are connected, and above
+//! them its spine switches, each linked to every line. Uplink n of a midplane (numbered level-1
+//! switch by level-1 switch) goes to core n mod `cores`. A midplane thus has `uplinks / cores`
+//! *paths* to each core, from different level-1 switches. On a core each path has its own lines,
+//! filled midplane by midplane: the first line of a path serves midplanes 0 to `line_ports - 1`,
+//! and so on.
 //!
-//! Both Sunway machines of MR4LMS §4.2 are of this kind. What is published:
-//! - BlueLight: 8 704 processors; 256x34 puts each of 34 groups into one midplane, which therefore has
-//!   256; InfiniBand QDR; 8 paths from each leaf switch to the topmost switch.
+//! Both Sunway machines of MR4LMS §4.2 are of this kind. Published facts:
+//! - BlueLight: 8 704 processors; 256x34 puts each of 34 groups into one midplane, which therefore
+//!   has 256; InfiniBand QDR; 8 paths from each leaf switch to the topmost switch.
 //! - TaihuLight: 40 960 processors in 160 midplanes of 256; between midplanes a quarter of
 //!   the bandwidth (70 TB/s across the middle); "as BlueLight, but larger", 2 paths.
 //!
-//! What follows: a quarter is 64 uplinks for 256 processors. Then 8 paths mean 8 cores with
-//! 34 * 8 = 272 ports in use, and 2 paths mean 32 cores with 160 * 2 = 320: both fit the director
-//! of 324 ports that was on sale then, 18 lines and 9 spines of 36-port switches. BlueLight's 29 colors
-//! for 256x34 (§4.3) are possible only with more than 9 level-1 switches to a midplane and
-//! fewer than 29 endpoints to a leaf, since 256 groups leave every midplane and a color is used once per switch.
+//! Derived: a quarter is 64 uplinks for 256 processors. Then 8 paths mean 8 cores with 34 * 8 = 272
+//! ports in use, and 2 paths mean 32 cores with 160 * 2 = 320. Both fit the director of 324 ports
+//! that was sold then, 18 lines and 9 spines of 36-port switches. BlueLight's 29 colors for 256x34
+//! (§4.3) are possible only with more than 9 level-1 switches per midplane and fewer than 29
+//! endpoints per leaf, since 256 groups leave every midplane and a color is used once per switch.
 //!
-//! What is assumed: BlueLight's quarter (like TaihuLight's); 16 leaves of 16 endpoints and 16 level-1
-//! switches to a midplane, 4 uplinks each; the order of cables. TaihuLight's own network chips are
-//! taken for 36-port switches, too.
+//! Assumed: BlueLight's quarter (like TaihuLight's); 16 leaves of 16 endpoints and 16 level-1
+//! switches per midplane, with 4 uplinks each; the order of cables. TaihuLight's own network chips
+//! are modelled as 36-port switches, too.
 
 use serde::Deserialize;
 
-use super::cables::Cables;
+use super::cables::{Cables, PortPosition};
 use super::ranges::{Level, port_counts, positive};
 use super::{FaultSpec, Kind, SpecError, one};
 use crate::graph::Graph;
@@ -36,7 +38,7 @@ use crate::ids::SwitchId;
 pub struct PrunedSpec {
     #[serde(rename = "kind")]
     pub(super) _kind: Kind,
-    /// Midplanes.
+    /// Number of midplanes.
     pub midplanes: u32,
     /// Leaf switches of a midplane.
     pub leaves: u32,
@@ -46,7 +48,7 @@ pub struct PrunedSpec {
     pub spines: u32,
     /// Links of a level-1 switch upwards; fewer than it has downwards prunes the tree.
     pub uplinks_per_spine: u32,
-    /// Cores, which the uplinks of a midplane are dealt out to evenly.
+    /// Number of cores, among which the uplinks of a midplane are divided evenly.
     pub cores: u32,
     /// Ports that a core's line switch has for midplanes.
     pub line_ports: u32,
@@ -58,9 +60,9 @@ pub struct PrunedSpec {
     /// Parallel links from a line to a spine switch inside a core.
     #[serde(default = "one")]
     pub core_lanes: u32,
-    /// Ports of every switch; as many as it needs unless given.
+    /// Ports of every switch; by default as many as it needs.
     pub switch_ports: Option<u8>,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -162,15 +164,18 @@ impl Wiring<'_> {
                 (0..spec.leaves).flat_map(|leaf| (0..spec.lanes0).map(move |lane| (leaf, lane)))
             {
                 let up = spec.endpoints_per_leaf + spine * spec.lanes0 + lane;
-                self.cables.link((SwitchId(first + leaf), up), (above, leaf * spec.lanes0 + lane));
+                self.cables.link(
+                    PortPosition(SwitchId(first + leaf), up),
+                    PortPosition(above, leaf * spec.lanes0 + lane),
+                );
             }
             for up in 0..spec.uplinks_per_spine {
                 let number = spine * spec.uplinks_per_spine + up;
                 let (core, path) = (number % spec.cores, number / spec.cores);
                 let line = path * self.lines_per_path + midplane / spec.line_ports;
                 let line = self.in_core(core, line);
-                let from = (above, spec.leaves * spec.lanes0 + up);
-                self.cables.link(from, (line, midplane % spec.line_ports));
+                let from = PortPosition(above, spec.leaves * spec.lanes0 + up);
+                self.cables.link(from, PortPosition(line, midplane % spec.line_ports));
             }
         }
     }
@@ -183,12 +188,15 @@ impl Wiring<'_> {
             let (below, above) = (self.in_core(core, line), self.in_core(core, self.lines + spine));
             for lane in 0..spec.core_lanes {
                 let up = spec.line_ports + spine * spec.core_lanes + lane;
-                self.cables.link((below, up), (above, line * spec.core_lanes + lane));
+                self.cables.link(
+                    PortPosition(below, up),
+                    PortPosition(above, line * spec.core_lanes + lane),
+                );
             }
         }
     }
 
-    /// Gives a switch of a core: its lines come first, then its spines.
+    /// Returns a switch of a core: its lines come first, then its spines.
     fn in_core(&self, core: u32, number: u32) -> SwitchId {
         let spec = self.spec;
         let below = spec.midplanes * (spec.leaves + spec.spines);

@@ -1,17 +1,18 @@
-//! A random regular network: every switch has the same number of links, to switches drawn by chance.
+//! A random regular network: every switch has the same number of links, to randomly drawn switches.
 //!
-//! All link ends are shuffled and paired. A pair that is a loop or a second link between two switches is
-//! mended by exchanging ends with a random other pair. Where a switch has more links than there are other
-//! switches, every two are linked as often as it goes round and only the rest is drawn. If the number of ends is
-//! odd, the last switch has one link less. Should no exchange help, links stay double rather than missing. Parts that are not connected exchange ends
-//! of links that lie on rings, which joins them and parts nothing. The same seed gives the same network on
-//! every machine.
+//! All link ends are shuffled and paired. A pair that is a loop, or a second link between two
+//! switches, is repaired by exchanging ends with a random other pair. If a switch has more links
+//! than there are other switches, every pair of switches gets the same number of links first and
+//! only the rest is drawn. If the number of ends is odd, the last switch has one link less. If no
+//! exchange helps, double links remain. Components that are not connected exchange ends of links
+//! that lie on rings, which joins them without disconnecting anything. The same seed gives the same
+//! network on every machine.
 //!
 //! MR4LMS §4.2 measures 2 048 switches of 40 ports, 20 of them to endpoints.
 
 use serde::Deserialize;
 
-use super::cables::Cables;
+use super::cables::{Cables, PortPosition};
 use super::ranges::{Level, port_counts, positive};
 use super::{FaultSpec, Kind, SpecError};
 use crate::chance::SplitMix;
@@ -19,24 +20,24 @@ use crate::disjoint::DisjointSets;
 use crate::graph::Graph;
 use crate::ids::SwitchId;
 
-/// Switches linked by chance.
+/// Switches linked at random.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomSpec {
     #[serde(rename = "kind")]
     pub(super) _kind: Kind,
-    /// Switches.
+    /// Number of switches.
     pub switches: u32,
     /// Ports of every switch.
     pub switch_ports: u8,
     /// Endpoints of a switch.
     pub endpoints_per_switch: u32,
-    /// Links of a switch to others; all ports that endpoints leave unless given.
+    /// Links of a switch to other switches; by default all ports that endpoints leave.
     pub links_per_switch: Option<u32>,
-    /// What the network is drawn from.
+    /// Seed of the network.
     #[serde(default = "super::first_seed")]
     pub seed: u64,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -68,7 +69,7 @@ impl RandomSpec {
         let mut next = |switch: u32| {
             let used = &mut used[switch as usize];
             *used += 1;
-            (SwitchId(switch), *used - 1)
+            PortPosition(SwitchId(switch), *used - 1)
         };
         for (a, b) in draw(self.switches, degree, self.seed) {
             cables.link(next(a), next(b));
@@ -77,10 +78,10 @@ impl RandomSpec {
     }
 }
 
-/// How often all links are drawn anew before a double one is put up with.
+/// Limit on drawings before double links are accepted.
 const DRAWS: u32 = 64;
 
-/// Draws the links, each as its lower and its higher end, rising.
+/// Draws the links, each as its lower and its higher end, ascending.
 fn draw(switches: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
     if switches == 1 {
         return Vec::new();
@@ -114,8 +115,15 @@ struct Draw {
     chance: SplitMix,
 }
 
+/// A drawn link, seen from one of its switches.
+struct DirectedLink {
+    link: u32,
+    near: u32,
+    far: u32,
+}
+
 impl Draw {
-    /// Pairs all ends by chance.
+    /// Pairs all ends at random.
     fn new(switches: u32, degree: u32, mut chance: SplitMix) -> Self {
         let mut ends: Vec<u32> =
             (0..switches).flat_map(|one| std::iter::repeat_n(one, degree as usize)).collect();
@@ -132,8 +140,8 @@ impl Draw {
         Self { links, neighbours, chance }
     }
 
-    /// Exchanges ends until no link is a loop or the second between two switches; false if that takes
-    /// too long.
+    /// Exchanges ends until no link is a loop or a second one between two switches; returns false
+    /// if that takes too long.
     fn mend(&mut self) -> bool {
         const TRIES: u32 = 64; // for each link
         let count = u32::try_from(self.links.len()).expect("fewer links than ports");
@@ -165,12 +173,15 @@ impl Draw {
         if other == link || same || !is_new(a, d) || !is_new(c, b) {
             return false;
         }
-        self.swap_ends((link, a, b), (other, c, d));
+        let one = DirectedLink { link, near: a, far: b };
+        self.swap_ends(one, DirectedLink { link: other, near: c, far: d });
         true
     }
 
-    /// Turns the links a-b and c-d into a-d and c-b.
-    fn swap_ends(&mut self, (one, a, b): (u32, u32, u32), (other, c, d): (u32, u32, u32)) {
+    /// Exchanges the far ends of two links: a-b and c-d become a-d and c-b.
+    fn swap_ends(&mut self, one: DirectedLink, other: DirectedLink) {
+        let DirectedLink { link: one, near: a, far: b } = one;
+        let DirectedLink { link: other, near: c, far: d } = other;
         for (at, from, to) in [(a, b, d), (b, a, c), (c, d, b), (d, c, a)] {
             let list = &mut self.neighbours[at as usize];
             let place = list.iter().position(|one| *one == from).expect("they are linked");
@@ -180,8 +191,8 @@ impl Draw {
         self.links[other as usize] = (c, b);
     }
 
-    /// Joins all parts into one. A part in which every switch has two links has a ring, and a link of a
-    /// ring can be taken out without parting anything.
+    /// Joins all components. A component in which every switch has two links has a ring, and a link
+    /// of a ring can be removed without disconnecting anything.
     fn connect(&mut self) {
         let mut parts = DisjointSets::new(self.neighbours.len());
         let mut on_ring: Vec<u32> = Vec::new(); // links that close a ring, by number
@@ -200,7 +211,8 @@ impl Draw {
             }
             if let Some(first) = spare {
                 let (c, d) = self.links[first as usize];
-                self.swap_ends((first, c, d), (link, a, b));
+                let first = DirectedLink { link: first, near: c, far: d };
+                self.swap_ends(first, DirectedLink { link, near: a, far: b });
             }
             spare = Some(link);
         }

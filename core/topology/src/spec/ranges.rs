@@ -36,14 +36,14 @@ const MOST_PORTS_IN_ALL: u64 = (1 << 31) - 1;
 
 /// Switches of one kind.
 pub(super) struct Level {
-    /// What to call them in messages.
+    /// Name of the switches in messages.
     pub(super) name: &'static str,
     pub(super) switches: u64,
     /// Ports that each needs.
     pub(super) needs: u64,
 }
 
-/// Gives the ports of every kind of switch: as many as `has` says, or as it needs.
+/// Returns the ports of every kind of switch: as many as `has` says, or as it needs.
 pub(super) fn port_counts(levels: &[Level], has: Option<u8>) -> Result<Vec<u8>, SpecError> {
     let most = has.map_or(MOST_PORTS, u32::from);
     let mut counts = Vec::with_capacity(levels.len());

@@ -1,14 +1,15 @@
 //! The 3-D torus: a grid of switches whose lines are closed to rings.
 //!
-//! A ring of two switches is one link, a ring of one none, so that 2-D tori and lines are described, too.
-//! Switch (i, j, k) has number i + x * (j + y * k): neighbours along x have neighbouring numbers, and so
-//! do their endpoints. After the endpoints' ports come, ring by ring, the one onwards and the one backwards.
+//! A ring of two switches is one link, a ring of one none, so that 2-D tori and lines are
+//! described, too. Switch (i, j, k) has number i + x * (j + y * k): neighbours along x have
+//! neighbouring numbers, and so do their endpoints. After the endpoints' ports come, ring by ring,
+//! the one onwards and the one backwards.
 //!
 //! MR4LMS §4.2 measures x = 30, y = z = 20 with two endpoints per switch.
 
 use serde::Deserialize;
 
-use super::cables::Cables;
+use super::cables::{Cables, PortPosition};
 use super::ranges::{Level, port_counts, positive};
 use super::{FaultSpec, Kind, SpecError};
 use crate::graph::Graph;
@@ -28,9 +29,9 @@ pub struct TorusSpec {
     pub z: u32,
     /// Endpoints of a switch.
     pub endpoints_per_switch: u32,
-    /// Ports of every switch; as many as it needs unless given.
+    /// Ports of every switch; by default as many as it needs.
     pub switch_ports: Option<u8>,
-    /// What is broken.
+    /// Faults of the generated fabric.
     #[serde(default)]
     pub faults: FaultSpec,
 }
@@ -68,7 +69,10 @@ impl TorusSpec {
             for from in places().filter(|place| place[dimension] < last) {
                 let mut to = from;
                 to[dimension] = (from[dimension] + 1) % size;
-                cables.link((number(from), first), (number(to), first + ports - 1));
+                cables.link(
+                    PortPosition(number(from), first),
+                    PortPosition(number(to), first + ports - 1),
+                );
             }
             first += ports;
         }

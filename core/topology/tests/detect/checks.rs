@@ -1,4 +1,4 @@
-//! What must be true of the answer of detection.
+//! Properties that every answer of detection must have.
 
 use fabricast_topology::{
     FatTree, FatTreeParams, Faults, Graph, Irregularity, Peer, Place, PortId, SwitchId,

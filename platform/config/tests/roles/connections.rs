@@ -1,4 +1,4 @@
-//! Who a part serves, what it shares with processes, and what its aggregation engines take.
+//! Settings of connections, shared memory and aggregation engines.
 
 use fabricast_config::{FabricConfig, OperatingAgentConfig, RouterConfig};
 

@@ -1,4 +1,4 @@
-//! What computes the trees.
+//! Settings of the routing engine.
 
 use fabricast_config::RouterConfig;
 use fabricast_routing::EngineKind;

@@ -1,4 +1,4 @@
-//! How a switch agent reaches InfiniBand switches.
+//! Settings of the InfiniBand driver.
 
 use fabricast_config::{Hardware, RoutingName, SwitchAgentConfig};
 
@@ -35,4 +35,20 @@ management_key = '0x10'
             "F:7: switch_agent.infiniband.management_key: not 0x and at most 16 hexadecimal digits",
         ]
     );
+}
+
+#[test]
+fn a_driver_of_another_name_gets_its_options_as_they_are() {
+    let file = "\
+[switch_agent]
+name = 'a'
+driver = 'example'
+[switch_agent.driver_options]
+address = 'switch:1'
+colors = 7
+";
+    let agent: SwitchAgentConfig = load_text(file, &[]).unwrap();
+    assert_eq!(agent.hardware.driver_name(), "example");
+    let Hardware::Other { options, .. } = agent.hardware else { panic!("another driver") };
+    assert_eq!(options, "address = \"switch:1\"\ncolors = 7\n");
 }

@@ -1,4 +1,4 @@
-//! Files in a folder that lies in memory, and what other folders and files are good for.
+//! Tests of files in memory, and of folders and files that cannot be used.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,7 +21,7 @@ fn entries(of: &TempDir) -> usize {
 }
 
 #[test]
-fn both_see_what_either_writes_and_no_name_is_left() {
+fn each_side_reads_what_the_other_wrote_and_no_name_is_left() {
     let place = in_memory();
     let named = folder(&place).create(None).unwrap();
     assert_eq!(fs::metadata(named.path()).unwrap().permissions().mode() & 0o777, 0o600);
@@ -42,7 +42,7 @@ fn a_peer_that_never_opens_leaves_no_name() {
 }
 
 #[test]
-fn no_other_file_is_taken_for_the_one_that_was_made() {
+fn a_file_other_than_the_created_one_is_refused() {
     let place = in_memory();
     let named = folder(&place).create(None).unwrap();
     let other = place.path().join("other");
@@ -67,21 +67,21 @@ fn a_file_shortened_by_the_peer_ends_a_read_and_nothing_else() {
 }
 
 #[test]
-fn a_folder_that_is_missing_or_on_a_disk_is_said() {
+fn a_folder_that_is_missing_or_on_a_disk_is_an_error() {
     let place = in_memory();
     let missing = Folder::new(&place.path().join("no"), Path::new("/s"), HALF).create(None);
     assert!(matches!(missing, Err(MemoryError::System { .. })), "{missing:?}");
     let disk = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let slow = Folder::new(disk.path(), Path::new("/s"), HALF).create(None);
     if let Err(error) = slow {
-        // Unless the whole source lies in memory.
+        // No error if the source tree itself is in memory.
         assert!(matches!(error, MemoryError::NotInMemory { .. }), "{error}");
     }
-    assert_eq!(entries(&disk), 0, "nothing is left of the try");
+    assert_eq!(entries(&disk), 0, "the file is removed again");
 }
 
 #[test]
-fn what_a_killed_agent_left_is_swept_by_the_next_at_its_socket() {
+fn files_of_a_killed_agent_are_swept_by_the_next_at_its_socket() {
     let place = in_memory();
     let left = folder(&place).create(None).unwrap();
     let path = left.path().to_owned();

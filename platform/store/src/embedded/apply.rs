@@ -1,14 +1,14 @@
-//! What one command does to the tables, inside the write transaction of its batch.
+//! Effects of one command on the tables, inside the write transaction of its batch.
 
 use redb::ReadableTable;
 
 use crate::embedded::leases::LeaseTimer;
 use crate::embedded::tables::{Tables, lease_of, prefix_bounds};
 use crate::error::StoreError;
-use crate::store::LeaseId;
+use crate::lease::LeaseId;
 use crate::txn::{Expected, Op, Txn, TxnOutcome};
 
-/// Does a transaction as a whole, or nothing. `revision` is the newest one so far.
+/// Carries out a transaction as a whole or not at all. `revision` is the newest one so far.
 ///
 /// The outer error means that the storage failed, the inner one that the transaction was refused.
 pub(crate) fn apply_txn(
@@ -71,7 +71,7 @@ fn holds(tables: &Tables<'_>, key: &[u8], expected: &Expected) -> Result<bool, r
     })
 }
 
-/// The changes of one revision, on their way into the tables.
+/// Writes the changes of one revision to the tables.
 struct Changes<'a, 't> {
     tables: &'a mut Tables<'t>,
     revision: u64,

@@ -1,9 +1,9 @@
-//! When leases end. Pure: time is an argument.
+//! Deadlines of leases. Time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::store::LeaseId;
+use crate::lease::LeaseId;
 
 /// The deadlines of all live leases.
 #[derive(Debug, Default)]
@@ -19,14 +19,13 @@ struct Lease {
 }
 
 impl LeaseTimer {
-    /// Starts a lease.
     pub(crate) fn start(&mut self, lease: LeaseId, ttl: Duration, now: Duration) {
         let deadline = now.saturating_add(ttl);
         self.leases.insert(lease, Lease { ttl, deadline });
         self.by_deadline.insert((deadline, lease));
     }
 
-    /// Gives a lease its full time again; `false` if it is gone or its time was already up.
+    /// Restarts the time of a lease; returns `false` if it has ended or expired.
     pub(crate) fn extend(&mut self, lease: LeaseId, now: Duration) -> bool {
         let Some(known) = self.leases.get_mut(&lease) else { return false };
         if known.deadline <= now {
@@ -38,19 +37,19 @@ impl LeaseTimer {
         true
     }
 
-    /// Ends a lease; `false` if there is none.
+    /// Ends a lease; returns `false` if there is none.
     pub(crate) fn end(&mut self, lease: LeaseId) -> bool {
         let Some(known) = self.leases.remove(&lease) else { return false };
         self.by_deadline.remove(&(known.deadline, lease));
         true
     }
 
-    /// Is the lease known and not yet ended?
+    /// Returns whether the lease has not ended.
     pub(crate) fn contains(&self, lease: LeaseId) -> bool {
         self.leases.contains_key(&lease)
     }
 
-    /// The leases whose time is up, earliest first.
+    /// Returns the leases that have expired, earliest first.
     pub(crate) fn due(&self, now: Duration) -> Vec<LeaseId> {
         self.by_deadline
             .iter()
@@ -59,7 +58,7 @@ impl LeaseTimer {
             .collect()
     }
 
-    /// When the next lease ends.
+    /// Returns the time at which the next lease expires.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)
     }

@@ -15,7 +15,7 @@ use crate::embedded::tables::{LEASES, META, META_LEASE, META_SCHEMA, SCHEMA_VERS
 use crate::embedded::tables::{META_COMPACTED, META_REVISION, counter};
 use crate::error::OpenError;
 
-/// What the writer must know of a store that was opened.
+/// An opened store, with the state that the writer starts from.
 pub(crate) struct Opened {
     pub(crate) db: Database,
     pub(crate) revision: u64,
@@ -39,10 +39,10 @@ pub(crate) fn open_file(path: &Path, verify: bool) -> Result<Opened, OpenError> 
         }
         load(path, db)
     }));
-    opened.unwrap_or_else(|_| Err(corrupted(path, "its structure makes no sense")))
+    opened.unwrap_or_else(|_| Err(corrupted(path, "its structure is invalid")))
 }
 
-/// Makes a store that keeps its bytes elsewhere than in a file.
+/// Creates a store on a backend other than a file.
 pub(crate) fn open_backend(backend: impl StorageBackend) -> Result<Opened, OpenError> {
     let path = Path::new("(memory)");
     let db =
@@ -50,8 +50,8 @@ pub(crate) fn open_backend(backend: impl StorageBackend) -> Result<Opened, OpenE
     load(path, db)
 }
 
-/// Prepares a new store aside and links it into place, so that a process killed meanwhile leaves no
-/// half-made store behind.
+/// Creates a new store under another name and links it into place, so that a killed process leaves
+/// no incomplete store behind.
 fn create_file(path: &Path) -> Result<(), OpenError> {
     let aside = PathBuf::from(format!("{}.new-{}", path.display(), process::id()));
     match fs::remove_file(&aside) {
@@ -122,7 +122,7 @@ fn explain(path: &Path, error: DatabaseError) -> OpenError {
     match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
         DatabaseError::UpgradeRequired(_) => OpenError::NotAStore { path: path.to_owned() },
-        // How redb says that its magic number is missing.
+        // redb's error for a missing magic number.
         DatabaseError::Storage(StorageError::Io(error))
             if error.kind() == ErrorKind::InvalidData =>
         {

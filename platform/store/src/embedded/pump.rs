@@ -12,7 +12,7 @@ use crate::watch::WatchBatch;
 /// Log rows read at a time, so that one page stays small.
 const PAGE_ROWS: usize = 1_024;
 
-/// Where a watch stands.
+/// State of a watch.
 pub(crate) struct Pump {
     /// Weak: an idle watch must not keep the file of a dropped store open.
     pub(crate) db: Weak<Database>,
@@ -23,15 +23,15 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// Runs until the reader is gone or there is nothing more to read.
+    /// Runs until the reader is gone or the store is closed.
     pub(crate) async fn run(mut self) {
         if let Err(error) = self.copy().await {
-            // A reader that is gone needs no reason.
+            // A failed send means that the reader is gone.
             let _ = self.sender.send(Err(error)).await;
         }
     }
 
-    /// Returns only for a reason, or when the reader is gone.
+    /// Copies until an error, or until the reader is gone.
     async fn copy(&mut self) -> Result<(), StoreError> {
         loop {
             let next = self.next;

@@ -1,10 +1,11 @@
-//! How the store lies in its file.
+//! Tables of the store in its file.
 
 use std::ops::Bound;
 
 use redb::{Database, ReadTransaction, ReadableDatabase, Table, TableDefinition, WriteTransaction};
 
-use crate::store::{KeyValue, LeaseId, Snapshot};
+use crate::lease::LeaseId;
+use crate::store::{KeyValue, Snapshot};
 use crate::watch::{Change, WatchBatch};
 
 /// The layout described by the definitions below. Raise it with every change of them.
@@ -21,9 +22,11 @@ pub(crate) const META_COMPACTED: &str = "compacted";
 /// The last lease granted.
 pub(crate) const META_LEASE: &str = "last_lease";
 
-/// key -> (revision that wrote it, lease or 0, value).
-pub(crate) const DATA: TableDefinition<'_, &[u8], (u64, u64, &[u8])> = TableDefinition::new("data");
-/// Where a change stands in the log: its revision and its number within it.
+/// The revision that wrote a key, its lease or 0, and its value.
+type DataEntry<'a> = (u64, u64, &'a [u8]);
+/// Present values by key.
+pub(crate) const DATA: TableDefinition<'_, &[u8], DataEntry<'_>> = TableDefinition::new("data");
+/// Position of a change in the log: its revision and its number within it.
 type LogKey = (u64, u32);
 /// A change: the key, and its value unless it was deleted.
 type LogEntry<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -32,14 +35,14 @@ type LogEntry<'a> = (&'a [u8], Option<&'a [u8]>);
 pub(crate) const LOG: TableDefinition<'_, LogKey, LogEntry<'_>> = TableDefinition::new("log");
 /// lease -> time to live in milliseconds.
 pub(crate) const LEASES: TableDefinition<'_, u64, u64> = TableDefinition::new("leases");
-/// (lease, key): which keys die with a lease.
+/// (lease, key): the keys that are attached to a lease.
 pub(crate) const LEASE_KEYS: TableDefinition<'_, (u64, &[u8]), ()> =
     TableDefinition::new("lease_keys");
 
 /// All tables of one write transaction.
 pub(crate) struct Tables<'t> {
     pub(crate) meta: Table<'t, &'static str, u64>,
-    pub(crate) data: Table<'t, &'static [u8], (u64, u64, &'static [u8])>,
+    pub(crate) data: Table<'t, &'static [u8], DataEntry<'static>>,
     pub(crate) log: Table<'t, LogKey, LogEntry<'static>>,
     pub(crate) leases: Table<'t, u64, u64>,
     pub(crate) lease_keys: Table<'t, (u64, &'static [u8]), ()>,
@@ -70,7 +73,7 @@ pub(crate) fn prefix_bounds<'a>(
             *last += 1;
             (Bound::Included(prefix), Bound::Excluded(end.as_slice()))
         }
-        // No key is greater than all that begin with 0xff...
+        // No key is greater than all that begin with only 0xff bytes.
         None => (Bound::Included(prefix), Bound::Unbounded),
     }
 }
@@ -106,9 +109,9 @@ pub(crate) fn read_oldest(db: &Database) -> Result<u64, redb::Error> {
 
 /// A piece of the change log.
 pub(crate) struct LogPage {
-    /// What was changed under the prefix.
+    /// Changes under the prefix.
     pub(crate) batches: Vec<WatchBatch>,
-    /// Where the next page begins.
+    /// Revision where the next page begins.
     pub(crate) next: u64,
     /// The oldest revision that the log holds.
     pub(crate) oldest: u64,
@@ -156,7 +159,9 @@ pub(crate) fn lease_of(stored: u64) -> Option<LeaseId> {
     (stored != 0).then_some(LeaseId(stored))
 }
 
-fn key_value(key: &[u8], (mod_revision, lease, value): (u64, u64, &[u8])) -> KeyValue {
+/// - `entry`: of [`DATA`].
+fn key_value(key: &[u8], entry: DataEntry<'_>) -> KeyValue {
+    let (mod_revision, lease, value) = entry;
     KeyValue { key: key.to_vec(), value: value.to_vec(), mod_revision, lease: lease_of(lease) }
 }
 

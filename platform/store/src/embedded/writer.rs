@@ -1,13 +1,12 @@
 //! The one thread that writes, many transactions per commit.
 //!
 //! ```text
-//!   callers ──try_send──► bounded queue ──► writer thread: drain ─► apply all ─► one durable commit ─► answer all
-//!                                                                                     └─► newest revision ─► watches
+//!   callers ──try_send──► bounded queue ──► drain ─► apply all ─► one commit ─► reply to all
+//!                                                                     └─► revision ─► watches
 //! ```
 //!
-//! No answer leaves before the commit that holds its change. After a failed commit nobody knows
-//! what is on the disk, so the writer ends, and everything is refused until the store is opened
-//! again.
+//! No reply is sent before the commit that holds its change. After a failed commit the state of the
+//! disk is unknown: the writer ends, and every call fails until the store is opened again.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,17 +23,17 @@ use crate::embedded::leases::LeaseTimer;
 use crate::embedded::open::Opened;
 use crate::embedded::tables::{META_COMPACTED, META_LEASE, META_REVISION, Tables};
 use crate::error::StoreError;
-use crate::store::LeaseId;
+use crate::lease::LeaseId;
 use crate::txn::{Txn, TxnOutcome};
 
 /// One command on its way to the writer.
 pub(crate) struct Command {
-    /// When the caller asked, so that time spent in the queue costs no lease.
+    /// Time of the call: time in the queue must not shorten a lease.
     pub(crate) sent_at: Duration,
     pub(crate) body: Body,
 }
 
-/// What the writer can be asked, each with the way back.
+/// Commands of the writer, each with its reply channel.
 pub(crate) enum Body {
     Txn(Txn, Reply<TxnOutcome>),
     Grant(Duration, Reply<LeaseId>),
@@ -44,14 +43,13 @@ pub(crate) enum Body {
     Sweep(Reply<()>),
 }
 
-/// The way back to a caller; a caller that is gone is not missed.
+/// The reply channel to a caller, who may be gone.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// An answer that waits for the commit. Dropped uncalled, it tells the caller that there will be
-/// none.
+/// A reply that waits for the commit. If it is dropped uncalled, the caller gets an error.
 type Answer = Box<dyn FnOnce() + Send>;
 
-/// The writer's state. What it holds beside the tables is theirs, read at start.
+/// State of the writer. The counters are copies of those in the tables.
 pub(crate) struct Writer {
     db: Arc<Database>,
     commands: Receiver<Command>,
@@ -65,17 +63,17 @@ pub(crate) struct Writer {
     last_lease: u64,
 }
 
-/// What the callers' side shares with the writer.
+/// State that the callers share with the writer.
 pub(crate) struct Shared {
     pub(crate) db: Arc<Database>,
     /// The newest durable revision.
     pub(crate) newest: watch::Receiver<u64>,
-    /// Why the writer gave up, set before any caller is left without an answer.
+    /// Reason why the writer ended, set before any caller is left without a reply.
     pub(crate) failed: Arc<OnceLock<StoreError>>,
 }
 
 impl Writer {
-    /// Prepares a writer for a store just opened; every lease gets its full time again.
+    /// Creates the writer of an opened store; the time of every lease restarts.
     pub(crate) fn new(
         opened: Opened,
         commands: Receiver<Command>,
@@ -122,7 +120,7 @@ impl Writer {
             };
             let mut answers = Vec::with_capacity(commands.len());
             if let Err(error) = self.write(&mut commands, sweep_until, &mut answers) {
-                // Set once, as this ends the thread.
+                // It cannot be set already: this ends the thread.
                 let _ = self.failed.set(StoreError::Storage { source: Arc::new(error) });
                 return;
             }
@@ -133,8 +131,8 @@ impl Writer {
         }
     }
 
-    /// Takes what is queued, up to the size of one batch, and says until when leases may be expired
-    /// with it.
+    /// Takes queued commands up to the size of one batch; also returns the time up to which leases
+    /// may be expired with it.
     fn drain(&self, first: Command) -> (VecDeque<Command>, Duration) {
         let now = self.clock.now();
         let mut commands = VecDeque::new();
@@ -145,8 +143,7 @@ impl Writer {
             bytes += if let Body::Txn(txn, _) = &command.body { txn.bytes() } else { 0 };
             commands.push_back(command);
             if commands.len() >= self.options.max_batch || bytes >= self.options.max_txn_bytes {
-                // Keep-alives sent after this one are still queued: do not expire behind their
-                // backs.
+                // Keep-alives sent after this command may still be queued.
                 return (commands, sent_at.min(now));
             }
             next = self.commands.try_recv().ok();
@@ -154,7 +151,7 @@ impl Writer {
         (commands, now)
     }
 
-    /// Applies everything in one write transaction and makes it durable.
+    /// Applies all commands in one write transaction and makes it durable.
     fn write(
         &mut self,
         commands: &mut VecDeque<Command>,
@@ -191,7 +188,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Handles keep-alives first: they touch no table, and one that was sent in time must win over
+    /// Handles keep-alives first: they touch no table, and one that was sent in time must prevent
     /// the expiry.
     fn extend_leases(&mut self, commands: &mut VecDeque<Command>, answers: &mut Vec<Answer>) {
         for command in std::mem::take(commands) {
@@ -285,8 +282,8 @@ impl Writer {
     }
 }
 
-/// Queues an answer for after the commit; if the storage failed, the caller is left to find that
-/// out from [`Shared::failed`].
+/// Queues a reply for after the commit; if the storage failed, the caller reads the error from
+/// [`Shared::failed`].
 fn settle<T: Send + 'static>(
     answers: &mut Vec<Answer>,
     reply: Reply<T>,

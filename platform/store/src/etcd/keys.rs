@@ -1,4 +1,4 @@
-//! How the store's keys lie among those of etcd.
+//! Layout of the store's keys in etcd.
 //!
 //! ```text
 //!   /<prefix>/layout            version of this layout
@@ -38,18 +38,18 @@ impl Keys {
         format!("{}receipts/{client:016x}/{slot}", self.root).into_bytes()
     }
 
-    /// Where a caller's key lies.
+    /// The etcd key of a caller's key.
     pub(crate) fn data(&self, key: &[u8]) -> Vec<u8> {
         [&self.data, key].concat()
     }
 
-    /// The caller's name of a key; `None` if it is none of a caller's.
+    /// The caller's key of an etcd key; `None` if it holds no caller's data.
     pub(crate) fn callers(&self, key: &[u8]) -> Option<Vec<u8>> {
         key.strip_prefix(self.data.as_slice()).map(<[u8]>::to_vec)
     }
 }
 
-/// The first key after all that begin with a prefix, as etcd wants a range to end.
+/// The first key after all that begin with a prefix: the end of a range of etcd.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).map_or(0, |last| last + 1);
     let mut end = prefix[..kept].to_vec();
@@ -60,12 +60,12 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// A number of etcd's as ours; what is negative there stands for "none".
+/// Converts a number of etcd, where a negative one means none.
 pub(crate) fn to_unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// A number of ours as etcd's; what does not fit exists nowhere.
+/// Converts a number for etcd; one that does not fit exists nowhere.
 pub(crate) fn to_signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

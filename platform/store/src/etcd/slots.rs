@@ -1,9 +1,9 @@
-//! Slots for the receipts of transactions under way: a bounded number of keys, used again and
-//! again, each with a number that grows.
+//! Slots for the receipts of transactions under way: a bounded number of keys that are used again,
+//! each with a growing number.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::StoreError;
@@ -11,23 +11,23 @@ use crate::error::StoreError;
 /// Transactions under way at once.
 const SLOTS: usize = 64;
 
-/// All slots of one client.
+/// The slots of one client.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Tells this client's receipts from those of others.
+    /// Distinguishes this client's receipts from those of others.
     pub(crate) client: u64,
-    /// Slots that no transaction uses, each with the number of its last one.
+    /// Free slots, each with the number of its last transaction.
     unused: Mutex<Vec<(usize, u64)>>,
     free: Semaphore,
     queue: Semaphore,
     max_queue: usize,
 }
 
-/// A slot in use; dropped, it is free again, and what it was used for is in the past.
+/// A slot in use; dropping it frees it.
 pub(crate) struct Slot<'a> {
     slots: &'a Slots,
     pub(crate) index: usize,
-    /// The number of the transaction that has the slot.
+    /// Number of the transaction that uses the slot.
     pub(crate) number: u64,
     _free: SemaphorePermit<'a>,
 }
@@ -44,12 +44,12 @@ impl Slots {
         }
     }
 
-    /// Waits for a slot; refuses if too many wait already.
+    /// Waits for a slot; fails if too many transactions wait already.
     pub(crate) async fn take(&self) -> Result<Slot<'_>, StoreError> {
         let overloaded = |_| StoreError::Overloaded { queue: "write queue", limit: self.max_queue };
         let _queued = self.queue.try_acquire().map_err(overloaded)?;
         let free = self.free.acquire().await.map_err(|_| StoreError::Closed)?;
-        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let unused = self.unused.lock().pop();
         let (index, last) = unused.expect("there are as many permits as slots");
         Ok(Slot { slots: self, index, number: last + 1, _free: free })
     }
@@ -57,8 +57,7 @@ impl Slots {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        let mut unused = self.slots.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        unused.push((self.index, self.number));
+        self.slots.unused.lock().push((self.index, self.number));
     }
 }
 
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slot_that_was_given_back_comes_with_a_higher_number() {
+    async fn a_freed_slot_has_a_higher_number_next_time() {
         let slots = Slots::new(1);
         let (index, number) = {
             let slot = slots.take().await.unwrap();
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_when_too_many_wait_is_refused() {
+    async fn a_caller_is_refused_when_too_many_wait() {
         let slots = Slots::new(1);
         let mut taken = Vec::new();
         for _ in 0..SLOTS {
@@ -86,14 +85,14 @@ mod tests {
         }
         let waiting = slots.take();
         tokio::pin!(waiting);
-        assert!(futures_pending(&mut waiting).await);
+        assert!(is_pending(&mut waiting).await);
         assert!(matches!(slots.take().await, Err(StoreError::Overloaded { .. })));
         taken.pop();
         assert!(waiting.await.is_ok());
     }
 
-    /// Whether a future has to wait.
-    async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    /// Polls a future once and returns whether it has to wait.
+    async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|context| {
             std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_pending())
         })

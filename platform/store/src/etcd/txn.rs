@@ -1,4 +1,4 @@
-//! A transaction as etcd is asked for it, with a receipt so that it happens once.
+//! Transactions for etcd, each with a receipt so that it is carried out once.
 //!
 //! A call that timed out may have been carried out, and may even be carried out later. So every
 //! transaction that changes something also writes a *receipt*: the number of the transaction, under
@@ -12,14 +12,17 @@
 //!                             else read what was compared      (which one did not hold?)
 //! ```
 
-use crate::error::StoreError;
-use crate::etcd::keys::{Keys, prefix_end, to_signed, to_unsigned};
-use crate::etcd::wire;
-use crate::store::LeaseId;
-use crate::txn::{Expected, Op, Txn, TxnOutcome};
-use wire::{CompareResult, CompareTarget, Request, Response, TargetUnion};
+use std::sync::Arc;
 
-/// Where a receipt lies and what the one for this transaction says.
+use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
+use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, TxnOp};
+
+use crate::error::StoreError;
+use crate::etcd::keys::{Keys, to_signed, to_unsigned};
+use crate::lease::LeaseId;
+use crate::txn::{Expected, Op, Txn, TxnOutcome};
+
+/// Key and content of the receipt for one transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Receipt {
     pub(crate) key: Vec<u8>,
@@ -30,7 +33,7 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    /// Sorts by number: the width is fixed.
+    /// Values sort by number, as its width is fixed.
     fn value(&self) -> Vec<u8> {
         format!("{:020} {}", self.number, self.time).into_bytes()
     }
@@ -40,69 +43,64 @@ impl Receipt {
         format!("{:020}~", self.number - 1).into_bytes()
     }
 
-    /// Reads the time of a receipt; `None` if it is no receipt.
+    /// Parses the time of a receipt; `None` if the value is no receipt.
     pub(crate) fn time_of(value: &[u8]) -> Option<u64> {
         std::str::from_utf8(value).ok()?.split_once(' ')?.1.parse().ok()
     }
 }
 
-/// Puts a transaction into etcd's words; without a receipt it must change nothing.
-pub(crate) fn request(keys: &Keys, txn: &Txn, receipt: Option<&Receipt>) -> wire::TxnRequest {
-    let compare = txn.compares.iter().map(|compare| condition(keys, compare)).collect();
-    let mut success: Vec<_> = txn.ops.iter().map(|op| operation(keys, op)).collect();
-    let reads = txn.compares.iter().map(|compare| read(keys.data(&compare.key)));
-    let failure = reads.collect();
+/// Translates a transaction for etcd; without a receipt it must change nothing.
+pub(crate) fn request(keys: &Keys, txn: &Txn, receipt: Option<&Receipt>) -> etcd_client::Txn {
+    let compares: Vec<_> = txn.compares.iter().map(|compare| condition(keys, compare)).collect();
+    let mut operations: Vec<_> = txn.ops.iter().map(|op| operation(keys, op)).collect();
+    let reads: Vec<_> =
+        txn.compares.iter().map(|compare| TxnOp::get(keys.data(&compare.key), None)).collect();
     let Some(receipt) = receipt else {
-        return wire::TxnRequest { compare, success, failure };
+        return etcd_client::Txn::new().when(compares).and_then(operations).or_else(reads);
     };
-    success.push(step(Request::Put(wire::PutRequest {
-        key: receipt.key.clone(),
-        value: receipt.value(),
-        lease: 0,
-    })));
-    let inner = wire::TxnRequest { compare, success, failure };
-    wire::TxnRequest {
-        compare: vec![wire::Compare {
-            result: CompareResult::Greater.into(),
-            target: CompareTarget::Value.into(),
-            key: receipt.key.clone(),
-            target_union: Some(TargetUnion::Value(receipt.floor())),
-        }],
-        success: vec![read(receipt.key.clone())],
-        failure: vec![step(Request::Txn(inner))],
-    }
+    operations.push(TxnOp::put(receipt.key.clone(), receipt.value(), None));
+    let inner = etcd_client::Txn::new().when(compares).and_then(operations).or_else(reads);
+    etcd_client::Txn::new()
+        .when([Compare::value(receipt.key.clone(), CompareOp::Greater, receipt.floor())])
+        .and_then([TxnOp::get(receipt.key.clone(), None)])
+        .or_else([TxnOp::txn(inner)])
 }
 
-/// Reads etcd's answer to [`request`].
+/// Interprets etcd's answer to [`request`].
 pub(crate) fn outcome(
     txn: &Txn,
     receipt: Option<&Receipt>,
-    answer: wire::TxnResponse,
+    answer: PbTxnResponse,
 ) -> Result<TxnOutcome, StoreError> {
-    let Some(receipt) = receipt else { return inner_outcome(txn, answer) };
-    let revision = header_revision(answer.header);
+    let revision = to_unsigned(answer.header.as_ref().map_or(0, |header| header.revision));
+    let Some(receipt) = receipt else { return inner_outcome(txn, revision, answer) };
     let done_before = answer.succeeded;
     match answer.responses.into_iter().next().and_then(|step| step.response) {
-        Some(Response::Range(found)) if done_before => {
-            // Another value means that the slot has moved on: nobody waits for this answer.
+        Some(PbTxnOpResponse::ResponseRange(found)) if done_before => {
+            // With another value the slot is used for a later transaction; this answer is not
+            // awaited.
             let ours = found.kvs.into_iter().find(|entry| entry.value == receipt.value());
             let revision = ours.map_or(revision, |entry| to_unsigned(entry.mod_revision));
             Ok(TxnOutcome::Committed { revision })
         }
-        Some(Response::Txn(inner)) => {
-            // A step has no revision of its own in its header, the whole has.
-            inner_outcome(txn, wire::TxnResponse { header: answer.header, ..inner })
-        }
-        Some(Response::Range(_)) | None => Err(misshapen()),
+        Some(PbTxnOpResponse::ResponseTxn(inner)) => inner_outcome(txn, revision, inner),
+        _ => Err(malformed()),
     }
 }
 
-fn inner_outcome(txn: &Txn, answer: wire::TxnResponse) -> Result<TxnOutcome, StoreError> {
+/// - `revision`: of the whole answer, because a step's header has none.
+fn inner_outcome(
+    txn: &Txn,
+    revision: u64,
+    answer: PbTxnResponse,
+) -> Result<TxnOutcome, StoreError> {
     if answer.succeeded {
-        return Ok(TxnOutcome::Committed { revision: header_revision(answer.header) });
+        return Ok(TxnOutcome::Committed { revision });
     }
     for (compare, step) in txn.compares.iter().zip(answer.responses) {
-        let Some(Response::Range(found)) = step.response else { return Err(misshapen()) };
+        let Some(PbTxnOpResponse::ResponseRange(found)) = step.response else {
+            return Err(malformed());
+        };
         let found = found.kvs.into_iter().next();
         let holds = match (&compare.expected, found) {
             (Expected::Absent, found) => found.is_none(),
@@ -116,10 +114,10 @@ fn inner_outcome(txn: &Txn, answer: wire::TxnResponse) -> Result<TxnOutcome, Sto
             return Ok(TxnOutcome::Conflict { key: compare.key.clone() });
         }
     }
-    Err(misshapen())
+    Err(malformed())
 }
 
-/// The leases that a transaction's puts name, each once.
+/// Returns the leases that the puts of a transaction name, each once.
 pub(crate) fn leases(txn: &Txn) -> Vec<LeaseId> {
     let mut leases: Vec<LeaseId> = txn
         .ops
@@ -134,63 +132,41 @@ pub(crate) fn leases(txn: &Txn) -> Vec<LeaseId> {
     leases
 }
 
-fn condition(keys: &Keys, compare: &crate::txn::Compare) -> wire::Compare {
-    let (target, union) = match &compare.expected {
-        Expected::Absent => (CompareTarget::Create, TargetUnion::CreateRevision(0)),
+fn condition(keys: &Keys, compare: &crate::txn::Compare) -> Compare {
+    let key = keys.data(&compare.key);
+    match &compare.expected {
+        Expected::Absent => Compare::create_revision(key, CompareOp::Equal, 0),
         // Revision 0 has written nothing; to etcd it would mean "absent".
-        Expected::ModRevision(0) => (CompareTarget::Mod, TargetUnion::ModRevision(i64::MAX)),
+        Expected::ModRevision(0) => Compare::mod_revision(key, CompareOp::Equal, i64::MAX),
         Expected::ModRevision(wanted) => {
-            (CompareTarget::Mod, TargetUnion::ModRevision(to_signed(*wanted)))
+            Compare::mod_revision(key, CompareOp::Equal, to_signed(*wanted))
         }
-        Expected::Value(wanted) => (CompareTarget::Value, TargetUnion::Value(wanted.clone())),
-    };
-    wire::Compare {
-        result: CompareResult::Equal.into(),
-        target: target.into(),
-        key: keys.data(&compare.key),
-        target_union: Some(union),
+        Expected::Value(wanted) => Compare::value(key, CompareOp::Equal, wanted.clone()),
     }
 }
 
-fn operation(keys: &Keys, op: &Op) -> wire::RequestOp {
-    step(match op {
-        Op::Put { key, value, lease } => Request::Put(wire::PutRequest {
-            key: keys.data(key),
-            value: value.clone(),
-            lease: lease.map_or(0, |lease| to_signed(lease.0)),
-        }),
-        Op::Delete { key } => Request::DeleteRange(wire::DeleteRangeRequest {
-            key: keys.data(key),
-            range_end: Vec::new(),
-        }),
-        Op::DeletePrefix { prefix } => {
-            let key = keys.data(prefix);
-            let range_end = prefix_end(&key);
-            Request::DeleteRange(wire::DeleteRangeRequest { key, range_end })
+fn operation(keys: &Keys, op: &Op) -> TxnOp {
+    match op {
+        Op::Put { key, value, lease } => {
+            let lease = lease.map(|lease| PutOptions::new().with_lease(to_signed(lease.0)));
+            TxnOp::put(keys.data(key), value.clone(), lease)
         }
-    })
+        Op::Delete { key } => TxnOp::delete(keys.data(key), None),
+        Op::DeletePrefix { prefix } => {
+            TxnOp::delete(keys.data(prefix), Some(DeleteOptions::new().with_prefix()))
+        }
+    }
 }
 
-fn read(key: Vec<u8>) -> wire::RequestOp {
-    step(Request::Range(wire::RangeRequest { key, ..Default::default() }))
-}
-
-fn step(request: Request) -> wire::RequestOp {
-    wire::RequestOp { request: Some(request) }
-}
-
-/// The revision in an answer's header.
-pub(crate) fn header_revision(header: Option<wire::Header>) -> u64 {
-    to_unsigned(header.map_or(0, |header| header.revision))
-}
-
-fn misshapen() -> StoreError {
-    let text = "etcd answered another question than was asked";
-    StoreError::Storage { source: std::sync::Arc::new(std::io::Error::other(text)) }
+fn malformed() -> StoreError {
+    let text = "etcd's answer does not fit the transaction";
+    StoreError::Storage { source: Arc::new(std::io::Error::other(text)) }
 }
 
 #[cfg(test)]
 mod tests {
+    use etcd_client::proto::{PbKeyValue, PbRangeResponse, PbResponseHeader, PbResponseOp};
+
     use super::*;
 
     fn receipt(number: u64) -> Receipt {
@@ -209,15 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_carried_out_is_answered_with_its_own_revision() {
+    fn a_repeated_transaction_is_answered_with_the_revision_of_the_first() {
         let receipt = receipt(5);
-        let entry =
-            wire::KeyValue { value: receipt.value(), mod_revision: 41, ..Default::default() };
-        let found = wire::RangeResponse { kvs: vec![entry], ..Default::default() };
-        let answer = wire::TxnResponse {
-            header: Some(wire::Header { revision: 44 }),
+        let entry = PbKeyValue { value: receipt.value(), mod_revision: 41, ..Default::default() };
+        let found = PbRangeResponse { kvs: vec![entry], ..Default::default() };
+        let answer = PbTxnResponse {
+            header: Some(PbResponseHeader { revision: 44, ..Default::default() }),
             succeeded: true,
-            responses: vec![wire::ResponseOp { response: Some(Response::Range(found)) }],
+            responses: vec![PbResponseOp { response: Some(PbTxnOpResponse::ResponseRange(found)) }],
         };
         let txn = Txn::new().put("a", "1");
         let outcome = outcome(&txn, Some(&receipt), answer).unwrap();
@@ -225,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_shape_is_an_error_and_no_panic() {
+    fn a_malformed_answer_is_an_error_and_no_panic() {
         let txn = Txn::new().when("a", Expected::Absent).put("a", "1");
         for succeeded in [false, true] {
-            let answer = wire::TxnResponse { succeeded, ..Default::default() };
+            let answer = PbTxnResponse { succeeded, ..Default::default() };
             assert!(outcome(&txn, Some(&receipt(1)), answer).is_err());
         }
-        assert!(outcome(&txn, None, wire::TxnResponse::default()).is_err());
+        assert!(outcome(&txn, None, PbTxnResponse::default()).is_err());
     }
 }

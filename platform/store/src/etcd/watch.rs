@@ -6,51 +6,57 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use etcd_client::proto::{PbEvent, PbWatchResponse};
+use etcd_client::{EventType, GetOptions, WatchOptions, WatchStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use crate::error::StoreError;
-use crate::etcd::client::Client;
-use crate::etcd::keys::{Keys, prefix_end, to_signed, to_unsigned};
-use crate::etcd::txn::header_revision;
-use crate::etcd::wire::{self, EventType};
+use crate::etcd::keys::{Keys, to_signed, to_unsigned};
+use crate::etcd::members::{Members, QUICK, to_status};
 use crate::watch::{Change, WatchBatch};
 
 /// Pause before a broken stream is opened again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MOST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Where a watch stands.
+/// State of a watch.
 pub(crate) struct Pump {
-    pub(crate) client: Arc<Client>,
+    pub(crate) members: Arc<Members>,
     pub(crate) keys: Keys,
     pub(crate) prefix: Vec<u8>,
-    /// The first revision that has not been delivered.
+    /// The first revision that was not delivered.
     pub(crate) next: u64,
     pub(crate) sender: mpsc::Sender<Result<WatchBatch, StoreError>>,
 }
 
-/// A stream of etcd's, with what keeps its sending side open.
+/// A stream from one member.
 pub(crate) struct Opened {
-    answers: Streaming<wire::WatchResponse>,
-    _requests: mpsc::Sender<wire::WatchRequest>,
+    stream: WatchStream,
+    /// Index of the member.
     member: usize,
 }
 
-/// Why one stream ended.
+impl Opened {
+    async fn next(&mut self) -> Result<PbWatchResponse, Status> {
+        let answer = self.stream.message().await.map_err(to_status)?;
+        answer.map(|answer| answer.0).ok_or_else(|| Status::unavailable("the stream ended"))
+    }
+}
+
+/// Reason why a stream ended.
 enum End {
     /// The reader of the watch is gone.
     ReaderGone,
-    /// The history does not reach back so far.
+    /// The history no longer reaches back so far.
     Compacted { oldest: u64 },
     /// The stream broke.
     Broken(Status),
 }
 
 impl Pump {
-    /// Opens the first stream and waits for etcd's word that the watch stands.
+    /// Opens the first stream and waits until etcd confirms the watch.
     ///
     /// # Errors
     ///
@@ -73,7 +79,7 @@ impl Pump {
         }
     }
 
-    /// Runs until the reader is gone or the history no longer reaches back to where it stands.
+    /// Runs until the reader is gone or the history no longer reaches back to `next`.
     pub(crate) async fn run(mut self, first: Opened) {
         let mut stream = Some(first);
         let mut pause = FIRST_PAUSE;
@@ -92,7 +98,7 @@ impl Pump {
             match end {
                 End::ReaderGone => return,
                 End::Compacted { oldest } => {
-                    // A reader that is gone needs no reason.
+                    // A failed send means that the reader is gone.
                     let _ = self.sender.send(Err(self.compacted(oldest))).await;
                     return;
                 }
@@ -113,34 +119,24 @@ impl Pump {
     }
 
     async fn open(&mut self) -> Result<Opened, End> {
-        let (requests, outbound) = mpsc::channel(1);
-        let key = self.keys.data(&self.prefix);
-        let create = wire::WatchCreateRequest {
-            range_end: prefix_end(&key),
-            key,
-            start_revision: to_signed(self.next),
-            progress_notify: true,
-            fragment: true,
-        };
-        let create = wire::WatchRequest { create_request: Some(create) };
-        // The channel is new and has room for one.
-        let _ = requests.send(create).await;
-        let member = self.client.member();
-        let opened = self.client.stream(wire::path::WATCH, ReceiverStream::new(outbound)).await;
-        let mut answers: Streaming<wire::WatchResponse> = opened.map_err(End::Broken)?;
-        // etcd says "created" first, and then, if that is so, that the start is compacted.
-        let created = answers.message().await.map_err(End::Broken)?;
-        match created {
-            Some(answer) if answer.canceled => Err(refused(&answer)),
-            Some(answer) => {
-                let opened = Opened { answers, _requests: requests, member };
-                self.confirm(opened, header_revision(answer.header)).await
-            }
-            None => Err(End::Broken(Status::unavailable("the stream ended at once"))),
+        let options = WatchOptions::new()
+            .with_prefix()
+            .with_start_revision(to_signed(self.next))
+            .with_progress_notify()
+            .with_fragment();
+        let member = self.members.current();
+        let stream = self.members.watch(self.keys.data(&self.prefix), options).await;
+        let mut opened = Opened { stream: stream.map_err(End::Broken)?, member };
+        // etcd first confirms the watch, and only then says that its start was compacted.
+        let created = opened.next().await.map_err(End::Broken)?;
+        if created.canceled {
+            Err(refused(&created))
+        } else {
+            self.confirm(opened, newest(&created)).await
         }
     }
 
-    /// Makes sure that a watch of the past was not refused right after it was created.
+    /// Checks that a watch of the past is not refused right after its creation.
     ///
     /// - `newest`: etcd's revision at that time.
     async fn confirm(&self, opened: Opened, newest: u64) -> Result<Opened, End> {
@@ -151,37 +147,34 @@ impl Pump {
         if self.next < oldest { Err(End::Compacted { oldest }) } else { Ok(opened) }
     }
 
-    /// The oldest revision that etcd still has, as far as this store knows; 0 if it never forgot
-    /// one. Another's compaction is told by the stream.
+    /// Returns the oldest revision that etcd still has, as this store knows; 0 if it never
+    /// compacted. The stream reports compactions by others.
     async fn oldest(&self) -> Result<u64, End> {
-        let request = wire::RangeRequest { key: self.keys.compacted(), ..Default::default() };
-        let first = Duration::from_secs(1);
-        let found = self.client.call(wire::path::RANGE, &request, first).await;
-        let found: wire::RangeResponse = found.map_err(|failure| End::Broken(failure.status))?;
-        let number = |entry: &wire::KeyValue| std::str::from_utf8(&entry.value).ok()?.parse().ok();
-        Ok(found.kvs.first().and_then(number).map_or(0, |until: u64| until + 1))
+        let found = self.members.get(&self.keys.compacted(), &GetOptions::new(), QUICK).await;
+        let found = found.map_err(|failure| End::Broken(failure.status))?;
+        let number = |value: &[u8]| std::str::from_utf8(value).ok()?.parse().ok();
+        let compacted = found.kvs.first().and_then(|entry| number(&entry.value));
+        Ok(compacted.map_or(0, |until: u64| until + 1))
     }
 
-    async fn follow(&mut self, opened: Opened) -> End {
-        let Opened { mut answers, _requests, member } = opened;
+    async fn follow(&mut self, mut opened: Opened) -> End {
         let mut batch = Gathered::default();
         loop {
             let answer = tokio::select! {
-                answer = answers.message() => answer,
+                answer = opened.next() => answer,
                 () = self.sender.closed() => return End::ReaderGone,
             };
-            let ended = || Status::unavailable("the stream ended");
-            let answer = match answer.and_then(|answer| answer.ok_or_else(ended)) {
+            let answer = match answer {
                 Ok(answer) => answer,
                 Err(status) => {
-                    self.client.leave(member);
+                    self.members.leave(opened.member);
                     return End::Broken(status);
                 }
             };
             if answer.canceled {
                 return refused(&answer);
             }
-            let (whole, newest) = (!answer.fragment, header_revision(answer.header));
+            let (whole, newest) = (!answer.fragment, newest(&answer));
             let is_idle = answer.events.is_empty();
             for batch in batch.take_in(&self.keys, answer.events, whole) {
                 self.next = batch.revision + 1;
@@ -190,14 +183,19 @@ impl Pump {
                 }
             }
             if whole && is_idle {
-                // Word that all up to here has been delivered.
+                // Everything up to here was delivered.
                 self.next = self.next.max(newest + 1);
             }
         }
     }
 }
 
-fn refused(answer: &wire::WatchResponse) -> End {
+/// etcd's revision when it answered.
+fn newest(answer: &PbWatchResponse) -> u64 {
+    to_unsigned(answer.header.as_ref().map_or(0, |header| header.revision))
+}
+
+fn refused(answer: &PbWatchResponse) -> End {
     if answer.compact_revision > 0 {
         End::Compacted { oldest: to_unsigned(answer.compact_revision) }
     } else {
@@ -205,21 +203,21 @@ fn refused(answer: &wire::WatchResponse) -> End {
     }
 }
 
-/// Events on their way to whole revisions.
+/// Assembles events into whole revisions.
 #[derive(Default)]
 struct Gathered {
-    /// The newest revision, of which more may come.
+    /// The newest revision, which may be incomplete.
     open: Option<WatchBatch>,
 }
 
 impl Gathered {
-    /// Sorts events by revision and answers the revisions that are whole.
+    /// Sorts events by revision and returns the revisions that are complete.
     ///
-    /// - `whole`: no further piece of this answer follows.
-    fn take_in(&mut self, keys: &Keys, events: Vec<wire::Event>, whole: bool) -> Vec<WatchBatch> {
+    /// - `whole`: no further fragment of the answer follows.
+    fn take_in(&mut self, keys: &Keys, events: Vec<PbEvent>, whole: bool) -> Vec<WatchBatch> {
         let mut done = Vec::new();
         for event in events {
-            let deleted = event.kind == i32::from(EventType::Delete);
+            let deleted = event.r#type == EventType::Delete as i32;
             let Some(kv) = event.kv else { continue };
             let Some(key) = keys.callers(&kv.key) else { continue };
             let revision = to_unsigned(kv.mod_revision);
@@ -238,15 +236,17 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
+    use etcd_client::proto::PbKeyValue;
+
     use super::*;
 
-    fn put(keys: &Keys, key: &str, revision: i64) -> wire::Event {
-        let kv = wire::KeyValue {
+    fn put(keys: &Keys, key: &str, revision: i64) -> PbEvent {
+        let kv = PbKeyValue {
             key: keys.data(key.as_bytes()),
             mod_revision: revision,
             ..Default::default()
         };
-        wire::Event { kind: EventType::Put.into(), kv: Some(kv) }
+        PbEvent { kv: Some(kv), ..Default::default() }
     }
 
     fn shape(batches: &[WatchBatch]) -> Vec<(u64, usize)> {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_came_in_pieces_is_delivered_whole() {
+    fn a_revision_in_fragments_is_delivered_whole() {
         let keys = Keys::new("p");
         let mut gathered = Gathered::default();
         let first = vec![put(&keys, "a", 3), put(&keys, "a", 4), put(&keys, "b", 4)];

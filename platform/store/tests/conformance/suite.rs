@@ -1,4 +1,4 @@
-//! What every store must do, whatever it is made of.
+//! Behaviour that every store must have.
 //!
 //! The store may be shared and have a past: each case keeps to a prefix of its own and never
 //! assumes a revision.

@@ -1,25 +1,33 @@
-//! Answers `GET /metrics` over HTTP/1.1, and nothing else.
+//! Serves `GET /metrics` over HTTP/1.1, and nothing else.
 //!
-//! One request a connection: whoever reads metrics comes a few times a minute. Requests are bounded in length and time,
-//! and so are connections at a time, as whoever can reach the port may send what he likes.
+//! Each connection serves one request, as metrics are read a few times a minute. Length and
+//! duration of a request and the number of connections are limited, because anybody who reaches the
+//! port can send anything.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::exposition;
+use super::{exposition, registry};
 
-/// A request that is longer is no request for metrics.
-const LONGEST: usize = 8 * 1024;
-/// A whole request and answer take no longer.
-const PATIENCE: Duration = Duration::from_secs(5);
-const CONNECTIONS: usize = 16;
+/// Longest request, with its headers.
+const MAX_REQUEST_BYTES: usize = 8 * 1024;
+/// Timeout of a request and its response.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_CONNECTIONS: usize = 16;
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Why metrics cannot be served.
 #[derive(Debug, Error)]
@@ -32,7 +40,7 @@ pub struct MetricsError {
     pub source: std::io::Error,
 }
 
-/// Serves until it is dropped.
+/// A server of metrics; it serves until it is dropped.
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,
@@ -40,7 +48,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Takes the address, port 0 picks a free one, and begins to serve; inside a runtime only.
+    /// Binds the address, where port 0 picks a free one, and starts to serve; needs the runtime.
     ///
     /// - `service`: the part that runs, as [`crate::init`] was told.
     ///
@@ -51,10 +59,10 @@ impl MetricsServer {
         let failed = |source| MetricsError { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { address, serving: tokio::spawn(serve(listener, service)) })
+        Ok(Self { address, serving: spawn(listener, service) })
     }
 
-    /// Where it serves.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -67,72 +75,81 @@ impl Drop for MetricsServer {
     }
 }
 
+/// Spawns the server; not part of [`MetricsServer::start`], so that it is compiled with this crate
+/// and not with every crate that awaits that.
+fn spawn(listener: TcpListener, service: &'static str) -> JoinHandle<()> {
+    tokio::spawn(serve(listener, service))
+}
+
 async fn serve(listener: TcpListener, service: &'static str) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    let registry = Arc::new(registry(service));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
+                let registry = Arc::clone(&registry);
                 tokio::spawn(async move {
-                    // Who is too slow, or hangs up, gets no answer.
-                    let _ = tokio::time::timeout(PATIENCE, answer(stream, service)).await;
-                    drop(place);
+                    // A client that is too slow or disconnects gets no response.
+                    let _ = tokio::time::timeout(TIMEOUT, serve_connection(stream, registry)).await;
+                    drop(permit);
                 });
             }
-            // Too many open files, mostly: it passes.
+            // The usual cause, too many open files, needs time to pass.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-async fn answer(mut stream: TcpStream, service: &str) -> std::io::Result<()> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < LONGEST {
-        if stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
-        }
-    }
-    let (status, body) = if request.starts_with(b"GET /metrics ") {
-        ("200 OK", exposition(service))
-    } else {
-        ("404 Not Found", "only GET /metrics is answered\n".to_owned())
+async fn serve_connection(stream: TcpStream, registry: Arc<Registry>) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = answer(&request, &registry);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.keep_alive(false).header_read_timeout(None).max_buf_size(MAX_REQUEST_BYTES);
+    builder.serve_connection(TokioIo::new(stream), service).await
+}
+
+fn answer<B>(request: &Request<B>, registry: &Registry) -> Response<String> {
+    let is_known = request.method() == Method::GET && request.uri().path() == "/metrics";
+    let (status, body) = match is_known {
+        true => (StatusCode::OK, exposition(registry)),
+        false => (StatusCode::NOT_FOUND, "only GET /metrics is answered\n".to_owned()),
     };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    response
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
-    async fn ask(address: SocketAddr, request: &[u8]) -> String {
+    async fn send(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request).await.unwrap();
-        let mut answer = Vec::new();
-        // A server that has not read everything may reset the connection after its answer.
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        let mut response = Vec::new();
+        // A server that has not read everything may reset the connection after its response.
+        let _ = stream.read_to_end(&mut response).await;
+        String::from_utf8(response).unwrap()
     }
 
     #[tokio::test]
     async fn only_a_request_for_metrics_gets_them() {
         let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), "tested").await.unwrap();
-        let metrics = ask(server.address(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let metrics = send(server.address(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
         assert!(metrics.contains("service=\"tested\""), "{metrics}");
-        let length = metrics.split("Content-Length: ").nth(1).unwrap();
-        let length: usize = length.split("\r\n").next().unwrap().parse().unwrap();
-        assert_eq!(metrics.split_once("\r\n\r\n").unwrap().1.len(), length);
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
         for request in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"POST /metrics HTTP/1.1\r\n\r\n"] {
-            let refused = ask(server.address(), request).await;
+            let refused = send(server.address(), request).await;
             assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
         }
-        assert!(ask(server.address(), &[b'x'; LONGEST]).await.starts_with("HTTP/1.1 404"));
+        let refused = send(server.address(), &[b'x'; 2 * MAX_REQUEST_BYTES]).await;
+        assert!(!refused.contains("fabricast_"), "{refused}");
     }
 
     #[tokio::test]

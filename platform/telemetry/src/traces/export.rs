@@ -1,8 +1,9 @@
-//! The way to the collector: a bounded queue, and a thread of its own that sends what is in it.
+//! Export of spans: a bounded queue, and a thread that sends its contents to the collector.
 //!
-//! A thread, since runtimes come and go with the commands of the command line, and so that a busy runtime does not hold
-//! up what is said about it. What does not fit into the queue, and what the collector does not take in time, is dropped
-//! and counted; that it happens is said when it begins and when it ends.
+//! It has a thread of its own because the runtimes of commands are short-lived, and because a busy
+//! runtime must not delay the traces that explain it. Spans that do not fit into the queue, or that
+//! the collector does not take in time, are dropped and counted; the log says when that begins and
+//! ends.
 
 use std::io;
 use std::sync::mpsc as threads;
@@ -21,36 +22,36 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::metrics::{TRACES_DROPPED, TRACES_EXPORTED};
 
-/// Spans that may wait.
+/// Length of the queue, in spans.
 const QUEUE: usize = 8_192;
 /// Spans in one message.
 const BATCH: usize = 512;
-/// A span waits no longer for others to go with.
-const GATHER: Duration = Duration::from_millis(200);
-const CONNECT: Duration = Duration::from_secs(1);
-/// A message that is not taken by then is given up.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time for which a message is filled.
+const BATCH_DELAY: Duration = Duration::from_millis(200);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of a message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The end that spans are put in.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     queue: mpsc::Sender<SpanData>,
 }
 
-/// Asks that everything be sent now.
+/// Requests that all waiting spans be sent at once.
 #[derive(Debug)]
 pub(crate) struct Flush(mpsc::UnboundedSender<threads::SyncSender<()>>);
 
-/// The other end.
+/// The state of the thread.
 struct Sending {
     client: TraceServiceClient<Channel>,
     resource: ResourceAttributesWithSchema,
-    /// Whether the collector takes what it is sent.
-    taken: bool,
+    /// True while the collector accepts spans.
+    accepted: bool,
 }
 
 impl Exporter {
-    /// Starts the thread; it ends when nobody can put anything in any more.
+    /// Starts the thread; it ends when the sending end of the queue is dropped.
     pub(crate) fn start(collector: http::Uri, resource: &Resource) -> io::Result<(Self, Flush)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (queue, mut spans) = mpsc::channel(QUEUE);
@@ -58,9 +59,11 @@ impl Exporter {
         let resource = ResourceAttributesWithSchema::from(resource);
         std::thread::Builder::new().name("traces".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                let endpoint = Endpoint::from(collector).connect_timeout(CONNECT).timeout(PATIENCE);
+                let endpoint = Endpoint::from(collector)
+                    .connect_timeout(CONNECT_TIMEOUT)
+                    .timeout(SEND_TIMEOUT);
                 let client = TraceServiceClient::new(endpoint.connect_lazy());
-                let mut sending = Sending { client, resource, taken: true };
+                let mut sending = Sending { client, resource, accepted: true };
                 while sending.turn(&mut spans, &mut flushes).await {}
             });
         })?;
@@ -69,11 +72,10 @@ impl Exporter {
 }
 
 impl Flush {
-    /// Waits until everything is sent, but no longer than `patience`; whether it was. What was not is lost with the
-    /// process.
-    pub(crate) fn flush(&self, patience: Duration) -> bool {
+    /// Waits until all spans are sent, but no longer than `timeout`; `false` if that was too short.
+    pub(crate) fn flush(&self, timeout: Duration) -> bool {
         let (done, wait) = threads::sync_channel(1);
-        self.0.send(done).is_ok() && wait.recv_timeout(patience).is_ok()
+        self.0.send(done).is_ok() && wait.recv_timeout(timeout).is_ok()
     }
 }
 
@@ -82,7 +84,7 @@ impl SpanProcessor for Exporter {
 
     fn on_end(&self, span: SpanData) {
         if self.queue.try_send(span).is_err() {
-            TRACES_DROPPED.add(1);
+            TRACES_DROPPED.inc();
         }
     }
 
@@ -96,7 +98,7 @@ impl SpanProcessor for Exporter {
 }
 
 impl Sending {
-    /// Gathers some spans and sends them; `false` when there will be no more.
+    /// Collects and sends one message of spans; `false` when the queue is closed.
     async fn turn(
         &mut self,
         spans: &mut mpsc::Receiver<SpanData>,
@@ -108,7 +110,7 @@ impl Sending {
                 while let Some(batch) = rest(spans) {
                     self.send(batch).await;
                 }
-                // Whoever asked may have given up.
+                // The requester may have timed out.
                 let _ = done.send(());
                 return true;
             }
@@ -116,7 +118,7 @@ impl Sending {
         };
         let Some(first) = first else { return false };
         let mut batch = vec![first];
-        let until = Instant::now() + GATHER;
+        let until = Instant::now() + BATCH_DELAY;
         while batch.len() < BATCH && flushes.is_empty() {
             match timeout_at(until, spans.recv()).await {
                 Ok(Some(span)) => batch.push(span),
@@ -138,16 +140,16 @@ impl Sending {
             }
             Err(_) => count,
         };
-        TRACES_DROPPED.add(lost);
-        TRACES_EXPORTED.add(count - lost);
-        match (&sent, self.taken) {
+        TRACES_DROPPED.inc_by(lost);
+        TRACES_EXPORTED.inc_by(count - lost);
+        match (&sent, self.accepted) {
             (Err(status), true) => {
-                self.taken = false;
+                self.accepted = false;
                 let error = status.message();
                 tracing::warn!(error, "the collector does not take traces, they are dropped");
             }
             (Ok(_), false) => {
-                self.taken = true;
+                self.accepted = true;
                 tracing::info!("the collector takes traces again");
             }
             (Ok(_), true) | (Err(_), false) => {}
@@ -155,7 +157,7 @@ impl Sending {
     }
 }
 
-/// What waits, as far as it goes into one message.
+/// Waiting spans, as many as one message holds.
 fn rest(spans: &mut mpsc::Receiver<SpanData>) -> Option<Vec<SpanData>> {
     let mut batch = Vec::new();
     while batch.len() < BATCH

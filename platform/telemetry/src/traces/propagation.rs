@@ -13,7 +13,7 @@ const STATE: &str = "tracestate";
 /// A longer text is no origin.
 const LONGEST: usize = 256;
 
-/// What a header or field is asked for.
+/// Key of a header or field.
 struct Carrier<'a>(&'a dyn Fn(&str) -> Option<&'a str>);
 
 impl Extractor for Carrier<'_> {

@@ -7,7 +7,8 @@ use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TraceState}
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{Sampler, SamplingDecision, SamplingResult, ShouldSample};
 
-/// The share of traces that are kept, which may change. What another process has begun is kept if that said so.
+/// The share of traces that are kept, which may change. What another process has begun is kept if
+/// that said so.
 #[derive(Clone, Debug)]
 pub(crate) struct Share(Arc<AtomicU64>);
 

@@ -9,7 +9,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::metrics::exposition;
+use crate::metrics::{exposition, registry};
 
 /// Takes whatever comes.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl wire::trace_service_server::TraceService for Collector {
 }
 
 fn count(name: &str) -> u64 {
-    let text = exposition("x");
+    let text = exposition(&registry("x"));
     let line = text.lines().find(|line| line.starts_with(name)).expect("it is shown");
     line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }

@@ -1,11 +1,14 @@
 //! Attached processes and their packets.
 
-use fabricast_fabric::Options;
+use std::sync::Arc;
+
+use fabricast_fabric::App;
 use fabricast_proto::v1;
+use fabricast_rpc::Security;
 use fabricast_topology::TableKind;
 use tonic::Code;
 
-use crate::{Fabric, attach, options, packet, refusal, send, soon, why};
+use crate::{Fabric, LOOPBACK, attach, config, graph, packet, refusal, send, soon, why};
 
 fn at(deliveries: &[(&str, &str)]) -> Vec<(String, String)> {
     deliveries.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
@@ -14,7 +17,7 @@ fn at(deliveries: &[(&str, &str)]) -> Vec<(String, String)> {
 #[tokio::test]
 async fn packets_reach_every_other_endpoint_of_their_tree_once() {
     for kind in [TableKind::PerPort, TableKind::PerSwitch] {
-        let fabric = Fabric::start_with(Options { tables: kind, ..options() });
+        let fabric = Fabric::start_with(kind);
         fabric.program(kind).await;
         let mut near = fabric.attached(&["h0", "h1"]).await;
         let mut far = fabric.attached(&["h2", "h3"]).await;
@@ -190,7 +193,9 @@ async fn a_bad_injection_is_refused() {
 #[tokio::test]
 async fn a_slow_receiver_loses_packets_and_holds_up_nobody() {
     const PACKETS: u64 = 2000;
-    let fabric = Fabric::start_with(Options { queue: 8, ..options() });
+    let config = config(LOOPBACK, TableKind::PerPort);
+    let app = App::bind_with_queue(&config, Security::plaintext(), Arc::new(graph()), 8);
+    let fabric = Fabric::serving(app.unwrap());
     fabric.program(TableKind::PerPort).await;
     let mut slow = fabric.attached(&["h1"]).await;
     let request = v1::InjectPacketRequest {

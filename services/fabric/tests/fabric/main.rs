@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_emulator::AggregationLimits;
-use fabricast_fabric::{App, DEFAULT_QUEUE, Dropped, Options, RunError, StartError};
+use fabricast_config::{FabricConfig, RawFabricConfig, checked};
+use fabricast_fabric::{App, Dropped, RunError, StartError};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_rpc::{Channel, Peer, Security, reason_of};
@@ -39,11 +39,14 @@ struct Fabric {
 
 impl Fabric {
     fn start() -> Self {
-        Self::start_with(options())
+        Self::start_with(TableKind::PerPort)
     }
 
-    fn start_with(options: Options) -> Self {
-        let app = App::bind(options).expect("the options are good");
+    fn start_with(tables: TableKind) -> Self {
+        Self::serving(bind(&config(LOOPBACK, tables)).expect("a free port"))
+    }
+
+    fn serving(app: App) -> Self {
         let peer = Peer::new(&app.address().to_string()).expect("an address");
         let client = FabricServiceClient::new(peer.channel());
         let (dropped, stop) = (app.dropped(), CancellationToken::new());
@@ -194,17 +197,20 @@ fn graph() -> Graph {
     builder.build().expect("names differ")
 }
 
-fn options() -> Options {
-    Options {
-        security: Security::plaintext(),
-        listen: LOOPBACK,
-        graph: Arc::new(graph()),
-        tables: TableKind::PerPort,
+fn config(listen: SocketAddr, tables: TableKind) -> FabricConfig {
+    let raw = RawFabricConfig {
+        listen,
+        topology: Some("made here".into()),
+        tables,
         colors: 4,
-        aggregation: AggregationLimits::default(),
-        management_key: KEY.into(),
-        queue: DEFAULT_QUEUE,
-    }
+        management_key: Some(KEY.into()),
+        ..RawFabricConfig::default()
+    };
+    checked(raw).expect("the settings are good")
+}
+
+fn bind(config: &FabricConfig) -> Result<App, StartError> {
+    App::bind(config, Security::plaintext(), Arc::new(graph()))
 }
 
 /// Bounds every wait, so that a broken part fails a test instead of hanging it.
@@ -223,16 +229,9 @@ fn refusal(code: Code, reason: &str) -> (Code, String) {
 }
 
 #[tokio::test]
-async fn bad_options_are_refused_by_name() {
-    let colorless = Options { colors: 0, ..options() };
-    assert!(matches!(App::bind(colorless), Err(StartError::ColorsZero)));
-    let open = Options { management_key: String::new(), ..options() };
-    assert!(matches!(App::bind(open), Err(StartError::KeyEmpty)));
-    let narrow = Options { queue: 0, ..options() };
-    assert!(matches!(App::bind(narrow), Err(StartError::QueueZero)));
-    let first = App::bind(options()).unwrap();
-    let second = Options { listen: first.address(), ..options() };
-    assert!(matches!(App::bind(second), Err(StartError::Bind(_))));
+async fn an_address_in_use_is_refused() {
+    let first = bind(&config(LOOPBACK, TableKind::PerPort)).unwrap();
+    bind(&config(first.address(), TableKind::PerPort)).unwrap_err();
 }
 
 #[tokio::test]

@@ -1,12 +1,11 @@
 //! Tables and ports, as switch agents see them.
 
-use fabricast_fabric::Options;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_topology::TableKind;
 use tonic::{Code, Status};
 
-use crate::{Fabric, KEY, options, refusal, soon, tree, why};
+use crate::{Fabric, KEY, refusal, soon, tree, why};
 
 impl Fabric {
     async fn read(&self, names: &[&str]) -> Result<Vec<v1::SwitchTable>, Status> {
@@ -71,7 +70,7 @@ async fn written_tables_are_read_back_with_their_fence() {
 #[tokio::test]
 async fn switches_are_listed_with_what_they_offer_and_use() {
     for (kind, in_port) in [(TableKind::PerPort, 3), (TableKind::PerSwitch, 0)] {
-        let fabric = Fabric::start_with(Options { tables: kind, ..options() });
+        let fabric = Fabric::start_with(kind);
         let entries = [entry(in_port, 0, &[1]), entry(in_port, 2, &[1])];
         fabric.write(1, 1, &[part("S-1", &entries)]).await.unwrap();
         fabric.cut_power("S-2", false).await;

@@ -1,46 +1,38 @@
-//! What the switch agents' places hold of the trees of collectives, and writes to them.
+//! Reads and writes the aggregation entries of switches and adapters through the switch agents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::switch_aggregation_service_client::SwitchAggregationServiceClient;
 use fabricast_proto::v1::{aggregation_node, aggregation_place};
-use fabricast_rpc::{Peer, Reason, reason_of};
+use fabricast_rpc::{Peer, Reason, RpcError};
 use fabricast_topology::Graph;
 use prost::Message;
-use tonic::Status;
 
 use super::{Entries, Key, MESSAGE_LIMIT};
+use crate::programmer::{Outcome, ProgramError};
 
-/// Places in one call.
+/// Most places in one call.
 const PLACES_PER_CALL: usize = 2_000;
 
-/// Where entries lie.
+/// Holder of aggregation entries.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// A switch.
+    /// A switch, by its node id.
     Switch(String),
-    /// The adapter of an endpoint.
+    /// An adapter, by its endpoint.
     Adapter(String),
 }
 
-/// How a round of writes went.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// Something was not written; try again.
-    pub(super) incomplete: Option<String>,
-    /// A newer route service has written: stand down.
-    pub(super) deposed: bool,
-}
-
-/// The switch agents and what their places are known to hold.
+/// The switch agents, and what their places are known to hold.
 #[derive(Debug)]
 pub(super) struct Agents {
     graph: Arc<Graph>,
     agents: Vec<Agent>,
-    /// By switch: its agent's number.
+    /// Index of the agent of each switch, by node id.
     owner: BTreeMap<String, usize>,
     held: Entries,
     generation: u64,
@@ -49,52 +41,52 @@ pub(super) struct Agents {
 #[derive(Debug)]
 struct Agent {
     peer: Peer,
-    /// Whether `held` is what its places hold.
-    known: bool,
+    /// True if `held` is what its places hold.
+    is_known: bool,
 }
 
 impl Agents {
     pub(super) fn new(graph: Arc<Graph>, peers: Vec<Peer>) -> Self {
-        let agents = peers.into_iter().map(|peer| Agent { peer, known: false }).collect();
+        let agents = peers.into_iter().map(|peer| Agent { peer, is_known: false }).collect();
         Self { graph, agents, owner: BTreeMap::new(), held: Entries::new(), generation: 0 }
     }
 
-    /// Doubts everything: every agent is read back before the next write.
+    /// Puts every agent in doubt: it is read back before the next write.
     pub(super) fn doubt_all(&mut self) {
-        self.agents.iter_mut().for_each(|agent| agent.known = false);
+        self.agents.iter_mut().for_each(|agent| agent.is_known = false);
     }
 
-    /// Whether all is known, and nothing is held.
+    /// True if all agents are known, and no place holds an entry.
     pub(super) fn are_idle(&self) -> bool {
-        self.held.is_empty() && self.agents.iter().all(|agent| agent.known)
+        self.held.is_empty() && self.agents.iter().all(|agent| agent.is_known)
     }
 
-    /// Whether an entry is held where it belongs.
+    /// True if the place of an entry holds it.
     pub(super) fn holds(&self, entry: &v1::AggregationEntry) -> bool {
         let place = place_of(entry.holder.as_ref());
         let held = place.and_then(|place| self.held.get(&place));
         held.is_some_and(|held| held.get(&key(entry)) == Some(entry))
     }
 
-    /// Reads back what is in doubt, and writes what differs from what is desired.
+    /// Reads agents in doubt back, and writes the difference to the desired entries.
     pub(super) async fn write(&mut self, term: u64, desired: &Entries) -> Outcome {
         let mut outcome = Outcome::default();
         for index in 0..self.agents.len() {
-            if !self.agents[index].known {
+            if !self.agents[index].is_known {
                 match self.read_agent(index).await {
-                    Ok(()) => self.agents[index].known = true,
-                    Err(status) => outcome.incomplete = Some(self.complaint(index, &status)),
+                    Ok(()) => self.agents[index].is_known = true,
+                    Err(error) => outcome.call_failed(self.agents[index].peer.address(), &error),
                 }
             }
         }
         let mut by_agent: BTreeMap<usize, Vec<v1::AggregationWrite>> = BTreeMap::new();
         for (place, write) in differences(&self.held, desired) {
             match self.agent_of(&place) {
-                // An agent in doubt has said so already.
-                Some(index) if !self.agents[index].known => {}
+                // The reading of this agent failed, which is an error already.
+                Some(index) if !self.agents[index].is_known => {}
                 Some(index) => by_agent.entry(index).or_default().push(write),
                 None => {
-                    outcome.incomplete = Some(format!("no switch agent has {}", text(&place)));
+                    outcome.incomplete = Some(ProgramError::NoAgent { place: place.to_string() });
                 }
             }
         }
@@ -102,11 +94,10 @@ impl Agents {
             for part in writes.chunks(PLACES_PER_CALL) {
                 self.generation += 1;
                 let fence = v1::Fence { term, generation: self.generation };
-                if let Err(status) = self.write_part(index, fence, part, &mut outcome).await {
-                    // The write may or may not have happened.
-                    self.agents[index].known = false;
-                    outcome.incomplete = Some(self.complaint(index, &status));
-                    outcome.deposed |= is_stale(reason_of(&status).as_deref());
+                if let Err(error) = self.write_part(index, fence, part, &mut outcome).await {
+                    // The places may or may not have taken the write.
+                    self.agents[index].is_known = false;
+                    outcome.call_failed(self.agents[index].peer.address(), &error);
                     break;
                 }
             }
@@ -120,25 +111,26 @@ impl Agents {
         fence: v1::Fence,
         writes: &[v1::AggregationWrite],
         outcome: &mut Outcome,
-    ) -> Result<(), Status> {
+    ) -> Result<(), RpcError> {
         let request = v1::WriteAggregationRequest { fence: Some(fence), writes: writes.to_vec() };
         let answer = self.client(index).write_aggregation(request).await?.into_inner();
         let mut refused = BTreeSet::new();
         for refusal in answer.refusals {
             let Some(place) = read_place(refusal.place.as_ref()) else { continue };
-            outcome.deposed |= is_stale(Some(&refusal.reason));
-            if refusal.reason == Reason::SwitchDown.text() {
-                // It has lost what it held, and comes back empty.
+            outcome.note_reason(Some(&refusal.reason));
+            let is_down = refusal.reason == Reason::SwitchDown.text();
+            if is_down {
+                // It has lost its entries, and comes back empty.
                 self.held.remove(&place);
             } else {
-                self.agents[index].known = false;
+                self.agents[index].is_known = false;
             }
-            let only_takes_away = |write: &&v1::AggregationWrite| {
+            let only_removes = |write: &v1::AggregationWrite| {
                 write.added.is_empty() && read_place(write.place.as_ref()).as_ref() == Some(&place)
             };
-            let is_down = refusal.reason == Reason::SwitchDown.text();
-            if !(is_down && writes.iter().any(|write| only_takes_away(&write))) {
-                outcome.incomplete = Some(format!("{}: {}", text(&place), refusal.message));
+            if !(is_down && writes.iter().any(only_removes)) {
+                let (place, message) = (place.to_string(), refusal.message);
+                outcome.incomplete = Some(ProgramError::Refused { place, message });
             }
             refused.insert(place);
         }
@@ -151,7 +143,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Notes a write that was confirmed.
+    /// Applies a confirmed write to what is held.
     fn record(&mut self, place: Place, write: &v1::AggregationWrite) {
         let held = self.held.entry(place.clone()).or_default();
         for gone in &write.removed {
@@ -165,7 +157,7 @@ impl Agents {
         }
     }
 
-    async fn read_agent(&mut self, index: usize) -> Result<(), Status> {
+    async fn read_agent(&mut self, index: usize) -> Result<(), RpcError> {
         let mut agent = SwitchAgentServiceClient::new(self.agents[index].peer.channel())
             .max_decoding_message_size(MESSAGE_LIMIT);
         let listed = agent.list_switches(v1::ListSwitchesRequest {}).await?.into_inner();
@@ -183,7 +175,7 @@ impl Agents {
                 read.insert(place, entries.collect());
             }
         }
-        // What says nothing is down or empty.
+        // A place that is missing in the answer is down or empty.
         let all = std::mem::take(&mut self.held);
         self.held =
             all.into_iter().filter(|(place, _)| self.agent_of(place) != Some(index)).collect();
@@ -207,13 +199,9 @@ impl Agents {
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT)
     }
-
-    fn complaint(&self, index: usize, status: &Status) -> String {
-        format!("switch agent {}: {}", self.agents[index].peer.address(), status.message())
-    }
 }
 
-/// What has to be written where.
+/// Writes that make the held entries the desired ones, by place.
 fn differences(held: &Entries, desired: &Entries) -> Vec<(Place, v1::AggregationWrite)> {
     let places: BTreeSet<&Place> = held.keys().chain(desired.keys()).collect();
     let nothing = BTreeMap::<Key, v1::AggregationEntry>::new();
@@ -235,15 +223,15 @@ fn differences(held: &Entries, desired: &Entries) -> Vec<(Place, v1::Aggregation
             .map(|(_, entry)| entry.clone())
             .collect();
         if !(removed.is_empty() && added.is_empty()) {
-            let place_wire = Some(place_to_wire(place));
-            writes
-                .push((place.clone(), v1::AggregationWrite { place: place_wire, removed, added }));
+            let on_wire = Some(place_to_wire(place));
+            let write = v1::AggregationWrite { place: on_wire, removed, added };
+            writes.push((place.clone(), write));
         }
     }
     writes
 }
 
-/// Where a node is.
+/// Place of a node of a tree.
 pub(super) fn place_of(node: Option<&v1::AggregationNode>) -> Option<Place> {
     match node?.kind.as_ref()? {
         aggregation_node::Kind::SwitchName(name) => Some(Place::Switch(name.clone())),
@@ -251,7 +239,7 @@ pub(super) fn place_of(node: Option<&v1::AggregationNode>) -> Option<Place> {
     }
 }
 
-/// The key of an entry at its place.
+/// Key of an entry at its place.
 pub(super) fn key(entry: &v1::AggregationEntry) -> Key {
     (entry.tree, node_key(entry.holder.as_ref()))
 }
@@ -275,15 +263,13 @@ fn place_to_wire(place: &Place) -> v1::AggregationPlace {
     v1::AggregationPlace { kind: Some(kind) }
 }
 
-fn text(place: &Place) -> String {
-    match place {
-        Place::Switch(name) => format!("switch {name}"),
-        Place::Adapter(name) => format!("adapter {name}"),
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(name) => write!(formatter, "switch {name}"),
+            Self::Adapter(name) => write!(formatter, "adapter {name}"),
+        }
     }
-}
-
-fn is_stale(reason: Option<&str>) -> bool {
-    reason.is_some_and(|reason| reason == Reason::StaleFence.text())
 }
 
 #[cfg(test)]
@@ -310,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_written_and_what_goes_goes_first() {
+    fn only_differences_are_written_and_removals_come_first() {
         let held = entries(&[entry(1, "a", "x"), entry(2, "a", "x"), entry(1, "b", "x")]);
         let desired = entries(&[entry(1, "a", "x"), entry(3, "a", "x"), entry(1, "b", "y")]);
         let writes = differences(&held, &desired);
@@ -327,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_confirmed_is_known() {
+    fn a_confirmed_write_changes_what_is_held() {
         let graph = fabricast_topology::spec::TopologySpec::parse(
             "kind = 'leaf-spine'\nleaves = 1\nspines = 1\nendpoints_per_leaf = 1\n",
         );

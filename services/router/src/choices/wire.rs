@@ -1,4 +1,4 @@
-//! Choices as they travel: ports by the name of their switch.
+//! Codec of choices: ports travel by the name of their switch.
 
 use fabricast_proto::v1;
 use fabricast_routing::{EngineKind, EngineOptions, RootScope};
@@ -7,15 +7,15 @@ use prost::Message;
 
 use crate::choices::ChosenTree;
 
-/// Encoded size at which a message is closed. With the largest choice that may follow it stays below
-/// the 4 MiB that a server takes.
+/// Encoded size in bytes at which a message is full. Even with the largest choice after it, it
+/// stays below the 4 MiB that a server takes.
 const MESSAGE_BYTES: usize = 1 << 20;
-/// Groups without choices in one message.
+/// Most groups without choices in one message.
 const GNS_PER_MESSAGE: usize = 50_000;
 
-/// How an engine of these options chooses.
+/// Scheme of the choices of an engine with these options.
 ///
-/// - `topology_sha256`: of the topology as it was downloaded.
+/// - `topology_sha256`: digest of the topology as downloaded.
 pub(crate) fn scheme(
     engine: EngineKind,
     options: EngineOptions,
@@ -39,7 +39,7 @@ pub(crate) fn scheme(
     }
 }
 
-/// What was chosen for a group.
+/// Encodes the choices of a group.
 pub(crate) fn choice(graph: &Graph, gn: u64, trees: &[ChosenTree]) -> v1::RouteChoice {
     let same_switch = |a: &PortId, b: &PortId| graph.switch_of(*a) == graph.switch_of(*b);
     let at = |ports: &[PortId]| v1::SwitchPorts {
@@ -56,7 +56,8 @@ pub(crate) fn choice(graph: &Graph, gn: u64, trees: &[ChosenTree]) -> v1::RouteC
     v1::RouteChoice { gn, trees: trees.iter().map(tree).collect() }
 }
 
-/// Reads what was chosen for a group; none if it names what the graph does not have.
+/// Decodes the choices of a group; `None` if they name a switch or port that the graph does not
+/// have.
 pub(crate) fn read(graph: &Graph, choice: &v1::RouteChoice) -> Option<Vec<ChosenTree>> {
     let tree = |tree: &v1::TreeChoice| {
         let mut ports = Vec::new();
@@ -73,7 +74,7 @@ pub(crate) fn read(graph: &Graph, choice: &v1::RouteChoice) -> Option<Vec<Chosen
     choice.trees.iter().map(tree).collect()
 }
 
-/// Cuts a report into messages that fit.
+/// Splits a report into messages that fit.
 ///
 /// - `first`: the first message, without groups.
 pub(crate) fn messages(
@@ -125,7 +126,7 @@ mod tests {
         let shared = ChosenTree { tree: 1, ports: Vec::new(), ports_gn: 5, ..own };
         let trees = vec![own, shared];
         let sent = choice(&graph, 9, &trees);
-        assert_eq!(sent.trees[0].ports.len(), 2, "one for each switch");
+        assert_eq!(sent.trees[0].ports.len(), 2, "one entry per switch");
         assert_eq!(read(&graph, &sent), Some(trees));
         let mut foreign = sent.clone();
         foreign.trees[0].ports[0].switch_name = "elsewhere".to_owned();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_any_size_is_cut_into_messages_that_fit() {
+    fn a_report_of_any_size_is_split_into_messages_that_fit() {
         let tree = v1::TreeChoice { part: 7, root: 3, ..v1::TreeChoice::default() };
         let of = |gn: u64, trees| v1::RouteChoice { gn, trees: vec![tree.clone(); trees] };
         let changed: Vec<_> =
@@ -154,6 +155,6 @@ mod tests {
         let gone = cut.iter().flat_map(|message| message.removed_gns.clone());
         assert_eq!(gone.collect::<Vec<_>>(), removed);
         let cut = messages(v1::RecordRouteChoicesRequest::default(), Vec::new(), Vec::new());
-        assert!(cut.len() == 1 && cut[0].last, "also one about no group");
+        assert!(cut.len() == 1 && cut[0].last, "an empty report is one message");
     }
 }

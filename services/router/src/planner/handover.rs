@@ -1,60 +1,46 @@
-//! When senders may be told a new color, and when an entry may lead elsewhere (rule R5).
+//! Decides when senders may be told a new color, and when an entry may lead elsewhere (rule R5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_proto::v1;
-use fabricast_routing::{Mgid, virtual_group_entries};
-use fabricast_topology::SwitchId;
+use fabricast_topology::{Graph, Peer, SwitchId};
 
-use crate::image::{EntryPoint, Image, Write, Writes};
-use crate::mirror::{Mirror, MirrorGroup};
+use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::Planner;
+use crate::table_state::{EntryPoint, Write, Writes};
 
-/// What members keep of the route they were told.
+/// The reported routes, which senders use, beside the planned ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handover<'a> {
+    pub(crate) planner: &'a Planner,
+    pub(crate) directory: &'a DirectoryCache,
+    /// Routes as reported last, by GN.
+    pub(crate) reported: &'a BTreeMap<u64, v1::Route>,
+}
+
+/// The part of a reported route that stays in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeps {
-    /// They will be told another color, are left out, or will have to do without others on another spanning tree.
+pub(crate) enum RouteOverlap {
+    /// The member will get another color or none, or other members are left out on another
+    /// spanning tree.
     Nothing,
-    /// They keep the color, on another spanning tree or on one that is not known: another route service told them.
+    /// The color stays. The spanning tree is another one, or is not known because another route
+    /// service reported the route.
     Color,
-    /// They keep the color and the spanning tree.
+    /// Color and spanning tree stay.
     Tree,
 }
 
-impl Planner {
-    /// Whether the switches hold everything that packets of a route need.
-    pub(crate) fn is_programmed(&self, route: &v1::Route, held: &Image) -> bool {
-        if route.state() != v1::RouteState::Routed {
-            return true;
-        }
-        let Ok(id) = u32::try_from(route.virtual_group) else { return false };
-        let trees = self.engine.plan().virtual_group_trees(Mgid(id));
-        let tables = self.engine.plan().tables();
-        !trees.is_empty()
-            && trees.iter().all(|tree| {
-                let entries = virtual_group_entries(&self.graph, tables, tree);
-                let mut entries = entries.iter().filter(|entry| !self.dead.contains(&entry.switch));
-                entries.all(|entry| held.covers(entry))
-            })
-    }
-
-    /// Those of the swaps that no sender of another group can meet any more.
+impl Handover<'_> {
+    /// The swaps that no sender of another group meets any more.
     ///
-    /// A group that has yet to be told its new color still sends with the old one. Where all swaps
-    /// wait for each other in a circle, none is ready: see [`Planner::withdrawn`].
-    pub(crate) fn ready_swaps(
-        &self,
-        mirror: &Mirror,
-        reported: &BTreeMap<u64, v1::Route>,
-        swaps: &Writes,
-    ) -> Writes {
-        let in_use = self.entry_points(mirror, reported, Keeps::Nothing);
+    /// A group that was not told its new color yet still sends with the old one. If all swaps wait
+    /// for each other in a circle, none is ready: see [`Handover::withdrawals`].
+    pub(crate) fn ready_swaps(&self, swaps: &Writes) -> Writes {
         let mut ready = Writes::new();
         for (switch, writes) in swaps {
-            let free = writes
-                .iter()
-                .filter(|write| !in_use.contains(&(*switch, write.in_port, write.color)));
-            let free: Vec<Write> = free.copied().collect();
+            let is_free = |write: &&Write| !self.meets(write.at(*switch), RouteOverlap::Nothing);
+            let free: Vec<Write> = writes.iter().filter(is_free).copied().collect();
             if !free.is_empty() {
                 ready.insert(*switch, free);
             }
@@ -62,168 +48,161 @@ impl Planner {
         ready
     }
 
-    /// Takes the routes of the groups that swaps wait for; without them they lose nothing, as their packets take
-    /// the unicast tree.
-    pub(crate) fn withdrawn(
-        &self,
-        mirror: &Mirror,
-        reported: &BTreeMap<u64, v1::Route>,
-        swaps: &Writes,
-    ) -> Vec<v1::GroupRoute> {
-        let is_swapped = |(switch, in_port, color): EntryPoint| {
-            let writes = swaps.get(&switch).into_iter().flatten();
-            writes.clone().any(|write| (write.in_port, write.color) == (in_port, color))
-        };
-        let in_the_way = |(gn, group): &(&u64, &MirrorGroup)| {
-            let mut points = self.points_of(**gn, group, reported, Keeps::Nothing);
-            points.any(is_swapped)
-        };
-        let groups = mirror.groups.iter().filter(in_the_way);
-        groups.map(|(gn, group)| withdrawn(*gn, group)).collect()
+    /// Reports that take the routes of the groups that swaps wait for. The groups lose no messages,
+    /// as these take the unicast tree.
+    pub(crate) fn withdrawals(&self, swaps: &Writes) -> Vec<v1::GroupRoute> {
+        let points = swaps
+            .iter()
+            .flat_map(|(switch, writes)| writes.iter().map(move |write| write.at(*switch)));
+        let gns: BTreeSet<u64> =
+            points.flat_map(|point| self.senders(point, RouteOverlap::Nothing)).collect();
+        gns.into_iter().map(|gn| withdrawal(gn, &self.directory.groups[&gn])).collect()
     }
 
-    /// Where members that are served by the route they were told enter the fabric: those that keep so much of it.
-    /// Cost: all members.
-    pub(crate) fn entry_points(
-        &self,
-        mirror: &Mirror,
-        reported: &BTreeMap<u64, v1::Route>,
-        keeps: Keeps,
-    ) -> BTreeSet<EntryPoint> {
-        let groups = mirror.groups.iter();
-        groups.flat_map(|(gn, group)| self.points_of(*gn, group, reported, keeps)).collect()
-    }
-
-    /// Where everybody who enters the fabric by a route that was told keeps its color and its spanning tree. Cost: all
-    /// members, three times.
+    /// True if all senders at an entry point keep color and spanning tree of their reported route,
+    /// and there are any. Cost: the groups with a member at the endpoint there.
     ///
-    /// Trees that do not leave their leaf may share an entry though they are parts of different spanning trees; then one
-    /// may keep it while the other has to go before it leads up.
-    pub(crate) fn kept_points(
-        &self,
-        mirror: &Mirror,
-        reported: &BTreeMap<u64, v1::Route>,
-    ) -> BTreeSet<EntryPoint> {
-        let points = |keeps| self.entry_points(mirror, reported, keeps);
-        let (gone, moved) = (points(Keeps::Nothing), points(Keeps::Color));
-        let mut kept = points(Keeps::Tree);
-        kept.retain(|point| !gone.contains(point) && !moved.contains(point));
-        kept
+    /// Trees that do not leave their leaf may share an entry though they belong to different
+    /// spanning trees. Then one group may keep the entry while the other must leave it before it
+    /// leads up.
+    pub(crate) fn is_kept(&self, point: EntryPoint) -> bool {
+        self.meets(point, RouteOverlap::Tree)
+            && !self.meets(point, RouteOverlap::Nothing)
+            && !self.meets(point, RouteOverlap::Color)
     }
 
-    /// Takes note that a group has been told the route that is planned now.
-    pub(crate) fn note_told(&mut self, gn: u64, group: &MirrorGroup) {
-        if let Some(part) = self.part(group) {
-            self.told_parts.insert(gn, part);
-        }
+    /// True if any member at an entry point has a reported route with this overlap.
+    pub(crate) fn meets(&self, point: EntryPoint, overlap: RouteOverlap) -> bool {
+        self.senders(point, overlap).next().is_some()
     }
 
-    /// Takes note that this was before its entries were swapped: they may still be those of another spanning tree.
-    pub(crate) fn note_told_early(&mut self, gn: u64) {
-        self.told_parts.remove(&gn);
+    /// GNs of the groups with members at an entry point that have a reported route with this
+    /// overlap.
+    fn senders(&self, point: EntryPoint, overlap: RouteOverlap) -> impl Iterator<Item = u64> {
+        let graph = &self.planner.graph;
+        let port = graph.port(point.switch, point.in_port);
+        let name = port.and_then(|port| match graph.peer(port) {
+            Peer::Endpoint(endpoint) => Some(graph.endpoint_name(endpoint)),
+            Peer::Switch(_) | Peer::None => None,
+        });
+        let groups = name.into_iter().flat_map(|name| self.directory.groups_at(name));
+        let sends = move |(gn, group): &(u64, &CachedGroup)| {
+            let reported = self.reported.get(gn);
+            let colors = reported.map(|route| [Some(route.color), route.second_color]);
+            // Cheap, and almost always false.
+            if !colors.is_some_and(|colors| colors.contains(&Some(point.color.into()))) {
+                return false;
+            }
+            self.points_of(*gn, group, overlap).any(|at| at == point)
+        };
+        groups.filter(sends).map(|(gn, _)| gn)
     }
 
-    fn part(&self, group: &MirrorGroup) -> Option<u32> {
-        self.engine.plan().group(Mgid(group.mgid)).map(|planned| planned.part)
-    }
-
-    /// The entry points of one group: of members that keep so much of the route they were told.
-    fn points_of(
-        &self,
+    /// Entry points of the members of one group that have a reported route with this overlap.
+    fn points_of<'a>(
+        &'a self,
         gn: u64,
-        group: &MirrorGroup,
-        reported: &BTreeMap<u64, v1::Route>,
-        keeps: Keeps,
-    ) -> impl Iterator<Item = EntryPoint> {
-        let told = reported.get(&gn).filter(|told| told.state() == v1::RouteState::Routed);
-        told.into_iter().flat_map(move |told| {
-            let now = self.route(gn, group);
-            let is_same = now.state() == v1::RouteState::Routed
-                && (now.color, now.second_color) == (told.color, told.second_color);
-            // On the same tree what leads to them stays until everybody knows.
-            let is_cut = |name: &String| !told.cut_off_endpoints.contains(name);
+        group: &'a CachedGroup,
+        overlap: RouteOverlap,
+    ) -> impl Iterator<Item = EntryPoint> + 'a {
+        let reported = self.reported.get(&gn);
+        let reported = reported.filter(|route| route.state() == v1::RouteState::Routed);
+        reported.into_iter().flat_map(move |reported| {
+            let planned = self.planner.route(gn, group);
+            let is_same = planned.state() == v1::RouteState::Routed
+                && (planned.color, planned.second_color) == (reported.color, reported.second_color);
+            // Entries towards members that are cut off only now stay until all senders know, but
+            // only on the same spanning tree.
+            let is_newly_cut_off = |name: &String| !reported.cut_off_endpoints.contains(name);
+            let part = self.planner.part(group);
             let kept = match is_same {
-                true if self.told_parts.get(&gn) == self.part(group).as_ref() => Keeps::Tree,
-                true if !now.cut_off_endpoints.iter().any(is_cut) => Keeps::Color,
-                true | false => Keeps::Nothing,
+                true if self.planner.reported_parts.get(&gn) == part.as_ref() => RouteOverlap::Tree,
+                true if !planned.cut_off_endpoints.iter().any(is_newly_cut_off) => {
+                    RouteOverlap::Color
+                }
+                true | false => RouteOverlap::Nothing,
             };
-            let is_asked_for = move |endpoint: &str| {
-                let is_left_out = now.cut_off_endpoints.iter().any(|cut| cut == endpoint);
-                keeps == if is_left_out { Keeps::Nothing } else { kept }
+            let has_overlap = move |endpoint: &str| {
+                let is_cut_off = planned.cut_off_endpoints.iter().any(|cut| cut == endpoint);
+                overlap == if is_cut_off { RouteOverlap::Nothing } else { kept }
             };
-            self.points_where(group, told, is_asked_for)
-        })
-    }
-
-    /// Where members enter the fabric that send by a route.
-    pub(crate) fn points_told(
-        &self,
-        group: &MirrorGroup,
-        told: &v1::Route,
-    ) -> impl Iterator<Item = EntryPoint> {
-        self.points_where(group, told, |_| true)
-    }
-
-    /// Of the members that a route serves, those whose endpoint is asked for.
-    fn points_where(
-        &self,
-        group: &MirrorGroup,
-        told: &v1::Route,
-        is_asked_for: impl Fn(&str) -> bool,
-    ) -> impl Iterator<Item = EntryPoint> {
-        let is_routed = told.state() == v1::RouteState::Routed;
-        let sends = move |(pn, endpoint): &(&u32, &String)| {
-            let joined = group.joined.get(pn).copied().unwrap_or(0);
-            is_routed
-                && joined <= told.routed_revision
-                && !told.cut_off_endpoints.contains(endpoint)
-                && is_asked_for(endpoint)
-        };
-        let members = group.endpoints.iter().filter(sends);
-        let ports = members.filter_map(|(_, endpoint)| self.entry_port(endpoint));
-        ports.flat_map(|(switch, number)| {
-            let colors = [Some(told.color), told.second_color].into_iter().flatten();
-            let colors = colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
-            colors.map(move |color| (switch, number, color))
-        })
-    }
-
-    /// The switch and port where packets of an endpoint enter the fabric.
-    fn entry_port(&self, endpoint: &str) -> Option<(SwitchId, u8)> {
-        let port = self.graph.attachment(self.graph.find_endpoint(endpoint)?)?;
-        Some((self.graph.switch_of(port), self.graph.port_number(port)))
-    }
-
-    /// Whether packets of a group would meet one of these entries where they enter the fabric, and do not do so already.
-    ///
-    /// - `told`: the route that its members use, if that is known.
-    pub(crate) fn meets(
-        &self,
-        group: &MirrorGroup,
-        (told, route): (Option<&v1::Route>, &v1::Route),
-        writes: &Writes,
-    ) -> bool {
-        if writes.is_empty() {
-            return false;
-        }
-        let used: BTreeSet<EntryPoint> =
-            told.into_iter().flat_map(|told| self.points_told(group, told)).collect();
-        group.endpoints.values().filter_map(|name| self.entry_port(name)).any(|(switch, number)| {
-            let mut writes = writes.get(&switch).into_iter().flatten();
-            writes.any(|write| {
-                let is_met = write.in_port == number && u32::from(write.color) == route.color;
-                is_met && !used.contains(&(switch, number, write.color))
-            })
+            points_where(&self.planner.graph, group, reported, has_overlap)
         })
     }
 }
 
-/// A report that a group has no route for now.
-pub(crate) fn withdrawn(gn: u64, group: &MirrorGroup) -> v1::GroupRoute {
+/// Entry points of the members that send by a route.
+pub(crate) fn sender_points<'a>(
+    graph: &'a Graph,
+    group: &'a CachedGroup,
+    route: &'a v1::Route,
+) -> impl Iterator<Item = EntryPoint> + 'a {
+    points_where(graph, group, route, |_| true)
+}
+
+/// True if packets of a group would meet one of some entries where they enter the fabric, and do
+/// not do so by their present route.
+///
+/// - `reported`: the route that the members use, if it is known.
+/// - `route`: the route that they are to be told.
+pub(crate) fn needs_swap(
+    graph: &Graph,
+    group: &CachedGroup,
+    reported: Option<&v1::Route>,
+    route: &v1::Route,
+    writes: &Writes,
+) -> bool {
+    if writes.is_empty() {
+        return false;
+    }
+    let used: BTreeSet<EntryPoint> =
+        reported.into_iter().flat_map(|reported| sender_points(graph, group, reported)).collect();
+    group.endpoints.values().filter_map(|name| entry_port(graph, name)).any(|(switch, in_port)| {
+        let mut writes = writes.get(&switch).into_iter().flatten();
+        writes.any(|write| {
+            let is_met = write.in_port == in_port && u32::from(write.color) == route.color;
+            is_met && !used.contains(&write.at(switch))
+        })
+    })
+}
+
+/// Entry points of the members that send by a route and whose endpoint is `wanted`.
+fn points_where<'a>(
+    graph: &'a Graph,
+    group: &'a CachedGroup,
+    route: &'a v1::Route,
+    wanted: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = EntryPoint> + 'a {
+    let is_routed = route.state() == v1::RouteState::Routed;
+    let sends = move |(pn, endpoint): &(&u32, &String)| {
+        let joined = group.joined.get(pn).copied().unwrap_or(0);
+        is_routed
+            && joined <= route.routed_revision
+            && !route.cut_off_endpoints.contains(endpoint)
+            && wanted(endpoint)
+    };
+    let members = group.endpoints.iter().filter(sends);
+    let ports = members.filter_map(|(_, endpoint)| entry_port(graph, endpoint));
+    ports.flat_map(|(switch, in_port)| {
+        let colors = [Some(route.color), route.second_color].into_iter().flatten();
+        let colors = colors.map(|color| u16::try_from(color).unwrap_or(u16::MAX));
+        colors.map(move |color| EntryPoint { switch, in_port, color })
+    })
+}
+
+/// Switch and port where packets of an endpoint enter the fabric.
+fn entry_port(graph: &Graph, endpoint: &str) -> Option<(SwitchId, u8)> {
+    let port = graph.attachment(graph.find_endpoint(endpoint)?)?;
+    Some((graph.switch_of(port), graph.port_number(port)))
+}
+
+/// Report that a group has no route for now.
+pub(crate) fn withdrawal(gn: u64, group: &CachedGroup) -> v1::GroupRoute {
     let route = v1::Route {
         routed_revision: group.members_revision,
         state: v1::RouteState::UnicastOnly.into(),
         reason: "waits until other groups have left its entries".to_owned(),
+        reason_code: v1::RouteReason::WaitsForEntries.into(),
         ..v1::Route::default()
     };
     v1::GroupRoute { gn, route: Some(route) }
@@ -235,13 +214,13 @@ mod tests {
     use crate::planner::tests::{group, planned};
     use fabricast_topology::PortSet;
 
-    fn told(color: u32) -> v1::Route {
+    fn routed(color: u32) -> v1::Route {
         let state = v1::RouteState::Routed.into();
         v1::Route { color, state, ..v1::Route::default() }
     }
 
     fn swap(planner: &Planner, endpoint: &str, color: u16) -> (SwitchId, Write) {
-        let (switch, in_port) = planner.entry_port(endpoint).unwrap();
+        let (switch, in_port) = entry_port(&planner.graph, endpoint).unwrap();
         (switch, Write { in_port, color, out: PortSet::single(1) })
     }
 
@@ -253,97 +232,121 @@ mod tests {
         writes
     }
 
+    fn handover<'a>(
+        planned: &'a (Planner, DirectoryCache),
+        reported: &'a BTreeMap<u64, v1::Route>,
+    ) -> Handover<'a> {
+        Handover { planner: &planned.0, directory: &planned.1, reported }
+    }
+
+    /// All keys that a packet of an endpoint can have with two colors.
+    fn all_points(handover: &Handover<'_>) -> impl Iterator<Item = EntryPoint> {
+        let graph = &handover.planner.graph;
+        let ports = graph.endpoints().filter_map(|endpoint| graph.attachment(endpoint));
+        ports.flat_map(|port| {
+            let (switch, in_port) = (graph.switch_of(port), graph.port_number(port));
+            (0..2).map(move |color| EntryPoint { switch, in_port, color })
+        })
+    }
+
+    fn points(handover: &Handover<'_>, overlap: RouteOverlap) -> BTreeSet<EntryPoint> {
+        all_points(handover).filter(|point| handover.meets(*point, overlap)).collect()
+    }
+
+    fn kept(handover: &Handover<'_>) -> BTreeSet<EntryPoint> {
+        all_points(handover).filter(|point| handover.is_kept(*point)).collect()
+    }
+
     #[test]
-    fn an_entry_that_untold_senders_use_is_swapped_after_they_have_been_told() {
-        // The group's color is 0 by now, its senders were told 1.
-        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let reported = BTreeMap::from([(1, told(1))]);
-        let (met, free) = (swap(&planner, "h0", 1), swap(&planner, "h1", 1));
-        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met, free]));
+    fn an_entry_is_swapped_once_its_senders_were_told_another_color() {
+        // The planned color is 0, the reported one 1.
+        let planned = planned(vec![group(0, &["h0", "h4"])]);
+        let reported = BTreeMap::from([(1, routed(1))]);
+        let (met, free) = (swap(&planned.0, "h0", 1), swap(&planned.0, "h1", 1));
+        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met, free]));
         assert_eq!(ready, writes(&[free]));
-        let reported = BTreeMap::from([(1, told(0))]);
-        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met]));
-        assert_eq!(ready, writes(&[met]), "nobody uses it any more");
+        let reported = BTreeMap::from([(1, routed(0))]);
+        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met]));
+        assert_eq!(ready, writes(&[met]), "nobody sends by it any more");
     }
 
     /// Without a route a group has no color, which is not color 0.
     #[test]
     fn senders_of_a_group_that_lost_its_route_are_waited_for() {
-        let (planner, mirror) = planned(vec![group(0, &["h0"])]);
-        let reported = BTreeMap::from([(1, told(0))]);
-        assert_eq!(planner.entry_points(&mirror, &reported, Keeps::Tree), BTreeSet::new());
-        let (met, free) = (swap(&planner, "h0", 0), swap(&planner, "h1", 0));
-        let ready = planner.ready_swaps(&mirror, &reported, &writes(&[met, free]));
-        assert_eq!(ready, writes(&[free]));
+        let planned = planned(vec![group(0, &["h0"])]);
+        let reported = BTreeMap::from([(1, routed(0))]);
+        let handover = handover(&planned, &reported);
+        assert_eq!(points(&handover, RouteOverlap::Tree), BTreeSet::new());
+        let (met, free) = (swap(&planned.0, "h0", 0), swap(&planned.0, "h1", 0));
+        assert_eq!(handover.ready_swaps(&writes(&[met, free])), writes(&[free]));
     }
 
-    /// Found by the simulation: whoever joins, or was cut off, sends nothing yet, so what holds the entry that it will
-    /// use is another tree.
+    /// Found by the simulation: a member that has just joined, or was cut off, sends nothing yet.
+    /// So the entry that it will use belongs to another tree.
     #[test]
     fn only_members_that_are_served_before_and_after_keep_their_tree() {
-        let (mut planner, mut mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let all = planner.entry_points(&mirror, &BTreeMap::from([(1, told(0))]), Keeps::Color);
-        assert_eq!(all.len(), 2, "nobody knows yet on which tree they are");
-        planner.note_told(1, &mirror.groups[&1]);
-        let points = |mirror: &Mirror, told: v1::Route| {
-            planner.entry_points(mirror, &BTreeMap::from([(1, told)]), Keeps::Tree).len()
+        let mut planned = planned(vec![group(0, &["h0", "h4"])]);
+        let count = |planned: &(Planner, DirectoryCache), route, overlap| {
+            let reported = BTreeMap::from([(1, route)]);
+            points(&handover(planned, &reported), overlap).len()
         };
-        assert_eq!(points(&mirror, told(0)), 2);
+        let all = count(&planned, routed(0), RouteOverlap::Color);
+        assert_eq!(all, 2, "the spanning tree of the reported route is not known");
+        planned.0.note_reported(1, &planned.1.groups[&1]);
+        let same_tree = |planned: &_, route| count(planned, route, RouteOverlap::Tree);
+        assert_eq!(same_tree(&planned, routed(0)), 2);
         let cut_off_endpoints = vec!["h4".to_owned()];
-        assert_eq!(points(&mirror, v1::Route { cut_off_endpoints, ..told(0) }), 1);
-        mirror.groups.get_mut(&1).unwrap().joined.insert(1, 5);
-        assert_eq!(points(&mirror, told(0)), 1);
-        assert_eq!(points(&mirror, v1::Route { routed_revision: 5, ..told(0) }), 2);
+        assert_eq!(same_tree(&planned, v1::Route { cut_off_endpoints, ..routed(0) }), 1);
+        planned.1.groups.get_mut(&1).unwrap().joined.insert(1, 5);
+        assert_eq!(same_tree(&planned, routed(0)), 1);
+        assert_eq!(same_tree(&planned, v1::Route { routed_revision: 5, ..routed(0) }), 2);
     }
 
-    /// Found by the simulation: one of two groups whose trees share a leaf's entry and nothing else stayed, and its tree
-    /// grew off the leaf while the other still sent there.
+    /// Found by the simulation: of two groups whose trees share only a leaf's entry, one stayed.
+    /// Its tree grew off the leaf while the other group still sent there.
     #[test]
-    fn where_one_sender_goes_and_another_stays_the_tree_is_not_kept() {
-        let (mut planner, mirror) = planned(vec![group(0, &["h0", "h4"]), group(1, &["h0", "h5"])]);
-        planner.note_told(1, &mirror.groups[&1]);
+    fn a_tree_is_not_kept_where_one_sender_leaves_and_another_stays() {
+        let mut planned = planned(vec![group(0, &["h0", "h4"]), group(1, &["h0", "h5"])]);
+        planned.0.note_reported(1, &planned.1.groups[&1]);
         let point = |endpoint: &str| {
-            let (switch, in_port) = planner.entry_port(endpoint).unwrap();
-            (switch, in_port, 0)
+            let (switch, in_port) = entry_port(&planned.0.graph, endpoint).unwrap();
+            EntryPoint { switch, in_port, color: 0 }
         };
-        let stays = BTreeMap::from([(1, told(0))]);
+        let stays = BTreeMap::from([(1, routed(0))]);
         let both = BTreeSet::from([point("h0"), point("h4")]);
-        assert_eq!(planner.kept_points(&mirror, &stays), both);
-        // The other one's color is 1 by now.
-        let one_goes = BTreeMap::from([(1, told(0)), (2, told(0))]);
-        assert_eq!(planner.kept_points(&mirror, &one_goes), BTreeSet::from([point("h4")]));
+        assert_eq!(kept(&handover(&planned, &stays)), both);
+        // The planned color of the second group is 1.
+        let one_leaves = BTreeMap::from([(1, routed(0)), (2, routed(0))]);
+        let kept = kept(&handover(&planned, &one_leaves));
+        assert_eq!(kept, BTreeSet::from([point("h4")]));
     }
 
-    /// Found by the simulation: such a group was told after the swap, which had cut its members off by then.
+    /// Found by the simulation: such a group was told after the swap, which had cut its members off
+    /// by then.
     #[test]
     fn a_group_that_sends_by_an_entry_already_need_not_wait_for_its_swap() {
-        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let (group, swaps) = (&mirror.groups[&1], writes(&[swap(&planner, "h0", 0)]));
-        assert!(planner.meets(group, (None, &told(0)), &swaps));
-        assert!(planner.meets(group, (Some(&told(1)), &told(0)), &swaps));
-        assert!(!planner.meets(group, (Some(&told(0)), &told(0)), &swaps));
-        let cut_off = v1::Route { cut_off_endpoints: vec!["h0".to_owned()], ..told(0) };
-        assert!(planner.meets(group, (Some(&cut_off), &told(0)), &swaps));
+        let (planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
+        let swaps = writes(&[swap(&planner, "h0", 0)]);
+        let waits = |reported: Option<&v1::Route>| {
+            needs_swap(&planner.graph, &directory.groups[&1], reported, &routed(0), &swaps)
+        };
+        assert!(waits(None));
+        assert!(waits(Some(&routed(1))));
+        assert!(!waits(Some(&routed(0))));
+        let cut_off = v1::Route { cut_off_endpoints: vec!["h0".to_owned()], ..routed(0) };
+        assert!(waits(Some(&cut_off)));
     }
 
     /// Found by the simulation: such swaps were written while senders still used the entries.
     #[test]
-    fn a_circle_of_swaps_is_broken_by_taking_the_routes_of_those_in_it() {
-        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"]), group(4, &["h1", "h5"])]);
-        let reported = BTreeMap::from([(1, told(1)), (2, told(0))]);
-        let only = writes(&[swap(&planner, "h0", 1)]);
-        assert_eq!(planner.ready_swaps(&mirror, &reported, &only), Writes::new());
-        let withdrawn = planner.withdrawn(&mirror, &reported, &only);
-        assert_eq!(withdrawn.iter().map(|one| one.gn).collect::<Vec<_>>(), [1]);
-        let reported = BTreeMap::from([(1, withdrawn[0].route.clone().unwrap())]);
-        assert_eq!(planner.ready_swaps(&mirror, &reported, &only), only);
-    }
-
-    #[test]
-    fn a_route_is_called_programmed_when_every_entry_is_confirmed() {
-        let (planner, mirror) = planned(vec![group(0, &["h0", "h4"])]);
-        let route = &planner.routes(&mirror)[&1];
-        assert!(planner.is_programmed(route, planner.desired()));
-        assert!(!planner.is_programmed(route, &Image::default()));
+    fn a_circle_of_swaps_is_broken_by_withdrawing_the_routes_in_it() {
+        let planned = planned(vec![group(0, &["h0", "h4"]), group(4, &["h1", "h5"])]);
+        let reported = BTreeMap::from([(1, routed(1)), (2, routed(0))]);
+        let swaps = writes(&[swap(&planned.0, "h0", 1)]);
+        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps), Writes::new());
+        let withdrawals = handover(&planned, &reported).withdrawals(&swaps);
+        assert_eq!(withdrawals.iter().map(|one| one.gn).collect::<Vec<_>>(), [1]);
+        let reported = BTreeMap::from([(1, withdrawals[0].route.clone().unwrap())]);
+        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps), swaps);
     }
 }

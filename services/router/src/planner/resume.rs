@@ -1,108 +1,109 @@
-//! Takes over what an earlier route service chose.
+//! Resumes the plan of an earlier route service from its recorded choices.
 //!
-//! The engine is brought to where the other one stood: first the parts that were broken then, then
-//! the groups that are still there, then the choices. What has happened since comes afterwards, as
-//! it would have come to the other one, so that only what it concerns is routed anew.
+//! The engine is brought to the state of its predecessor: first the parts that had failed then,
+//! next the groups that are still there, then the choices. What has changed since is planned
+//! afterwards, as the predecessor would have done, so that only what it concerns is routed again.
 
 use std::collections::BTreeMap;
 
-use fabricast_routing::{Mgid, RecordedChoice, RestoreProblem};
+use fabricast_proto::v1;
+use fabricast_routing::{RecordedChoice, RestoreProblem};
+use fabricast_topology::Mgid;
 use tracing::{info, warn};
 
-use crate::choices::{Chosen, ChosenTree, Past};
-use crate::mirror::{Mirror, MirrorGroup};
+use crate::choices::{Chosen, ChosenTree, RecordedPlan};
+use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::Planner;
-use crate::planner::batch::NO_ROOM;
+use crate::planner::explain::ReportedReason;
 
-/// Choices that may be left out because they fit no longer, before all are given up: each costs a
-/// restoration of the whole.
-const MAX_MISFITS: usize = 256;
+/// Most recorded choices that are dropped because they do not fit any more. With more of them all
+/// choices are dropped, because each costs another attempt to restore the whole plan.
+const MAX_DROPPED: usize = 256;
 
 impl Planner {
-    /// What the engine chose, by GN.
+    /// Choices of the engine, by GN.
     pub(crate) fn choices(&self) -> Chosen {
         let choices = self.engine.choices();
         let mut chosen = Chosen::new();
         if choices.is_empty() {
             return chosen;
         }
-        let gns: BTreeMap<Mgid, u64> = self.planned.iter().map(|(gn, mgid)| (*mgid, *gn)).collect();
         let owns = |choice: &RecordedChoice| !choice.ports.is_empty();
         let owners: BTreeMap<Mgid, u64> = choices
             .iter()
             .filter(|choice| owns(choice))
-            .filter_map(|choice| Some((choice.mgid, *gns.get(&choice.mgid)?)))
+            .filter_map(|choice| Some((choice.mgid, self.planned.gn(choice.mgid)?)))
             .collect();
         for choice in choices {
-            let Some(gn) = gns.get(&choice.mgid) else { continue };
-            // A virtual group has the name of the one that comes first, which has the ports.
+            let Some(gn) = self.planned.gn(choice.mgid) else { continue };
+            // A virtual group is named after its first group, which has the ports.
             let shared = self.engine.plan().group(choice.mgid).map(|group| group.virtual_group.0);
             let owner = shared.map(Mgid).filter(|owner| *owner != choice.mgid && !owns(&choice));
             let ports_gn = owner.and_then(|owner| owners.get(&owner).copied()).unwrap_or(0);
             let RecordedChoice { mgid: _, tree, part, root, ports } = choice;
-            chosen.entry(*gn).or_default().push(ChosenTree { tree, part, root, ports, ports_gn });
+            chosen.entry(gn).or_default().push(ChosenTree { tree, part, root, ports, ports_gn });
         }
         chosen
     }
 
-    /// Brings back the plan of an earlier route service, as far as it still fits.
-    ///
-    /// Failed parts and groups as they are now are still to be planned afterwards.
-    pub(crate) fn resume(&mut self, mirror: &Mirror, past: &Past) {
-        self.set_failed(&past.failed);
-        // An exclusive group without choices was not in the plan, and coming in it would move others.
-        let was_there =
-            |gn: &u64, group: &MirrorGroup| !group.exclusive || past.chosen.contains_key(gn);
-        let there = mirror.groups.iter().filter(|(gn, group)| was_there(gn, group));
-        let puts: Vec<_> = there.map(|(gn, group)| (*gn, self.put(group))).collect();
+    /// Restores the plan of an earlier route service, as far as it still fits. Call
+    /// [`Planner::set_failed`] and [`Planner::plan`] afterwards with the present records.
+    pub(crate) fn resume(&mut self, directory: &DirectoryCache, recorded: &RecordedPlan) {
+        self.set_failed(&recorded.failed);
+        // An exclusive group without choices was not in the plan. If it were put now, it would
+        // move others.
+        let was_planned =
+            |gn: &u64, group: &CachedGroup| !group.exclusive || recorded.chosen.contains_key(gn);
+        let planned = directory.groups.iter().filter(|(gn, group)| was_planned(gn, group));
+        let puts: Vec<_> = planned.map(|(gn, group)| (*gn, self.put(group))).collect();
         for (gn, change) in &puts {
             self.planned.insert(*gn, change.mgid());
         }
         self.change(puts);
-        let mut list = Recollection::new(past, &self.planned);
-        // Who has not changed comes first, where the order is free.
+        let mut list = RestoreList::new(recorded, &self.planned.mgids);
+        // Where the order is free, groups that have not changed come first.
         if list.entries.iter().all(|entry| entry.choice.ports.is_empty()) {
-            let changed = |group: &MirrorGroup| {
+            let changed = |group: &CachedGroup| {
                 let routed = group.route.as_ref().map(|route| route.routed_revision);
                 routed != Some(group.members_revision)
             };
-            list.entries.sort_by_key(|entry| mirror.groups.get(&entry.gn).is_none_or(changed));
+            list.entries.sort_by_key(|entry| directory.groups.get(&entry.gn).is_none_or(changed));
         }
-        self.keep_out(mirror, past);
+        self.keep_out_exclusive(directory, recorded);
         self.faults_are_new = false;
-        let mut misfits = 0;
+        let mut dropped = 0;
         while let Err(error) = self.engine.restore(&list.choices()) {
             let gn = list.entries[error.index].gn;
             info!(group = gn, %error, "recorded choice does not fit");
-            misfits += 1;
-            if misfits > MAX_MISFITS {
-                warn!(reason = %error, "recorded choices given up, planning anew");
+            dropped += 1;
+            if dropped > MAX_DROPPED {
+                warn!(reason = %error, "recorded choices dropped, planning from scratch");
                 return;
             }
-            list.leave_out(error.index, &error.problem);
+            list.drop_choice(error.index, &error.problem);
         }
-        info!(attempt = misfits + 1, "choices of an earlier route service taken over");
+        info!(dropped, "recorded choices restored");
     }
-}
 
-impl Planner {
-    /// Leaves out exclusive groups that had no room: nothing has changed yet that would make some.
-    fn keep_out(&mut self, mirror: &Mirror, past: &Past) {
-        for (gn, group) in &mirror.groups {
+    /// Leaves out exclusive groups that had no tree of their own: nothing has changed yet that
+    /// could give them one.
+    fn keep_out_exclusive(&mut self, directory: &DirectoryCache, recorded: &RecordedPlan) {
+        for (gn, group) in &directory.groups {
             let Some(route) = group.route.as_ref().filter(|_| group.exclusive) else { continue };
             let is_as_reported = route.routed_revision == group.members_revision;
-            let had_no_room = is_as_reported && route.reason.starts_with(NO_ROOM);
-            if had_no_room && !past.chosen.contains_key(gn) {
-                self.refused.insert(*gn, route.reason.clone());
+            let code = route.reason_code();
+            let had_no_tree = is_as_reported && code == v1::RouteReason::ExclusiveTreeShared;
+            if had_no_tree && !recorded.chosen.contains_key(gn) {
+                self.refused.insert(*gn, ReportedReason { code, text: route.reason.clone() });
                 self.kept_out.insert(*gn, self.put(group));
             }
         }
     }
 }
 
-/// Choices in the order in which engines list them: by MGID and tree.
+/// Choices to restore, in the order in which engines list them: by MGID and tree.
 #[derive(Debug)]
-struct Recollection {
+struct RestoreList {
     entries: Vec<Entry>,
 }
 
@@ -113,13 +114,13 @@ struct Entry {
     ports_gn: u64,
 }
 
-impl Recollection {
-    /// Lists the choices of groups that are planned; where one that had the ports of a shared tree is
-    /// gone, the next has them.
-    fn new(past: &Past, planned: &BTreeMap<u64, Mgid>) -> Self {
+impl RestoreList {
+    /// Lists the choices of planned groups. If the group that had the ports of a shared tree is
+    /// gone, the next group gets them.
+    fn new(recorded: &RecordedPlan, planned: &BTreeMap<u64, Mgid>) -> Self {
         let mut list = Self { entries: Vec::new() };
         let mut gone = Vec::new();
-        for (gn, trees) in &past.chosen {
+        for (gn, trees) in &recorded.chosen {
             let mgid = planned.get(gn).copied();
             for chosen in trees {
                 let ChosenTree { tree, part, root, ref ports, ports_gn } = *chosen;
@@ -130,7 +131,7 @@ impl Recollection {
             }
         }
         list.entries.sort_by_key(|entry| (entry.choice.mgid, entry.choice.tree));
-        gone.into_iter().for_each(|entry| list.bequeath(&entry));
+        gone.into_iter().for_each(|entry| list.pass_ports_on(&entry));
         list
     }
 
@@ -138,13 +139,13 @@ impl Recollection {
         self.entries.iter().map(|entry| entry.choice.clone()).collect()
     }
 
-    /// Takes out a choice that does not fit: alone if it is the group that has changed, with all that
-    /// share its tree if it is the tree.
-    fn leave_out(&mut self, index: usize, problem: &RestoreProblem) {
+    /// Drops a choice that does not fit. If the group has changed, its choice goes alone; if the
+    /// tree is gone, the choices of all groups that share it go.
+    fn drop_choice(&mut self, index: usize, problem: &RestoreProblem) {
         let entry = self.entries.remove(index);
         match problem {
             RestoreProblem::UnknownGroup | RestoreProblem::FewerThanTwoMembers => {
-                self.bequeath(&entry);
+                self.pass_ports_on(&entry);
             }
             RestoreProblem::NothingToChoose { .. }
             | RestoreProblem::Twice
@@ -152,25 +153,25 @@ impl Recollection {
             | RestoreProblem::TreeBroken { .. }
             | RestoreProblem::Conflict => {
                 if !entry.choice.ports.is_empty() {
-                    self.entries.retain(|heir| !heir.is_heir_of(&entry));
+                    self.entries.retain(|sharer| !sharer.shares_tree_of(&entry));
                 }
             }
         }
     }
 
     /// Gives the ports of a tree to the next group that shares it.
-    fn bequeath(&mut self, from: &Entry) {
-        let mut heirs = self.entries.iter_mut().filter(|heir| heir.is_heir_of(from));
-        let Some(first) = heirs.next() else { return };
+    fn pass_ports_on(&mut self, from: &Entry) {
+        let mut sharers = self.entries.iter_mut().filter(|sharer| sharer.shares_tree_of(from));
+        let Some(first) = sharers.next() else { return };
         first.choice.ports.clone_from(&from.choice.ports);
         first.ports_gn = 0;
         let gn = first.gn;
-        heirs.for_each(|heir| heir.ports_gn = gn);
+        sharers.for_each(|sharer| sharer.ports_gn = gn);
     }
 }
 
 impl Entry {
-    fn is_heir_of(&self, other: &Self) -> bool {
+    fn shares_tree_of(&self, other: &Self) -> bool {
         let tree = |entry: &Self| (entry.choice.tree, entry.choice.part, entry.choice.root);
         self.ports_gn == other.gn && tree(self) == tree(other)
     }

@@ -1,4 +1,4 @@
-//! Batches over gRPC: whole, refused whole, repeated, and cut short by a crash.
+//! Batches over gRPC: formed, refused as a whole, repeated, and cut short by a crash.
 
 use fabricast_proto::v1;
 use tonic::transport::{Channel, Endpoint};
@@ -54,7 +54,7 @@ async fn with_nodes() -> Tic {
     tic
 }
 
-/// Groups that are too many for one portion.
+/// More groups than fit into one portion.
 fn many() -> Vec<v1::FormGroupsRequest> {
     let some = |range: std::ops::Range<u32>| {
         request("many", range.map(|n| group(&format!("g{n}"), &[0, 1, 2, 3])).collect())
@@ -84,9 +84,9 @@ async fn a_batch_of_many_portions_is_formed_once() {
     assert_eq!(tic.group("g7").await.unwrap().member_count, 3, "nobody is brought back");
 }
 
-/// G3, S3
+/// Invariants G3 and S3.
 #[tokio::test]
-async fn what_was_acknowledged_before_a_crash_is_there_and_the_rest_follows() {
+async fn acknowledged_portions_survive_a_crash_and_a_repetition_forms_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records");
     let tic = Tic::on_file(&path).await;
@@ -120,9 +120,9 @@ async fn what_was_acknowledged_before_a_crash_is_there_and_the_rest_follows() {
     }
 }
 
-/// S2
+/// Invariant S2: a refused request changes nothing.
 #[tokio::test]
-async fn whatever_is_wrong_is_named_and_nothing_is_formed() {
+async fn a_refused_batch_names_the_field_and_forms_nothing() {
     let tic = with_nodes().await;
     tic.join("there", 0, "q").await;
     let mut stranger = group("x", &[1]);
@@ -176,7 +176,7 @@ async fn whatever_is_wrong_is_named_and_nothing_is_formed() {
 }
 
 #[tokio::test]
-async fn a_job_ends_in_many_decisions_and_is_answered_once() {
+async fn the_groups_of_a_job_end_in_many_decisions_and_with_one_answer() {
     let tic = with_nodes().await;
     tic.join("stays", 0, "p").await;
     form(&tic, many()).await.1.unwrap();
@@ -192,7 +192,7 @@ async fn a_job_ends_in_many_decisions_and_is_answered_once() {
 }
 
 #[tokio::test]
-async fn many_joins_and_leaves_come_to_ends_of_their_own() {
+async fn each_of_many_joins_and_leaves_has_its_own_outcome() {
     use v1::join_answer::Answer as Joined;
     use v1::leave_answer::Answer as Left;
     let tic = with_nodes().await;
@@ -234,7 +234,7 @@ async fn many_joins_and_leaves_come_to_ends_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_group_that_waits_is_complete_in_the_commit_of_its_last_member() {
+async fn an_incomplete_group_is_complete_in_the_commit_of_its_last_member() {
     let tic = with_nodes().await;
     let waits =
         |number| v1::JoinGroupRequest { complete_at_member_count: 3, ..join("g", number, "p") };

@@ -1,4 +1,4 @@
-//! What the route service chose is kept as it was reported (CHOICE-1).
+//! Choices of the route service are kept as reported (CHOICE-1).
 
 use fabricast_proto::v1;
 use prost::Message;
@@ -49,9 +49,9 @@ pub(crate) fn choice(gn: u64, root: u32) -> v1::RouteChoice {
     }
 }
 
-pub(crate) fn request(fence: (u64, u64), changed: Vec<v1::RouteChoice>) -> Request {
+pub(crate) fn request(term: u64, number: u64, changed: Vec<v1::RouteChoice>) -> Request {
     Request {
-        fence: Some(v1::Fence { term: fence.0, generation: fence.1 }),
+        fence: Some(v1::Fence { term, generation: number }),
         scheme: Some(scheme()),
         changed,
         last: true,
@@ -69,7 +69,7 @@ async fn list(tic: &Tic) -> v1::ListRouteChoicesResponse {
     client(&tic.address).list_route_choices(request).await.unwrap().into_inner()
 }
 
-/// A TIC with as many groups, all persistent, and their GNs.
+/// Creates persistent groups, and returns their GNs.
 async fn with_groups(tic: Tic, count: u64) -> (Tic, Vec<u64>) {
     tic.register(0).await;
     let mut gns = Vec::new();
@@ -95,8 +95,8 @@ async fn choices_are_listed_as_they_were_recorded_also_after_a_restart() {
     assert_eq!(list(&tic).await, v1::ListRouteChoicesResponse::default());
     let term = acquire(&tic).await;
     let revision = tic.revision().await;
-    // In three messages, of which only the first says what all have in common.
-    let mut first = request((term, 1), vec![choice(gns[0], 7)]);
+    // Three messages, of which only the first has the fields that all share.
+    let mut first = request(term, 1, vec![choice(gns[0], 7)]);
     (first.last, first.failed_elements) = (false, vec![switch("S-2")]);
     let second = Request { changed: vec![choice(gns[2], 9)], ..Default::default() };
     let third = Request { changed: vec![choice(gns[1], 8)], last: true, ..Default::default() };
@@ -115,7 +115,7 @@ async fn choices_are_listed_as_they_were_recorded_also_after_a_restart() {
     let tic = Tic::on_file(&file).await;
     assert_eq!(list(&tic).await, wanted);
 
-    let mut next = request((term, 2), vec![choice(gns[2], 10)]);
+    let mut next = request(term, 2, vec![choice(gns[2], 10)]);
     next.removed_gns = vec![gns[0]];
     assert_eq!(record(&tic, vec![next]).await.unwrap(), 2);
     let listed = list(&tic).await;
@@ -126,11 +126,11 @@ async fn choices_are_listed_as_they_were_recorded_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn pages_end_where_they_are_told_to_or_full() {
+async fn a_page_ends_at_its_size_or_when_it_is_full() {
     let (tic, gns) = with_groups(Tic::on_memory().await, 5).await;
     let term = acquire(&tic).await;
     let all: Vec<_> = gns.iter().map(|gn| choice(*gn, 1)).collect();
-    record(&tic, vec![request((term, 1), all.clone())]).await.unwrap();
+    record(&tic, vec![request(term, 1, all.clone())]).await.unwrap();
     let (mut found, mut page_token) = (Vec::new(), String::new());
     for most in [2, 2, 1] {
         let request = v1::ListRouteChoicesRequest { page_size: 2, page_token };
@@ -143,23 +143,23 @@ async fn pages_end_where_they_are_told_to_or_full() {
 }
 
 #[tokio::test]
-async fn choices_of_a_group_that_is_gone_go_when_the_route_service_knows() {
+async fn choices_of_a_deleted_group_go_once_the_route_service_knows() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tic.redb");
     let (tic, gns) = with_groups(Tic::on_file(&file).await, 3).await;
     let term = acquire(&tic).await;
     let all: Vec<_> = gns.iter().map(|gn| choice(*gn, 1)).collect();
-    record(&tic, vec![request((term, 1), all.clone())]).await.unwrap();
+    record(&tic, vec![request(term, 1, all.clone())]).await.unwrap();
     let before = tic.revision().await;
     delete(&tic, "g1").await;
     let leave = crate::harness::leave("g2", 0, "p");
     tic.client.clone().leave_group(leave).await.unwrap();
     assert_eq!(list(&tic).await.choices, all, "others may share these trees");
-    // A route service that does not know of it yet.
-    let mut late = request((term, 2), vec![choice(gns[2], 2)]);
+    // This route service does not know of the end yet.
+    let mut late = request(term, 2, vec![choice(gns[2], 2)]);
     late.seen_revision = before;
     assert_eq!(record(&tic, vec![late]).await.unwrap(), 3);
-    let mut next = request((term, 3), vec![choice(gns[0], 3), choice(gns[2], 3)]);
+    let mut next = request(term, 3, vec![choice(gns[0], 3), choice(gns[2], 3)]);
     next.seen_revision = tic.revision().await;
     assert_eq!(record(&tic, vec![next]).await.unwrap(), 1);
     assert_eq!(list(&tic).await.choices, [choice(gns[0], 3)]);
@@ -168,7 +168,7 @@ async fn choices_of_a_group_that_is_gone_go_when_the_route_service_knows() {
 }
 
 #[tokio::test]
-async fn another_scheme_drops_all_that_was_chosen_with_the_one_before() {
+async fn another_scheme_drops_the_choices_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tic.redb");
     let (tic, gns) = with_groups(Tic::on_file(&file).await, 2).await;
@@ -182,9 +182,9 @@ async fn another_scheme_drops_all_that_was_chosen_with_the_one_before() {
         |scheme| scheme.fault_tolerant = true,
     ];
     for change in changes {
-        let before = request((term, number + 1), gns.iter().map(|gn| choice(*gn, 1)).collect());
+        let before = request(term, number + 1, gns.iter().map(|gn| choice(*gn, 1)).collect());
         assert_eq!(record(&tic, vec![before]).await.unwrap(), 2);
-        let mut next = request((term, number + 2), vec![choice(gns[1], 2)]);
+        let mut next = request(term, number + 2, vec![choice(gns[1], 2)]);
         change(next.scheme.as_mut().unwrap());
         let scheme = next.scheme.clone();
         assert_eq!(record(&tic, vec![next]).await.unwrap(), 1);
@@ -201,33 +201,37 @@ async fn another_scheme_drops_all_that_was_chosen_with_the_one_before() {
 async fn an_older_route_service_and_an_older_report_are_refused() {
     let (tic, gns) = with_groups(Tic::on_memory().await, 1).await;
     let (old, new) = (acquire(&tic).await, acquire(&tic).await);
-    record(&tic, vec![request((new, 3), vec![choice(gns[0], 1)])]).await.unwrap();
-    for (fence, why) in
-        [((old, 9), "STALE_TERM"), ((new + 1, 9), "STALE_TERM"), ((new, 2), "STALE_FENCE")]
+    record(&tic, vec![request(new, 3, vec![choice(gns[0], 1)])]).await.unwrap();
+    for (term, number, why) in
+        [(old, 9, "STALE_TERM"), (new + 1, 9, "STALE_TERM"), (new, 2, "STALE_FENCE")]
     {
-        let refused = record(&tic, vec![request(fence, vec![choice(gns[0], 2)])]).await;
+        let refused = record(&tic, vec![request(term, number, vec![choice(gns[0], 2)])]).await;
         let refused = refused.unwrap_err();
-        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::Aborted, why), "{fence:?}");
+        assert_eq!(
+            (refused.code(), reason(&refused).as_str()),
+            (Code::Aborted, why),
+            "{term} {number}"
+        );
     }
     assert_eq!(list(&tic).await.choices, [choice(gns[0], 1)]);
-    // A term counts from its own beginning.
+    // Numbers start anew in each term.
     let next = acquire(&tic).await;
-    record(&tic, vec![request((next, 1), vec![choice(gns[0], 2)])]).await.unwrap();
+    record(&tic, vec![request(next, 1, vec![choice(gns[0], 2)])]).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_report_that_breaks_off_changes_nothing() {
     let (tic, gns) = with_groups(Tic::on_memory().await, 2).await;
     let term = acquire(&tic).await;
-    record(&tic, vec![request((term, 1), vec![choice(gns[0], 1)])]).await.unwrap();
+    record(&tic, vec![request(term, 1, vec![choice(gns[0], 1)])]).await.unwrap();
     let before = list(&tic).await;
-    let mut half = request((term, 2), vec![choice(gns[0], 2)]);
+    let mut half = request(term, 2, vec![choice(gns[0], 2)]);
     half.last = false;
     let refused = record(&tic, vec![half.clone()]).await.unwrap_err();
     assert_eq!(reason(&refused), "FIELD_MISSING");
     assert!(refused.message().starts_with("last:"), "{refused:?}");
     assert_eq!(reason(&record(&tic, vec![]).await.unwrap_err()), "FIELD_MISSING");
-    // A route service that dies while it speaks: the rest never comes, and then the connection goes.
+    // A route service dies while it reports: the rest never arrives, and then the connection ends.
     let (said, more) = tokio::sync::mpsc::channel(1);
     let mut speaker = client(&tic.address);
     let call = tokio::spawn(async move {
@@ -239,15 +243,15 @@ async fn a_report_that_breaks_off_changes_nothing() {
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     assert_eq!(list(&tic).await, before);
-    // It was not taken in either, or this would be older.
-    record(&tic, vec![request((term, 2), vec![choice(gns[1], 3)])]).await.unwrap();
+    // The broken report was not taken, or this one would be older.
+    record(&tic, vec![request(term, 2, vec![choice(gns[1], 3)])]).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_bad_report_is_refused_by_the_name_of_its_field() {
+async fn a_refused_report_names_its_bad_field() {
     let (tic, gns) = with_groups(Tic::on_memory().await, 2).await;
     let term = acquire(&tic).await;
-    record(&tic, vec![request((term, 1), vec![choice(gns[0], 1)])]).await.unwrap();
+    record(&tic, vec![request(term, 1, vec![choice(gns[0], 1)])]).await.unwrap();
     let before = list(&tic).await;
     type Spoil = fn(&mut Request);
     fn scheme(request: &mut Request) -> &mut v1::RouteChoiceScheme {
@@ -288,7 +292,7 @@ async fn a_bad_report_is_refused_by_the_name_of_its_field() {
         ("changed.trees.ports.ports", "CHOICE_INVALID", |to| tree(to).ports[0].ports = vec![2, 2]),
     ];
     for (field, why, spoil) in cases {
-        let mut bad = request((term, 2), vec![choice(gns[0], 2), choice(gns[1], 2)]);
+        let mut bad = request(term, 2, vec![choice(gns[0], 2), choice(gns[1], 2)]);
         spoil(&mut bad);
         let status = record(&tic, vec![bad]).await.unwrap_err();
         assert_eq!(reason(&status), why, "{field}: {status:?}");
@@ -301,18 +305,18 @@ async fn a_bad_report_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test]
-async fn what_fits_into_no_page_is_refused() {
+async fn a_choice_that_fits_into_no_page_is_refused() {
     let (tic, gns) = with_groups(Tic::on_memory().await, 1).await;
     let term = acquire(&tic).await;
     let mut large = choice(gns[0], 1);
     let tree = large.trees[0].clone();
     large.trees = (0..255).map(|number| v1::TreeChoice { tree: number, ..tree.clone() }).collect();
     let bytes = large.encoded_len();
-    record(&tic, vec![request((term, 1), vec![large.clone()])]).await.unwrap();
+    record(&tic, vec![request(term, 1, vec![large.clone()])]).await.unwrap();
     assert_eq!(list(&tic).await.choices, [large.clone()], "{bytes} bytes");
-    // More bytes than that are had with numbers that need many, of a switch named often.
+    // Many large numbers of a switch with a long name exceed the limit.
     let wide = vec![u32::MAX; 800_000];
     large.trees[0].ports[0].ports = wide;
-    let refused = record(&tic, vec![request((term, 2), vec![large])]).await.unwrap_err();
+    let refused = record(&tic, vec![request(term, 2, vec![large])]).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
 }

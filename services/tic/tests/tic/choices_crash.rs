@@ -1,7 +1,7 @@
-//! A TIC's process is killed while choices are reported to it: every acknowledged report is there
-//! afterwards, and of the others all or nothing (CHOICE-1).
+//! The process of a TIC is killed while choices are reported to it: every acknowledged report is
+//! there afterwards, and each other one completely or not at all (CHOICE-1).
 //!
-//! The test starts itself again as the process that is killed.
+//! The test starts its own executable again as the process that is killed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,7 +19,7 @@ const ROUNDS: [u32; 6] = [0, 1, 2, 7, 20, 50];
 
 #[test]
 fn serves_until_killed() {
-    // Without this variable it is run as one test of many, and there is nothing to do.
+    // Without this variable it runs as an ordinary test, and has nothing to do.
     let Some(file) = std::env::var_os(FILE) else { return };
     serve(Path::new(&file));
 }
@@ -45,13 +45,13 @@ fn start(file: &Path) -> (Child, String) {
     (child, address.expect("it says where it serves"))
 }
 
-/// Reports over and over, the number of the report being the root of all groups, until nobody answers;
-/// answers the last number that was acknowledged.
+/// Reports until nobody answers, each time with the number of the report as the root of all groups;
+/// returns the last number that was acknowledged.
 async fn report(address: &str, term: u64, gns: &[u64], killer: impl Fn(u32)) -> u32 {
     let mut client = client(address);
     for number in 1.. {
         let changed = gns.iter().map(|gn| choice(*gn, number)).collect();
-        let message = request((term, number.into()), changed);
+        let message = request(term, number.into(), changed);
         if client.record_route_choices(tokio_stream::once(message)).await.is_err() {
             return number - 1;
         }
@@ -78,7 +78,7 @@ async fn a_killed_tic_has_every_acknowledged_report_and_no_half_of_one() {
         let (mut child, address) = start(&file);
         let (enough, reached) = std::sync::mpsc::channel();
         let killer = std::thread::spawn(move || {
-            // Meanwhile the next report is on its way.
+            // The next report is sent meanwhile.
             let _ = reached.recv();
             child.kill().unwrap();
             child.wait().unwrap();

@@ -1,7 +1,7 @@
-//! Several TICs on one store: one leads, the others say who, and nothing is lost when it changes.
+//! Several TICs on one store: one leads, the others name it, and a change of leader loses nothing.
 //!
-//! The store is an embedded one in this process, and each TIC has its own way to it, which can be cut.
-//! The same with a real etcd and real processes: `cli/tests/cli/etcd.rs`.
+//! The store is an embedded one in this process, and each TIC has a connection of its own to it,
+//! which can be cut. The same with a real etcd and real processes: `cli/tests/cli/etcd.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,33 +18,33 @@ use fabricast_tic::{App, StoreLocation};
 use tokio::sync::watch;
 use v1::tic_service_client::TicServiceClient;
 
-use crate::harness::{Tic, join, leave, options, reason};
+use crate::harness::{Tic, join, leave, reason, setup};
 use crate::hosts::Host;
 
-/// Longer than a busy machine holds up a leader; whoever kills one ends its lease, as time would.
+/// Longer than a busy machine delays a leader. A test that kills a leader ends its lease.
 const LONG: Duration = Duration::from_secs(60);
-/// For the test that waits for it.
+/// For the test that waits for the lease to expire.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// Kills the leader, and lets its lease run out.
+/// Kills the leader, and ends its lease.
 async fn kill(leader: Tic, store: &EmbeddedStore) {
     let lease = store.get(b"election/tic").await.unwrap().unwrap().lease.unwrap();
     leader.kill().await;
     store.revoke(lease).await.unwrap();
 }
 
-/// A TIC's way to the store.
-struct Way {
+/// The connection of one TIC to the store.
+struct StoreLink {
     store: Arc<EmbeddedStore>,
     open: watch::Sender<bool>,
 }
 
-impl Way {
+impl StoreLink {
     fn to(store: &Arc<EmbeddedStore>) -> Arc<Self> {
         Arc::new(Self { store: Arc::clone(store), open: watch::Sender::new(true) })
     }
 
-    /// Waits while the way is cut.
+    /// Waits while the connection is cut.
     async fn pass(&self) -> &EmbeddedStore {
         let opened = self.open.subscribe().wait_for(|open| *open).await.is_ok();
         assert!(opened, "the sender is held here");
@@ -53,9 +53,9 @@ impl Way {
 }
 
 #[async_trait]
-impl Store for Way {
+impl Store for StoreLink {
     fn limits(&self) -> Limits {
-        // As narrow as an etcd.
+        // As few operations in a transaction as etcd allows.
         Limits { txn_ops: 12, txn_bytes: 1 << 20 }
     }
     async fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, StoreError> {
@@ -88,35 +88,35 @@ impl Store for Way {
     }
 }
 
-/// Two TICs, of which the first leads, and a client that finds whoever does.
+/// Two TICs, of which the first leads, and a client that finds the leader.
 struct Pair {
     store: Arc<EmbeddedStore>,
     first: Tic,
-    ways: [Arc<Way>; 2],
+    links: [Arc<StoreLink>; 2],
     second: Tic,
     leader: Leader,
 }
 
-fn tic(way: &Arc<Way>, lease: Duration, report_timeout: Option<Duration>) -> Tic {
-    let mut options = options(StoreLocation::Memory);
-    options.leader_lease = lease;
+fn tic(link: &Arc<StoreLink>, lease: Duration, report_timeout: Option<Duration>) -> Tic {
+    let mut setup = setup(StoreLocation::Memory);
+    setup.config.leader_lease = lease;
     if let Some(report_timeout) = report_timeout {
         let probing = Probing { timeout: LONG, attempts: 1 };
-        options.watch = WatchConfig::new(DetectorConfig::new(report_timeout, probing));
+        setup.config.watch = WatchConfig::new(DetectorConfig::new(report_timeout, probing));
     }
-    let way: Arc<dyn Store> = Arc::<Way>::clone(way);
-    Tic::run(App::bind_sharing(options, way).unwrap())
+    let link: Arc<dyn Store> = Arc::<StoreLink>::clone(link);
+    Tic::run(App::bind_sharing(setup, link).unwrap())
 }
 
 impl Pair {
     async fn start(lease: Duration, report_timeout: Option<Duration>) -> Self {
         let store = Arc::new(EmbeddedStore::in_memory().unwrap());
-        let ways = [Way::to(&store), Way::to(&store)];
-        let first = tic(&ways[0], lease, report_timeout);
+        let links = [StoreLink::to(&store), StoreLink::to(&store)];
+        let first = tic(&links[0], lease, report_timeout);
         until_leading(&first).await;
-        let second = tic(&ways[1], lease, report_timeout);
+        let second = tic(&links[1], lease, report_timeout);
         let leader = Leader::new(&[second.address.clone(), first.address.clone()]).unwrap();
-        Self { store, first, ways, second, leader }
+        Self { store, first, links, second, leader }
     }
 
     fn client(&self) -> TicServiceClient<fabricast_rpc::LeaderChannel> {
@@ -136,7 +136,7 @@ async fn until_leading(tic: &Tic) {
 }
 
 #[tokio::test]
-async fn who_does_not_lead_says_who_does_and_answers_what_may_be_old() {
+async fn a_follower_names_the_leader_and_answers_stale_reads() {
     let pair = Pair::start(LONG, None).await;
     pair.first.register(0).await;
     let member = pair.first.join("g", 0, "p").await;
@@ -144,7 +144,7 @@ async fn who_does_not_lead_says_who_does_and_answers_what_may_be_old() {
     loop {
         let refused = second.join_group(join("g", 0, "q")).await.unwrap_err();
         assert_eq!(reason(&refused), "NOT_LEADER");
-        // It may have to look first.
+        // It may have to read the store first.
         if fact_of(&refused, "leader").as_deref() == Some(pair.first.address.as_str()) {
             break;
         }
@@ -167,7 +167,7 @@ async fn who_does_not_lead_says_who_does_and_answers_what_may_be_old() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_answered_is_answered_alike_by_the_next_leader() {
+async fn the_next_leader_gives_a_repeated_request_the_same_answer() {
     let pair = Pair::start(LONG, None).await;
     pair.first.register(0).await;
     let one = pair.join("g", "p").await;
@@ -186,14 +186,14 @@ async fn a_request_that_was_answered_is_answered_alike_by_the_next_leader() {
 }
 
 #[tokio::test]
-async fn one_that_is_cut_off_answers_nobody_and_changes_nothing() {
+async fn a_leader_cut_off_from_the_store_answers_nobody_and_changes_nothing() {
     let pair = Pair::start(SHORT, None).await;
     pair.first.register(0).await;
     pair.join("g", "p").await;
     let mut watch = pair.first.watch().await;
     assert!(watch.message().await.unwrap().unwrap().snapshot_end);
-    pair.ways[0].open.send_replace(false);
-    // Under way when the way was cut, and still to be written when it is mended.
+    pair.links[0].open.send_replace(false);
+    // This write was in flight when the connection was cut, and goes on when it is restored.
     let (mut stuck, request) = (pair.first.client.clone(), join("g", 0, "stuck"));
     let stuck = tokio::spawn(async move { stuck.join_group(request).await });
     let next = pair.join("g", "q").await;
@@ -205,13 +205,13 @@ async fn one_that_is_cut_off_answers_nobody_and_changes_nothing() {
         }
     };
     assert_eq!(reason(&end), "NOT_LEADER");
-    pair.ways[0].open.send_replace(true);
+    pair.links[0].open.send_replace(true);
     let stuck = stuck.await.unwrap().unwrap_err();
     assert_eq!(reason(&stuck), "NOT_LEADER");
     let group = pair.second.group("g").await.unwrap();
     let members: Vec<&str> = group.members.iter().map(|one| one.process.as_str()).collect();
     assert_eq!(members, ["p", "q"]);
-    // It stands for election again, and has everything when it is its turn.
+    // It campaigns again, and has all records when it leads.
     let Pair { first, second, leader, store: _store, .. } = pair;
     second.stop().await;
     let mut client = TicServiceClient::new(leader.channel());
@@ -221,7 +221,7 @@ async fn one_that_is_cut_off_answers_nobody_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_large_group_is_one_change_however_narrow_the_store() {
+async fn the_end_of_a_large_group_is_one_change_on_a_store_with_small_transactions() {
     let pair = Pair::start(LONG, None).await;
     pair.first.register(0).await;
     for number in 0..40 {
@@ -238,7 +238,7 @@ async fn the_end_of_a_large_group_is_one_change_however_narrow_the_store() {
     let list = v1::ListGroupsRequest::default();
     let groups = TicServiceClient::new(leader.channel()).list_groups(list).await.unwrap();
     assert_eq!((groups.get_ref().groups.len(), groups.get_ref().revision), (0, ended.revision));
-    // Whatever the first had not carried out yet when it died, the second has.
+    // The second has carried out what was left of the log when the first died.
     let left = store.range(b"tic/redo").await.unwrap().entries;
     assert!(left.is_empty(), "{} keys of the log are left", left.len());
     let members = store.range(b"tic/records/member").await.unwrap().entries;
@@ -246,7 +246,7 @@ async fn the_end_of_a_large_group_is_one_change_however_narrow_the_store() {
 }
 
 #[tokio::test]
-async fn a_new_leader_expels_nobody_whom_it_has_only_not_heard_of_yet() {
+async fn a_new_leader_expels_no_node_only_because_it_has_not_reported_yet() {
     let pair = Pair::start(LONG, Some(Duration::from_millis(50))).await;
     let mut host = Host::start();
     pair.first.register_at(0, &host.address).await;

@@ -1,12 +1,12 @@
-//! The contract's comments name the errors of every call, with the codes they really have.
+//! The comments of the protobuf files name the errors of every call, with their real codes.
 //!
-//! Comments are what clients in other languages are written from, and no compiler reads them.
+//! Clients in other languages are written from these comments, and no compiler checks them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What `reasons!` maps to which code.
+/// The file with the table of reasons and codes.
 const REASONS: &str = include_str!("../../../../platform/rpc/src/status.rs");
 
 fn protos() -> Vec<(PathBuf, String)> {
@@ -42,7 +42,7 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_call_says_how_it_can_fail() {
+fn every_call_names_its_errors() {
     let mut calls = 0;
     for (path, text) in protos() {
         let mut comment = String::new();
@@ -65,7 +65,7 @@ fn every_call_says_how_it_can_fail() {
 }
 
 #[test]
-fn every_reason_is_written_with_its_code_and_none_is_kept_quiet() {
+fn every_reason_is_documented_with_its_code() {
     let codes = codes();
     let mut unsaid: Vec<&String> = codes.keys().collect();
     for (path, text) in protos() {

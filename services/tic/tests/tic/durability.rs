@@ -1,4 +1,4 @@
-//! What was acknowledged survives (G3); what was not is not acknowledged.
+//! Acknowledged changes survive (G3), and changes that were not stored are not acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -78,12 +78,12 @@ async fn answers_to_repeated_requests_and_terms_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_store_in_use_is_a_reason_not_to_start() {
+async fn a_tic_does_not_start_on_a_store_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tic.redb");
     let _tic = Tic::on_file(&file).await;
-    let options = crate::harness::options(fabricast_tic::StoreLocation::File(file));
-    let error = fabricast_tic::App::bind(options).await.unwrap_err();
+    let setup = crate::harness::setup(fabricast_tic::StoreLocation::File(file));
+    let error = fabricast_tic::App::bind(setup).await.unwrap_err();
     assert!(matches!(error, fabricast_tic::StartError::Store(_)), "{error:?}");
 }
 
@@ -96,7 +96,7 @@ const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
 struct Failing {
     inner: EmbeddedStore,
     mode: AtomicU8,
-    /// How often it was read as a whole.
+    /// Number of times it was read as a whole.
     read: AtomicU32,
 }
 
@@ -157,7 +157,7 @@ impl Store for Failing {
 }
 
 #[tokio::test]
-async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
+async fn a_refused_write_is_not_visible_and_causes_no_reload() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
@@ -179,7 +179,7 @@ async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
     let refused = tic.client.clone().acquire_route_term(router.clone()).await.unwrap_err();
     assert_eq!(reason(&refused), "LIMIT_REACHED");
     let mut choices = choices::client(&tic.address);
-    let chosen = choices::request((1, 1), vec![choices::choice(1, 1)]);
+    let chosen = choices::request(1, 1, vec![choices::choice(1, 1)]);
     let refused = choices.record_route_choices(tokio_stream::once(chosen)).await.unwrap_err();
     assert_eq!(reason(&refused), "LIMIT_REACHED");
     assert_eq!(tic.revision().await, before);
@@ -197,7 +197,7 @@ async fn what_the_store_refused_is_neither_seen_nor_a_reason_to_read_it_anew() {
 }
 
 #[tokio::test]
-async fn a_failed_store_ends_the_tic_which_starts_again_from_what_was_acknowledged() {
+async fn a_failed_store_ends_the_tic_and_a_restart_has_all_acknowledged_changes() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
@@ -218,7 +218,7 @@ async fn a_failed_store_ends_the_tic_which_starts_again_from_what_was_acknowledg
 }
 
 #[tokio::test]
-async fn everybody_who_waits_for_a_failed_store_is_answered() {
+async fn all_callers_are_refused_when_the_store_fails() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
@@ -232,7 +232,7 @@ async fn everybody_who_waits_for_a_failed_store_is_answered() {
     let refusals = calls.join_all().await;
     assert!(refusals.iter().any(|refused| reason(refused) == "STORE_FAILED"));
     for refused in refusals {
-        // Who comes after the end finds nobody who listens.
+        // A call after the end is not accepted.
         let told = [Code::Internal, Code::Unavailable].contains(&refused.code());
         assert!(told, "{refused:?}");
     }
@@ -240,7 +240,7 @@ async fn everybody_who_waits_for_a_failed_store_is_answered() {
 }
 
 #[tokio::test]
-async fn what_the_store_wrote_without_saying_so_is_found_by_the_repetition() {
+async fn a_repeated_request_finds_a_write_that_was_not_confirmed() {
     let store = Failing::new();
     let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
     tic.register(0).await;
@@ -255,7 +255,7 @@ async fn what_the_store_wrote_without_saying_so_is_found_by_the_repetition() {
 }
 
 #[tokio::test]
-async fn a_second_writer_on_the_store_is_noticed() {
+async fn a_second_writer_on_the_store_is_detected() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
     let one = Tic::on_store(Arc::clone(&store)).await;
     one.register(0).await;
@@ -271,7 +271,7 @@ async fn a_second_writer_on_the_store_is_noticed() {
 }
 
 #[tokio::test]
-async fn what_is_broken_is_known_at_once_after_a_kill() {
+async fn failed_elements_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tic.redb");
     let tic = Tic::on_file(&file).await;

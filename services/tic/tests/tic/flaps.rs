@@ -1,19 +1,18 @@
-//! Nodes that come and go: shown, held off, and readmitted by an administrator.
+//! Flapping nodes: shown, suppressed, and readmitted by an administrator.
 
 use std::time::Duration;
 
 use fabricast_groups::flaps::{FlapDamping, FlapPolicy};
 use fabricast_proto::v1;
-use fabricast_tic::{Options, StoreLocation};
+use fabricast_tic::{Setup, StoreLocation};
 
-use crate::harness::{Tic, options, reason, registration};
+use crate::harness::{Tic, reason, registration, setup};
 
-/// The second end of a life suppresses, for longer than any test takes.
-fn damped(policy: FlapPolicy, store: StoreLocation) -> Options {
-    let mut options = options(store);
-    options.limits.damping =
-        FlapDamping { policy, limit: 1, half_life: Duration::from_secs(3_600) };
-    options
+/// The second flap suppresses a node for longer than any test takes.
+fn damped(policy: FlapPolicy, store: StoreLocation) -> Setup {
+    let mut setup = setup(store);
+    setup.config.damping = FlapDamping { policy, limit: 1, half_life: Duration::from_secs(3_600) };
+    setup
 }
 
 async fn start_anew(tic: &Tic, start_id: u64) -> Result<v1::Node, tonic::Status> {
@@ -27,7 +26,7 @@ async fn readmit(tic: &Tic, node: &str) -> Result<v1::Node, tonic::Status> {
 }
 
 #[tokio::test]
-async fn a_node_that_comes_and_goes_is_shown_as_suppressed_until_it_is_readmitted() {
+async fn a_flapping_node_is_shown_as_suppressed_until_it_is_readmitted() {
     let tic = Tic::start(damped(FlapPolicy::NoHost, StoreLocation::Memory)).await;
     tic.register(0).await;
     assert_eq!(start_anew(&tic, 2).await.unwrap().suppressed_until, None, "once is no habit");
@@ -44,7 +43,7 @@ async fn a_node_that_comes_and_goes_is_shown_as_suppressed_until_it_is_readmitte
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_readmitted_is_told_so_also_by_a_tic_that_was_restarted() {
+async fn a_suppressed_node_is_refused_also_after_a_restart_of_the_tic() {
     let folder = tempfile::tempdir().unwrap();
     let store = StoreLocation::File(folder.path().join("tic.redb"));
     let tic = Tic::start(damped(FlapPolicy::Refuse, store.clone())).await;

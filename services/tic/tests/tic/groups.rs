@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::harness::{Tic, join, leave, reason, registration};
 
 #[tokio::test]
-async fn a_group_lives_from_its_first_join_to_its_last_leave() {
+async fn a_group_exists_from_its_first_join_to_its_last_leave() {
     let tic = Tic::on_memory().await;
     tic.register_at(0, "127.0.0.1:7000").await;
     tic.register_at(1, "127.0.0.1:7001").await;
@@ -139,12 +139,12 @@ async fn pages_together_are_the_whole_list() {
 }
 
 #[tokio::test]
-async fn the_topology_comes_back_as_it_was_given() {
+async fn the_topology_is_downloaded_as_it_was_given() {
     let long = "switch ä\n".repeat(300_000);
-    let mut options = crate::harness::options(fabricast_tic::StoreLocation::Memory);
+    let mut setup = crate::harness::setup(fabricast_tic::StoreLocation::Memory);
     let graph = std::sync::Arc::new(crate::harness::graph());
-    options.topology = fabricast_tic::TopologySource::File(long.as_str().into(), graph);
-    let tic = Tic::start(options).await;
+    setup.topology = fabricast_tic::TopologySource::File(long.as_str().into(), graph);
+    let tic = Tic::start(setup).await;
     let request = v1::DownloadTopologyRequest {};
     let mut stream = tic.client.clone().download_topology(request).await.unwrap().into_inner();
     let mut bytes = Vec::new();
@@ -177,8 +177,8 @@ async fn a_fixed_mgid_is_kept_and_never_shared() {
 
 #[tokio::test]
 async fn the_services_may_be_served_at_one_more_address() {
-    let options = crate::harness::options(fabricast_tic::StoreLocation::Memory);
-    let app = fabricast_tic::App::bind(options).await.unwrap();
+    let setup = crate::harness::setup(fabricast_tic::StoreLocation::Memory);
+    let app = fabricast_tic::App::bind(setup).await.unwrap();
     let services = app.services();
     let stop = CancellationToken::new();
     let running = tokio::spawn(app.run(stop.clone()));
@@ -193,7 +193,7 @@ async fn the_services_may_be_served_at_one_more_address() {
 }
 
 #[tokio::test]
-async fn flags_are_for_a_new_group_and_not_looked_at_later() {
+async fn flags_apply_to_a_new_group_and_are_ignored_later() {
     let tic = Tic::on_memory().await;
     tic.register(0).await;
     tic.join("g", 0, "p").await;

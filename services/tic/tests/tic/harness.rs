@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{RawTicConfig, TicConfig, checked};
+use fabricast_groups::flaps::FlapDamping;
 use fabricast_proto::v1;
 use fabricast_store::Store;
-use fabricast_tic::{App, Options, RunError, StoreLocation, TopologySource};
+use fabricast_tic::{App, RunError, Setup, StoreLocation, TopologySource};
 use fabricast_topology::{AdapterFacts, EndpointFacts, Graph, GraphBuilder, PortId, SwitchFacts};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -39,19 +41,24 @@ pub(crate) fn graph() -> Graph {
     builder.build().unwrap()
 }
 
-/// What is downloaded as the topology.
+/// The topology as it is downloaded.
 pub(crate) const TOPOLOGY: &str = "switches\n";
 
-pub(crate) fn options(store: StoreLocation) -> Options {
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let topology = TopologySource::File(TOPOLOGY.into(), Arc::new(graph()));
-    let mut options = Options::new(listen, store, topology);
-    // The nodes of most tests are names only, so nobody waits for their reports.
-    options.watch.detector.report_timeout = Duration::from_secs(3_600);
-    options
+pub(crate) fn setup(store: StoreLocation) -> Setup {
+    let config: TicConfig = checked(RawTicConfig {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        store: Some("memory".into()),
+        topology: Some("made here".into()),
+        // The nodes of most tests do not exist, so no reports are expected of them.
+        report_timeout: Duration::from_secs(3_600),
+        ..RawTicConfig::default()
+    })
+    .unwrap();
+    let config = TicConfig { store, damping: FlapDamping::default(), ..config };
+    Setup::new(config, TopologySource::File(TOPOLOGY.into(), Arc::new(graph())))
 }
 
-/// A TIC at work; dropped, it stops.
+/// A running TIC; dropped, it stops.
 pub(crate) struct Tic {
     pub(crate) client: Client,
     pub(crate) address: String,
@@ -60,20 +67,20 @@ pub(crate) struct Tic {
 }
 
 impl Tic {
-    pub(crate) async fn start(options: Options) -> Self {
-        Self::run(App::bind(options).await.unwrap())
+    pub(crate) async fn start(setup: Setup) -> Self {
+        Self::run(App::bind(setup).await.unwrap())
     }
 
     pub(crate) async fn on_memory() -> Self {
-        Self::start(options(StoreLocation::Memory)).await
+        Self::start(setup(StoreLocation::Memory)).await
     }
 
     pub(crate) async fn on_file(path: &Path) -> Self {
-        Self::start(options(StoreLocation::File(path.to_owned()))).await
+        Self::start(setup(StoreLocation::File(path.to_owned()))).await
     }
 
     pub(crate) async fn on_store(store: Arc<dyn Store>) -> Self {
-        Self::run(App::bind_with_store(options(StoreLocation::Memory), store).await.unwrap())
+        Self::run(App::bind_with_store(setup(StoreLocation::Memory), store).await.unwrap())
     }
 
     pub(crate) fn run(app: App) -> Self {
@@ -83,7 +90,7 @@ impl Tic {
         Self { client: client(&address), address, stop, task }
     }
 
-    /// Ends it in order.
+    /// Stops it in order.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         self.task.take().unwrap().await.unwrap().unwrap();
@@ -94,7 +101,7 @@ impl Tic {
         self.task.take().unwrap().await.unwrap().unwrap_err()
     }
 
-    /// Ends it as a crash would: nothing is finished, nothing is said.
+    /// Ends it as a crash would: nothing is finished or answered.
     pub(crate) async fn kill(mut self) {
         let task = self.task.take().unwrap();
         task.abort();
@@ -106,7 +113,7 @@ impl Tic {
         self.client.clone().list_groups(request).await.unwrap().into_inner().revision
     }
 
-    /// Registers node `n<number>` with endpoint `h<number>` and answers its incarnation.
+    /// Registers node `n<number>` with endpoint `h<number>` and returns its incarnation.
     pub(crate) async fn register(&self, number: u32) -> u64 {
         self.register_at(number, "127.0.0.1:1").await
     }

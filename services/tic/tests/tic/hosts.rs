@@ -1,4 +1,4 @@
-//! A server of nodes that says what it is asked and answers as it is told.
+//! A server of nodes that records the calls of the TIC and answers as the test wants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ impl Host {
         Self { address, probes, hints, alive, _stop: stop.drop_guard() }
     }
 
-    /// From now on probes are not answered.
+    /// Answers no probes from now on.
     pub(crate) fn hang(&self) {
         self.alive.store(false, Ordering::SeqCst);
     }
@@ -79,11 +79,11 @@ impl UnaryService<v1::NotifyGroupsRequest> for Told {
     }
 }
 
-/// `OperatingAgentService`, of which the TIC calls one method only.
+/// `OperatingAgentService` with the one method that the TIC calls.
 #[derive(Clone)]
 struct Operating(Probed);
 
-/// `GroupAgentService`, likewise.
+/// `GroupAgentService` with the one method that the TIC calls.
 #[derive(Clone)]
 struct Agents(Told);
 

@@ -1,9 +1,9 @@
-//! Jobs: nodes that share no link with another job's, kept as groups are.
+//! Jobs: their nodes share no link with those of other jobs, and they are durable.
 
 use fabricast_proto::v1;
 use tonic::{Code, Status};
 
-use crate::harness::{Tic, link, options, reason, switch};
+use crate::harness::{Tic, link, reason, setup, switch};
 
 fn create(job: &str, node_count: u32) -> v1::CreateJobRequest {
     v1::CreateJobRequest {
@@ -38,7 +38,7 @@ async fn report(tic: &Tic, node_count: u32) -> v1::GetJobReportResponse {
 }
 
 #[tokio::test]
-async fn jobs_get_nodes_keep_them_and_give_them_back() {
+async fn jobs_get_nodes_and_free_them() {
     let tic = Tic::on_memory().await;
     tic.register(1).await; // n1 has h1; the others are endpoints without a node
     let first = created(&tic, create("j1", 3)).await.unwrap();
@@ -68,7 +68,7 @@ async fn jobs_get_nodes_keep_them_and_give_them_back() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_has_the_same_answer_and_a_thought_changes_nothing() {
+async fn a_repeated_request_has_the_same_answer_and_a_validation_changes_nothing() {
     let tic = Tic::on_memory().await;
     let thought = v1::CreateJobRequest { validate_only: true, ..create("j1", 5) };
     let thought = created(&tic, thought).await.unwrap();
@@ -111,7 +111,7 @@ async fn nodes_asked_for_by_name_are_refused_where_links_would_be_shared() {
 }
 
 #[tokio::test]
-async fn dead_nodes_and_switches_are_left_out() {
+async fn failed_nodes_and_switches_are_left_out() {
     let tic = Tic::on_memory().await;
     tic.register(4).await;
     let failed = v1::ReportNodeFailureRequest {
@@ -133,7 +133,7 @@ async fn dead_nodes_and_switches_are_left_out() {
     assert_eq!(reason(&created(&tic, create("j2", 1)).await.unwrap_err()), "NO_ROOM");
     tic.client.clone().report_failed_elements(down(vec![])).await.unwrap();
     assert_eq!(nodes(&created(&tic, create("j2", 1)).await.unwrap()), ["h0"]);
-    // The spine's death takes the links that jobs larger than a leaf need.
+    // A failed spine takes the links that jobs larger than a leaf need.
     tic.client.clone().report_failed_elements(down(vec![switch("S-2")])).await.unwrap();
     tic.jobs().delete_job(delete("j1")).await.unwrap();
     assert_eq!(report(&tic, 0).await.rooms[1].most_nodes, 4);
@@ -174,12 +174,12 @@ async fn jobs_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_fabric_that_is_no_fat_tree_has_no_places() {
+async fn jobs_are_refused_on_a_fabric_that_is_no_fat_tree() {
     let text = include_str!("../../../../data/quirks/loopback-cables.ibnetdiscover");
     let graph = fabricast_topology::ibnetdiscover::read(text).unwrap();
-    let mut options = options(fabricast_tic::StoreLocation::Memory);
-    options.topology = fabricast_tic::TopologySource::File(text.into(), graph.into());
-    let tic = Tic::start(options).await;
+    let mut setup = setup(fabricast_tic::StoreLocation::Memory);
+    setup.topology = fabricast_tic::TopologySource::File(text.into(), graph.into());
+    let tic = Tic::start(setup).await;
     let refused = created(&tic, create("j1", 1)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_A_FAT_TREE");
 }

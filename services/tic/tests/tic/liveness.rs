@@ -5,17 +5,19 @@ use std::time::Duration;
 use fabricast_groups::detector::{DetectorConfig, Policy, Probing};
 use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1;
-use fabricast_tic::{Options, StoreLocation};
+use fabricast_tic::{Setup, StoreLocation};
 use tonic::Streaming;
 use v1::directory_change::Kind;
 
-use crate::harness::{Tic, endpoint, join, link, options, reason, registration, switch};
+use crate::harness::{Tic, endpoint, join, link, reason, registration, setup, switch};
 use crate::hosts::Host;
 
-/// A TIC that waits for reports and for answers to probes as long as given.
-fn patient(report_timeout: Duration, timeout: Duration) -> Options {
+/// A setup with these timeouts for reports and for answers to probes.
+fn patient(report_timeout: Duration, timeout: Duration) -> Setup {
     let detector = DetectorConfig::new(report_timeout, Probing { timeout, attempts: 1 });
-    Options { watch: WatchConfig::new(detector), ..options(StoreLocation::Memory) }
+    let mut setup = setup(StoreLocation::Memory);
+    setup.config.watch = WatchConfig::new(detector);
+    setup
 }
 
 const SOON: Duration = Duration::from_millis(50);
@@ -55,7 +57,7 @@ async fn report_agents(
 }
 
 #[tokio::test]
-async fn a_reported_failure_is_a_verdict_at_once() {
+async fn a_reported_failure_expels_at_once() {
     let tic = Tic::start(patient(NEVER, LONG)).await;
     let mut host = Host::start();
     tic.register(0).await;
@@ -79,7 +81,7 @@ async fn a_reported_failure_is_a_verdict_at_once() {
     assert_eq!(reason(&stale), "STALE_INCARNATION");
 }
 
-/// What a group agent says that cannot reach a member's node.
+/// Reports a node as a group agent does that cannot reach it.
 async fn unreachable(tic: &Tic, node: &str) -> v1::ReportNodeFailureResponse {
     let (node, reporter) = (node.to_owned(), "group agents on n9".to_owned());
     let request =
@@ -87,9 +89,9 @@ async fn unreachable(tic: &Tic, node: &str) -> v1::ReportNodeFailureResponse {
     tic.client.clone().report_node_failure(request).await.unwrap().into_inner()
 }
 
-/// G5: only the way between the agent and the node is cut.
+/// Invariant G5: only the connection between the agent and the node is cut.
 #[tokio::test]
-async fn a_node_that_a_group_agent_cannot_reach_is_asked_and_stays_if_it_answers() {
+async fn an_unreachable_node_is_probed_and_stays_if_it_answers() {
     let tic = Tic::start(patient(NEVER, LONG)).await;
     let mut host = Host::start();
     tic.register_at(0, &host.address).await;
@@ -106,7 +108,7 @@ async fn a_node_that_a_group_agent_cannot_reach_is_asked_and_stays_if_it_answers
 }
 
 #[tokio::test]
-async fn a_node_that_a_group_agent_cannot_reach_and_that_does_not_answer_is_expelled() {
+async fn an_unreachable_node_that_does_not_answer_is_expelled() {
     let tic = Tic::start(patient(NEVER, SOON)).await;
     let mut host = Host::start();
     host.hang();
@@ -115,7 +117,7 @@ async fn a_node_that_a_group_agent_cannot_reach_and_that_does_not_answer_is_expe
     unreachable(&tic, "n1").await;
     assert_eq!(failed(&mut watch).await.name, "n1");
     assert_eq!(host.probes.recv().await.as_deref(), Some("n1"));
-    // What the agent goes on to say is about a life that is over.
+    // Later reports of the agent are about an incarnation that has ended.
     assert_eq!(unreachable(&tic, "n1").await.ended_memberships, 0);
     let strange = v1::ReportNodeFailureRequest {
         node: "n7".to_owned(),
@@ -131,10 +133,10 @@ async fn a_node_that_a_group_agent_cannot_reach_and_that_does_not_answer_is_expe
 }
 
 #[tokio::test]
-async fn who_is_reported_is_expelled_unasked_if_that_is_the_policy() {
-    let mut options = patient(NEVER, LONG);
-    options.watch.on_report = Policy::ExpelAtOnce;
-    let tic = Tic::start(options).await;
+async fn a_reported_node_is_expelled_without_a_probe_if_that_is_the_policy() {
+    let mut setup = patient(NEVER, LONG);
+    setup.config.watch.on_report = Policy::ExpelAtOnce;
+    let tic = Tic::start(setup).await;
     let mut host = Host::start();
     tic.register_at(1, &host.address).await;
     let mut watch = tic.watch().await;
@@ -184,17 +186,21 @@ async fn a_silent_host_that_answers_every_probe_stays() {
 async fn a_host_is_watched_again_after_a_restart_of_the_tic() {
     let folder = tempfile::tempdir().unwrap();
     let store = StoreLocation::File(folder.path().join("tic.redb"));
-    let tic = Tic::start(Options { store: store.clone(), ..patient(NEVER, LONG) }).await;
+    let mut setup = patient(NEVER, LONG);
+    setup.config.store = store.clone();
+    let tic = Tic::start(setup).await;
     tic.register(0).await;
     tic.join("g", 0, "p").await;
     tic.kill().await;
-    let tic = Tic::start(Options { store, ..patient(SOON, SOON) }).await;
+    let mut setup = patient(SOON, SOON);
+    setup.config.store = store;
+    let tic = Tic::start(setup).await;
     let mut watch = tic.watch().await;
     assert_eq!(failed(&mut watch).await.name, "n0");
 }
 
 #[tokio::test]
-async fn a_cut_off_endpoint_is_a_question_not_a_verdict() {
+async fn a_node_with_a_failed_port_is_probed_before_it_is_expelled() {
     let tic = Tic::start(patient(NEVER, LONG)).await;
     let mut host = Host::start();
     for number in 0..3 {
@@ -234,12 +240,12 @@ async fn a_node_that_is_cut_off_and_does_not_answer_is_expelled() {
     assert_eq!(failed(&mut watch).await.name, "n2");
 }
 
-/// Network management is believed at once if that is the policy, but only once nothing of a node is up.
+/// Failed ports expel a node at once if that is the policy, but only when all its ports are down.
 #[tokio::test]
-async fn a_node_all_of_whose_ports_are_down_is_expelled_unasked_if_that_is_the_policy() {
-    let mut options = patient(NEVER, LONG);
-    options.watch.on_ports_down = Policy::ExpelAtOnce;
-    let tic = Tic::start(options).await;
+async fn a_node_with_all_ports_down_is_expelled_without_a_probe_if_that_is_the_policy() {
+    let mut setup = patient(NEVER, LONG);
+    setup.config.watch.on_ports_down = Policy::ExpelAtOnce;
+    let tic = Tic::start(setup).await;
     let mut host = Host::start();
     let mut request = registration(0, &host.address, 1);
     if let Some(node) = &mut request.node {
@@ -257,14 +263,14 @@ async fn a_node_all_of_whose_ports_are_down_is_expelled_unasked_if_that_is_the_p
     report("b", vec![switch("S-1")]).await;
     assert_eq!(failed(&mut watch).await.name, "n0");
     assert!(host.probes.try_recv().is_err(), "it would have answered");
-    // It may come back; what was down before is no news.
+    // It may come back; ports that were down before are not reported again.
     tic.client.clone().register_node(registration(0, &host.address, 2)).await.unwrap();
     report("b", vec![switch("S-1"), endpoint("h1")]).await;
     assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Up);
 }
 
 #[tokio::test]
-async fn hosts_learn_what_they_are_behind_on_and_what_to_drop() {
+async fn hosts_are_told_which_groups_to_fetch_and_which_to_drop() {
     let tic = Tic::start(patient(NEVER, LONG)).await;
     tic.register(0).await;
     tic.register(1).await;
@@ -302,7 +308,7 @@ async fn hosts_that_report_are_not_probed() {
         tic.register_at(number, &host.address).await;
         tic.join(&format!("g{number}"), number, "p").await;
     }
-    // n1 stays silent; n0 reports until n1 has been asked.
+    // n1 stays silent; n0 reports until n1 has been probed.
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The TIC's choice of MGIDs: previews, and hints of those who create groups.
+//! The TIC's choice of MGIDs: previews, and hints of requests that create groups.
 
 use fabricast_proto::v1;
 
@@ -15,7 +15,7 @@ async fn plan(tic: &Tic, groups: Vec<v1::PlannedGroup>) -> Vec<v1::PlannedMgid> 
 }
 
 #[tokio::test]
-async fn a_plan_is_what_is_chosen_then_and_changes_nothing() {
+async fn a_plan_shows_the_later_choices_and_changes_nothing() {
     let tic = Tic::on_memory().await;
     for number in 0..3 {
         tic.register(number).await;

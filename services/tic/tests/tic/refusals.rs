@@ -1,11 +1,11 @@
-//! Bad input of every call is refused with a message that names the field, and changes nothing (S2).
+//! Every call refuses bad input with a message that names the field, and changes nothing (S2).
 
 use fabricast_proto::v1;
 use tonic::{Code, Status};
 
 use crate::harness::{Tic, join, leave, reason, registration, switch};
 
-/// One bad value: what a name must not be.
+/// One value that no name may have.
 const BAD_NAMES: [&str; 3] = ["", "a\tb", "LONG"];
 
 fn bad(name: &str) -> String {
@@ -127,7 +127,7 @@ fn routes() -> v1::ReportRoutesRequest {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn a_missing_field_is_named() {
     let tic = ready().await;
     let before = state(&tic).await;
     let mut client = tic.client.clone();
@@ -177,7 +177,7 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_or_fit_is_refused() {
+async fn unknown_and_unfitting_values_are_refused() {
     let tic = ready().await;
     let before = state(&tic).await;
     let mut client = tic.client.clone();
@@ -226,7 +226,7 @@ async fn what_does_not_exist_or_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn an_unknown_element_leaves_the_whole_report_out() {
+async fn an_unknown_element_refuses_the_whole_report() {
     let tic = ready().await;
     let mut client = tic.client.clone();
     let report = |elements| v1::ReportFailedElementsRequest { reporter: "r".to_owned(), elements };
@@ -240,9 +240,9 @@ async fn an_unknown_element_leaves_the_whole_report_out() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_instead_of_growing() {
-    let mut options = crate::harness::options(fabricast_tic::StoreLocation::Memory);
-    options.order_queue = 1;
-    let tic = Tic::start(options).await;
+    let mut setup = crate::harness::setup(fabricast_tic::StoreLocation::Memory);
+    setup.order_queue = 1;
+    let tic = Tic::start(setup).await;
     tic.register(0).await;
     let mut joins = tokio::task::JoinSet::new();
     for number in 0..200 {

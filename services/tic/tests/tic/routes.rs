@@ -17,12 +17,13 @@ async fn acquire(tic: &Tic) -> u64 {
 
 fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
     let route = v1::Route {
-        routed_revision: 9,
+        routed_revision: 1,
         state: v1::RouteState::Routed.into(),
         color,
         second_color: Some(color + 1),
         virtual_group: 4,
         reason: String::new(),
+        reason_code: v1::RouteReason::WaitsForEntries.into(),
         cut_off_endpoints: vec!["h7".to_owned()],
     };
     let routes = vec![v1::GroupRoute { gn, route: Some(route) }];

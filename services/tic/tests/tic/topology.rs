@@ -1,4 +1,4 @@
-//! A topology that is discovered: how it comes, grows, and is replaced.
+//! A discovered topology: the first report, growth, and replacement.
 
 use fabricast_proto::v1;
 use fabricast_tic::{StoreLocation, TopologySource};
@@ -7,7 +7,7 @@ use fabricast_topology::{Faults, Graph, SwitchId, ibnetdiscover};
 use tonic::{Code, Status};
 use v1::topology_service_client::TopologyServiceClient;
 
-use crate::harness::{Tic, join, options, reason, registration};
+use crate::harness::{Tic, join, reason, registration, setup};
 
 fn leaves(count: u32) -> Graph {
     let text = format!("kind = 'leaf-spine'\nleaves = {count}\nspines = 2\nendpoints_per_leaf = 4");
@@ -24,12 +24,12 @@ fn large_and_small() -> (Graph, Graph) {
 }
 
 async fn start(store: StoreLocation) -> Tic {
-    let mut options = options(store);
-    options.topology = TopologySource::Discovered;
-    Tic::start(options).await
+    let mut setup = setup(store);
+    setup.topology = TopologySource::Discovered;
+    Tic::start(setup).await
 }
 
-/// Calls again while the TIC changes over, as every client does.
+/// Repeats a call while the TIC changes its topology, as every client does.
 async fn patiently<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     loop {
         match call().await {
@@ -51,7 +51,7 @@ impl Tic {
     async fn report(&self, text: &str) -> Result<v1::ReportTopologyResponse, Status> {
         let mut client = self.topologies().await;
         patiently(async || {
-            // In pieces, one of which ends inside of a line.
+            // Chunks, one of which ends in the middle of a line.
             let pieces = text.as_bytes().chunks(1_000);
             let pieces: Vec<_> =
                 pieces.map(|piece| v1::ReportTopologyRequest { chunk: piece.to_vec() }).collect();
@@ -94,7 +94,7 @@ impl Tic {
 }
 
 #[tokio::test]
-async fn it_comes_with_the_first_report_and_grows_with_the_next_while_groups_stay() {
+async fn the_topology_starts_with_the_first_report_and_grows_while_groups_stay() {
     let tic = start(StoreLocation::Memory).await;
     assert_eq!(reason(&tic.download().await.unwrap_err()), "NO_TOPOLOGY");
     let (large, small) = large_and_small();
@@ -109,7 +109,7 @@ async fn it_comes_with_the_first_report_and_grows_with_the_next_while_groups_sta
     let joined = patiently(async || tic.client.clone().join_group(join("g", 0, "p")).await).await;
     let group = joined.unwrap().into_inner().group.unwrap();
 
-    // The same once more changes nothing; more of it is taken over.
+    // The same report changes nothing; a larger one is merged.
     assert!(!tic.report(&ibnetdiscover::write(&small)).await.unwrap().changed);
     let answer = tic.report(&ibnetdiscover::write(&large)).await.unwrap();
     assert!(answer.changed && answer.topology.unwrap().endpoint_count == 12);
@@ -121,7 +121,7 @@ async fn it_comes_with_the_first_report_and_grows_with_the_next_while_groups_sta
     let known = known.await.unwrap().into_inner().group.unwrap();
     assert_eq!((known.mgid, known.members.len()), (group.mgid, 1));
 
-    // Less of it: that may have failed, so it stays.
+    // A smaller report removes nothing, because the missing parts may have failed.
     assert!(!tic.report(&ibnetdiscover::write(&small)).await.unwrap().changed);
     tic.stop().await;
 }
@@ -150,11 +150,11 @@ async fn watches_end_and_their_next_snapshot_is_of_the_new_topology() {
 }
 
 #[tokio::test]
-async fn it_is_replaced_as_a_whole_unless_a_node_would_lose_its_endpoint() {
+async fn the_topology_is_replaced_as_a_whole_unless_a_node_would_lose_its_endpoint() {
     let folder = tempfile::tempdir().unwrap();
     let file = StoreLocation::File(folder.path().join("tic.redb"));
     let tic = start(file.clone()).await;
-    // So large that it lies in the store in several pieces.
+    // So large that it is stored in several pieces.
     assert!(ibnetdiscover::write(&leaves(250)).len() > 1 << 18);
     tic.replace(&leaves(250)).await.unwrap();
     assert_eq!(tic.download().await.unwrap(), ibnetdiscover::write(&leaves(250)));

@@ -1,5 +1,4 @@
-//! Records that an earlier version wrote: `data/layout-1.jsonl` is an export of a store on which that
-//! one had formed groups.
+//! Records of an earlier version: `data/layout-1.jsonl` is its export of a store with some groups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +12,7 @@ use fabricast_store::{
 use fabricast_testing::Etcd;
 use fabricast_tic::{App, backup};
 
-use crate::harness::{Tic, options};
+use crate::harness::{Tic, setup};
 
 const SAMPLE: &str = include_str!("../data/layout-1.jsonl");
 
@@ -36,7 +35,7 @@ async fn value(store: &Arc<dyn Store>, key: &str) -> String {
     String::from_utf8(found.value).unwrap()
 }
 
-/// What was in the sample is there, in the newest layout, and nothing that is not to be there.
+/// Checks that the store holds the sample in the newest layout, and nothing else.
 async fn is_upgraded(store: &Arc<dyn Store>, tic: &Tic) {
     let group = tic.group("rows/1").await.unwrap();
     let members: Vec<(u32, &str, &str)> =
@@ -52,7 +51,7 @@ async fn is_upgraded(store: &Arc<dyn Store>, tic: &Tic) {
 }
 
 #[tokio::test]
-async fn an_older_store_is_brought_to_the_newest_layout_at_the_start() {
+async fn an_older_store_is_upgraded_at_the_start() {
     for narrow in [1 << 20, 8] {
         let store = embedded(narrow);
         fill(&store).await;
@@ -65,19 +64,19 @@ async fn an_older_store_is_brought_to_the_newest_layout_at_the_start() {
 }
 
 #[tokio::test]
-async fn an_older_etcd_is_brought_to_the_newest_layout_by_whoever_leads() {
+async fn an_older_etcd_is_upgraded_by_the_leader() {
     let Some(etcd) = Etcd::start(1).await else { return };
     let location: StoreLocation = etcd.url("upgrade").parse().unwrap();
     let store = backup::open(&location).await.unwrap();
     fill(&store).await;
-    let mut settings = options(location);
-    settings.leader_lease = Duration::from_secs(2);
+    let mut settings = setup(location);
+    settings.config.leader_lease = Duration::from_secs(2);
     let tic = Tic::run(App::bind(settings).await.unwrap());
     while tic.group("rows/1").await.is_err() {} // until it leads
     is_upgraded(&store, &tic).await;
 }
 
-/// A store whose process dies after so many transactions.
+/// A store that fails after this many transactions.
 struct Dying {
     inner: Arc<dyn Store>,
     left: AtomicUsize,
@@ -122,15 +121,15 @@ impl Store for Dying {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_is_cut_short_anywhere_is_taken_up_by_the_next_start() {
+async fn an_upgrade_cut_short_anywhere_is_finished_by_the_next_start() {
     let mut cut_short = 0;
     for transactions in 0.. {
-        // Narrow, so that the upgrade takes several transactions.
+        // Small transactions, so that the upgrade takes several.
         let store = embedded(4);
         fill(&store).await;
         let left = AtomicUsize::new(transactions);
         let dying = Arc::new(Dying { inner: Arc::clone(&store), left });
-        let begun = App::bind_with_store(options(StoreLocation::Memory), dying).await;
+        let begun = App::bind_with_store(setup(StoreLocation::Memory), dying).await;
         let is_through = begun.is_ok();
         drop(begun);
         let tic = Tic::on_store(Arc::clone(&store)).await;
@@ -144,7 +143,7 @@ async fn an_upgrade_that_is_cut_short_anywhere_is_taken_up_by_the_next_start() {
 }
 
 #[tokio::test]
-async fn an_older_export_says_its_layout_and_is_read_in_as_the_newest() {
+async fn an_older_export_is_imported_in_the_newest_layout() {
     let summary = backup::check(&mut SAMPLE.as_bytes()).unwrap();
     assert_eq!((summary.layout, summary.groups, summary.members), (1, 1, 4));
     let store = embedded(8);
@@ -161,7 +160,7 @@ async fn records_of_a_newer_version_are_refused_and_stay_as_they_are() {
     store.txn(Txn::new().put("tic/schema", "3")).await.unwrap();
     store.txn(Txn::new().put("tic/redo/00000000", "not to be touched")).await.unwrap();
     let before = store.range(b"").await.unwrap();
-    let error = App::bind_with_store(options(StoreLocation::Memory), Arc::clone(&store)).await;
+    let error = App::bind_with_store(setup(StoreLocation::Memory), Arc::clone(&store)).await;
     let error = std::error::Error::source(&error.unwrap_err()).unwrap().to_string();
     assert!(error.starts_with("the records have layout 3, this program reads layouts 1 to 2"));
     assert_eq!(store.range(b"").await.unwrap().entries, before.entries);

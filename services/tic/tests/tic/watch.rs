@@ -8,9 +8,9 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 use v1::directory_change::Kind;
 
-use crate::harness::{Client, Tic, endpoint, join, leave, link, options, reason, switch};
+use crate::harness::{Client, Tic, endpoint, join, leave, link, reason, setup, switch};
 
-/// What a reader of the watch knows.
+/// The records as a reader of the watch knows them.
 #[derive(Debug, Default, PartialEq)]
 struct Mirror {
     revision: u64,
@@ -79,7 +79,7 @@ async fn report(tic: &Tic, reporter: &str, elements: Vec<v1::Element>) -> u32 {
 }
 
 #[tokio::test]
-async fn a_snapshot_and_its_deltas_are_a_later_snapshot() {
+async fn a_snapshot_with_its_deltas_equals_a_later_snapshot() {
     let tic = Tic::on_memory().await;
     tic.register(0).await;
     tic.join("early", 0, "p").await;
@@ -118,7 +118,7 @@ async fn a_snapshot_and_its_deltas_are_a_later_snapshot() {
     let later = Mirror::snapshot(&mut tic.watch().await).await;
     assert_eq!(mirror, later);
 
-    // A watch says the same as the lists.
+    // A watch shows the same as the lists.
     let mut groups = tic.groups().await;
     for group in &mut groups {
         for member in group.members.drain(..) {
@@ -130,10 +130,10 @@ async fn a_snapshot_and_its_deltas_are_a_later_snapshot() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_is_cut_off_and_nobody_else_is() {
-    let mut options = options(StoreLocation::Memory);
-    options.watch_queue = 4;
-    let tic = Tic::start(options).await;
+async fn only_a_reader_that_does_not_read_is_cut_off() {
+    let mut setup = setup(StoreLocation::Memory);
+    setup.watch_queue = 4;
+    let tic = Tic::start(setup).await;
     tic.register(0).await;
     let endpoint = Endpoint::from_shared(format!("http://{}", tic.address)).unwrap();
     let narrow = endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535);

@@ -1,6 +1,6 @@
-//! A process as users write them, for tests that kill it: attaches as its environment says, joins the
-//! groups that it is given, takes part in them, prints its rank in each, and goes on until its standard input
-//! ends.
+//! A process as users write them, for tests that kill it: attaches as its environment says, joins
+//! the groups that it is given, takes part in them, prints its rank in each, and goes on until its
+//! standard input ends.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
 use std::io::Read;

@@ -1,7 +1,6 @@
-//! What parts change by themselves stands in the audit, with the part as the one who did it.
+//! Changes that parts make by themselves are in the audit log, with the part as the caller.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use fabricast_integration::{Cluster, Layout, eventually};
 use fabricast_proto::v1;
@@ -9,9 +8,12 @@ use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_rpc::{Authority, CertificateFiles};
 use fabricast_telemetry::AUDIT_TARGET;
 use fabricast_testing::Etcd;
+use parking_lot::Mutex;
 use serde_json::Value;
 use time::OffsetDateTime;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::etcd::kill_leader;
 
@@ -22,7 +24,7 @@ struct Lines;
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LINES.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        LINES.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -33,15 +35,15 @@ impl io::Write for Lines {
 
 /// Listens to the audit of every part in this process.
 fn listen() {
-    let filter = EnvFilter::new(format!("{AUDIT_TARGET}=info"));
-    let format = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
+    let filter = Targets::new().with_target(AUDIT_TARGET, LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(|| Lines);
     // Another test of this process may have done it already.
-    let _ = format.with_writer(|| Lines).try_init();
+    let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
 }
 
-/// What was asked for in the lines with this caller and call, all of which went well.
+/// Requests in the lines with this caller and call, all of which succeeded.
 fn requests(caller: &str, call: &str) -> Vec<Value> {
-    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let lines = LINES.lock().clone();
     let text = String::from_utf8(lines).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ours = lines.filter(|line| line["caller"] == caller && line["call"] == call);
@@ -97,12 +99,12 @@ async fn a_node_that_died_its_groups_new_agent_and_a_repaired_table_are_told() {
     .await;
 }
 
-/// What an etcd and its clients show each other.
+/// Certificates of an etcd and its clients.
 fn store_certificates() -> tempfile::TempDir {
     const DAY: time::Duration = time::Duration::days(1);
     let from = OffsetDateTime::now_utc() - DAY;
     let authority = Authority::create(from, DAY * 3).unwrap();
-    let own = authority.issue(&[], &["127.0.0.1".to_owned()], (from, DAY * 2)).unwrap();
+    let own = authority.issue(&[], &["127.0.0.1".to_owned()], from, DAY * 2).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let files = CertificateFiles::in_folder(folder.path());
     std::fs::write(files.authority, &authority.credentials().certificate).unwrap();
@@ -119,11 +121,11 @@ async fn a_tic_that_takes_over_says_so() {
     let Some(etcd) = Etcd::start_secured(1, certificates.path()).await else { return };
     let layout = Layout { tics: Some((2, etcd.url("audit"))), ..Layout::leaf_spine() };
     let mut cluster = Cluster::start(layout).await;
-    is_told("tic", "TakeOffice", |request| request["term"].as_u64() > Some(0)).await;
-    let first = requests("tic", "TakeOffice").len();
+    is_told("tic", "BecomeLeader", |request| request["term"].as_u64() > Some(0)).await;
+    let first = requests("tic", "BecomeLeader").len();
     kill_leader(std::iter::once(&mut cluster.tic).chain(&mut cluster.other_tics)).await;
-    eventually("another TIC is in office", async || {
-        let told = requests("tic", "TakeOffice").len();
+    eventually("another TIC leads", async || {
+        let told = requests("tic", "BecomeLeader").len();
         if told > first { Ok(()) } else { Err(format!("{told} times")) }
     })
     .await;

@@ -17,7 +17,7 @@ use tonic::client::Grpc;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
-/// What is wrong with a message.
+/// Fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Nothing is in it.
@@ -103,7 +103,7 @@ async fn call(
     first.map_or(Ok(()), |answer| answer.map(|_| ()))
 }
 
-/// Whether a refusal is one that tells its reader what to do.
+/// True if a refusal tells its reader what to do.
 fn is_clear(fault: Fault, status: &Status) -> bool {
     let by_transport = match fault {
         Fault::Garbage => status.code() == Code::Internal && status.message().contains("decode"),

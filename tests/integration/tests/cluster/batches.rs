@@ -6,7 +6,7 @@ use fabricast_proto::v1::OperatingAgentServiceJoinGroupRequest as JoinRequest;
 use fabricast_proto::v1::OperatingAgentServiceLeaveGroupRequest as LeaveRequest;
 use fabricast_topology::Faults;
 
-fn wish(group: &str, process: u32) -> JoinRequest {
+fn join_request(group: &str, process: u32) -> JoinRequest {
     JoinRequest {
         group: group.to_owned(),
         node: "n0".to_owned(),
@@ -61,7 +61,7 @@ async fn processes_of_a_node_join_and_leave_many_groups_in_one_call() {
     let traffic = Traffic::listen(client).await;
     client.join_all("g0", &["n3", "n7"]).await;
     let mut home = client.home("n0");
-    let mut joins: Vec<_> = (0..40).map(|n| wish(&format!("g{}", n % 8), n / 8)).collect();
+    let mut joins: Vec<_> = (0..40).map(|n| join_request(&format!("g{}", n % 8), n / 8)).collect();
     joins[11].endpoint = "nowhere".to_owned();
     let many = v1::OperatingAgentServiceJoinManyRequest { joins: joins.clone() };
     let ends = home.join_many(many).await.unwrap().into_inner().ends;
@@ -98,7 +98,7 @@ async fn a_group_that_waits_has_no_tree_before_all_are_there() {
     let waits = |node: &str| JoinRequest {
         node: node.to_owned(),
         complete_at_member_count: 4,
-        ..wish("late", 0)
+        ..join_request("late", 0)
     };
     for node in ["n0", "n3", "n7"] {
         client.join_with(waits(node)).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_group_that_waits_has_no_tree_before_all_are_there() {
     assert_eq!((group.member_count, group.incomplete), (3, false));
 }
 
-/// The small form of `cli/benches/form_groups.rs`.
+/// The small form of `cli/benches/paper_scale`.
 #[tokio::test]
 async fn thousands_of_memberships_at_once_reach_everybody_and_cost_nobody_its_life() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;

@@ -1,4 +1,5 @@
-//! The client for programs without async: every call waits for its end on a thread of the program's own.
+//! The client for programs without async: every call waits for its end on a thread of the program's
+//! own.
 
 use fabricast_client::blocking::{Client, Group};
 use fabricast_client::{Error, Member, Message, Reduction, Settings};
@@ -20,7 +21,7 @@ fn ranks(members: &[Member]) -> Vec<u32> {
     members.iter().map(|member| member.rank).collect()
 }
 
-/// What two processes do together; answers what this one saw.
+/// The common work of two processes. Returns what this one saw.
 fn talk(group: &Group) -> Result<Vec<String>, Error> {
     let (rank, other) = (group.rank(), 1 - group.rank());
     let own = [i64::from(rank) + 1];

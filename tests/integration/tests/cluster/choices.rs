@@ -10,9 +10,9 @@ use fabricast_integration::{
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, Mgid, RecordedChoice, RoutingEngine, build_engine,
+    Change, EngineKind, EngineOptions, RecordedChoice, RoutingEngine, build_engine,
 };
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId, TableEntry};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, Peer, PortId, TableEntry};
 
 use crate::history::Chance;
 
@@ -262,7 +262,7 @@ fn name_of(graph: &Graph, port: PortId) -> v1::PortName {
     v1::PortName { switch_name, port: graph.port_number(port).into() }
 }
 
-/// What the TIC has recorded, as engines take it.
+/// Choices recorded by the TIC, in the form that engines take.
 fn recorded(
     layout: &Layout,
     groups: &[v1::Group],

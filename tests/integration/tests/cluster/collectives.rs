@@ -1,6 +1,6 @@
 //! Collectives in the network: who gets which tree, what runs on it, and what failures do to it.
 
-use fabricast_integration::{Client, Cluster, Layout, eventually, number};
+use fabricast_integration::{Client, Cluster, Layout, Operation, eventually, number};
 use fabricast_proto::v1;
 use fabricast_proto::v1::aggregation_node;
 use fabricast_proto::v1::element::Kind;
@@ -36,11 +36,13 @@ fn work(operation: v1::CollectiveOperation, root_process: u32) -> v1::Collective
     v1::CollectiveWork { operation: operation.into(), reduction: reduction.into(), root_process }
 }
 
-/// Runs one operation, in which process N brings N if it brings anything; what each got.
+/// Runs one operation in which process N contributes N, if it contributes a value. Returns the
+/// results of all.
 async fn run(
     client: &Client,
     collective: &v1::Collective,
-    (sequence, work): (u64, v1::CollectiveWork),
+    sequence: u64,
+    work: v1::CollectiveWork,
 ) -> Vec<Option<v1::CollectiveValues>> {
     let brings = |process: usize| match work.operation() {
         v1::CollectiveOperation::Barrier => false,
@@ -50,7 +52,7 @@ async fn run(
     let parts: Vec<_> = (0..collective.processes.len())
         .map(|process| {
             let value = brings(process).then(|| number(i64::try_from(process).unwrap()));
-            client.contribute(collective, process, (sequence, work), value)
+            client.contribute(collective, process, Operation { sequence, work }, value)
         })
         .collect();
     let mut got = Vec::new();
@@ -68,12 +70,12 @@ async fn every_operation_gives_what_a_plain_computation_gives() {
     let wide = client.collective("c", |one| one.switch_tree.is_some()).await;
     client.adds_up(&wide, 1).await;
     let all = v1::CollectiveOperation::AllReduce;
-    assert_eq!(run(client, &wide, (2, work(all, 0))).await, vec![Some(number(5)); 6]);
+    assert_eq!(run(client, &wide, 2, work(all, 0)).await, vec![Some(number(5)); 6]);
     let broadcast = v1::CollectiveOperation::Broadcast;
-    assert_eq!(run(client, &wide, (3, work(broadcast, 4))).await, vec![Some(number(4)); 6]);
+    assert_eq!(run(client, &wide, 3, work(broadcast, 4)).await, vec![Some(number(4)); 6]);
     let barrier = v1::CollectiveOperation::Barrier;
-    assert_eq!(run(client, &wide, (4, work(barrier, 0))).await, vec![None; 6]);
-    let reduced = run(client, &wide, (5, work(v1::CollectiveOperation::Reduce, 2))).await;
+    assert_eq!(run(client, &wide, 4, work(barrier, 0)).await, vec![None; 6]);
+    let reduced = run(client, &wide, 5, work(v1::CollectiveOperation::Reduce, 2)).await;
     let only = (0..6).map(|process| (process == 2).then(|| number(5)));
     assert_eq!(reduced, only.collect::<Vec<_>>());
 }
@@ -87,12 +89,12 @@ async fn a_switch_that_dies_in_the_middle_ends_the_run_and_moves_only_what_it_ca
     let hit = client.collective("hit", |one| one.switch_tree.is_some()).await;
     let spared = client.collective("spared", |one| one.switch_tree.is_some()).await;
     // All but the last have sent; what they wait for is gone with the switch.
-    let sum = work(v1::CollectiveOperation::AllReduce, 0);
+    let sum = Operation { sequence: 1, work: work(v1::CollectiveOperation::AllReduce, 0) };
     let waiting: Vec<_> =
-        (0..5).map(|process| client.contribute(&hit, process, (1, sum), Some(number(1)))).collect();
+        (0..5).map(|process| client.contribute(&hit, process, sum, Some(number(1)))).collect();
     let dead = Kind::SwitchName(root(&hit));
     client.fail(dead.clone()).await;
-    let last = client.contribute(&hit, 5, (1, sum), Some(number(1)));
+    let last = client.contribute(&hit, 5, sum, Some(number(1)));
     for part in waiting.into_iter().chain([last]) {
         match part.await.unwrap() {
             // Whoever comes late may hear that the tree is moving already.

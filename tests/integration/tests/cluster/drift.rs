@@ -1,5 +1,5 @@
-//! Switches whose tables change by themselves, or that take writes slowly or not at all: the route service
-//! notices, reports, counts and repairs.
+//! Switches whose tables change by themselves, or that take writes slowly or not at all: the route
+//! service notices, reports, counts and repairs.
 
 use std::time::Duration;
 
@@ -66,7 +66,8 @@ async fn wiped_and_corrupted_tables_are_noticed_and_repaired() {
     assert!(drifts(&cluster).await.compared_tables > 0);
 }
 
-/// What a switch refuses is no drift (DRIFT-1); who needs it waits, and the others lose nothing.
+/// A write that a switch refuses is no drift (DRIFT-1). Groups that need the switch wait, and the
+/// others lose nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_that_keeps_nothing_holds_up_only_those_who_need_it() {
     let (cluster, traffic, _) = with_groups().await;

@@ -12,12 +12,12 @@ use fabricast_topology::TableKind;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-/// Nobody is there.
+/// No TIC listens here.
 const NO_TIC: &str = "127.0.0.1:1";
 
 async fn agent(fabric: &Part, key: &'static str) -> Part {
     let tic = NO_TIC.parse().unwrap();
-    start_switch_agent("agent", &[], (fabric.address(), key), &[tic]).await
+    start_switch_agent("agent", &[], fabric.address(), key, &[tic]).await
 }
 
 fn client(agent: &Part) -> SwitchAgentServiceClient<Channel> {

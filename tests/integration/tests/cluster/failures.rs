@@ -10,7 +10,8 @@ use fabricast_topology::Faults;
 
 const MEMBERS: &[&str] = &["n0", "n3", "n5", "n8", "n11", "n14"];
 
-/// Silence, then a probe of the group agent's and one of the TIC's, then the slack of a busy machine.
+/// Silence, then a probe of the group agent's and one of the TIC's, then the slack of a busy
+/// machine.
 const EXPELLED_WITHIN: Duration = Duration::from_millis(1_500 + 2 * 1_000 + 3_000);
 
 async fn with_group(layout: Layout) -> (Cluster, Traffic) {

@@ -1,5 +1,5 @@
-//! What a failure leaves behind. Two trees for every group, in the running system: links and switches die while packets flow, and
-//! every process gets every packet once.
+//! Fault tolerance with two trees for every group, in the running system: links and switches die
+//! while packets flow, and every process gets every packet once.
 
 use fabricast_integration::{Cluster, Layout, Traffic, copied, eventually};
 use fabricast_proto::v1;
@@ -32,7 +32,8 @@ fn parts(layout: &Layout) -> Vec<Kind> {
     parts
 }
 
-/// Kills one part after the other under traffic, each healed and the tables whole again before the next.
+/// Kills one part after the other under traffic, each healed and the tables whole again before the
+/// next.
 async fn loses_nothing(layout: Layout) {
     let cluster = Cluster::start(layout.with_fault_tolerance()).await;
     let client = &cluster.client;
@@ -83,8 +84,8 @@ async fn nothing_is_lost_with_per_switch_tables() {
     loses_nothing(Layout::three_levels().with_tables(TableKind::PerSwitch)).await;
 }
 
-/// A group that was moved from a dead link stays when that is back, and a route service that starts anew
-/// leaves it there, too.
+/// A group that was moved from a dead link stays when that is back, and a route service that starts
+/// anew leaves it there, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_is_told_to_stay_stays() {
     let mut cluster = Cluster::start(Layout::four_levels().with_staying_groups()).await;

@@ -1,15 +1,14 @@
-//! What a group can be, and what is refused.
+//! Properties of groups, and requests that are refused.
 
+use fabricast_config::NodeConfig;
 use fabricast_integration::{Client, Cluster, Layout, Traffic, eventually};
-use fabricast_operating::NodeSpec;
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperatingAgentServiceJoinGroupRequest as JoinRequest;
-use fabricast_routing::Mgid;
 use fabricast_rpc::reason_of;
-use fabricast_topology::{Faults, TableKind};
+use fabricast_topology::{Faults, Mgid, TableKind};
 use tonic::{Code, Status};
 
-fn wish(group: &str, node: &str) -> JoinRequest {
+fn join_request(group: &str, node: &str) -> JoinRequest {
     JoinRequest {
         group: group.to_owned(),
         node: node.to_owned(),
@@ -40,7 +39,8 @@ async fn exclusive_group_meets_another(layout: Layout) {
     let client = &cluster.client;
     let traffic = Traffic::listen(client).await;
     for node in ["n0", "n5", "n10"] {
-        let exclusive = JoinRequest { exclusive: true, mgid: Some(mine), ..wish("mine", node) };
+        let exclusive =
+            JoinRequest { exclusive: true, mgid: Some(mine), ..join_request("mine", node) };
         client.join_with(exclusive).await.unwrap();
     }
     cluster.is_whole(&traffic, &Faults::new()).await;
@@ -94,7 +94,7 @@ async fn processes_and_groups_that_share_an_endpoint_each_get_their_own() {
 
 #[tokio::test]
 async fn a_node_with_two_endpoints_is_a_member_with_both() {
-    let spec = |name: &str, endpoints: &[&str]| NodeSpec {
+    let spec = |name: &str, endpoints: &[&str]| NodeConfig {
         name: name.to_owned(),
         endpoints: endpoints.iter().map(|name| (*name).to_owned()).collect(),
     };
@@ -106,14 +106,20 @@ async fn a_node_with_two_endpoints_is_a_member_with_both() {
     let client = &cluster.client;
     let first = client.join("g", "dual").await.unwrap();
     assert_eq!(first.endpoint, "h0", "the first is the default");
-    let second =
-        JoinRequest { endpoint: "h4".to_owned(), process: "p1".into(), ..wish("g", "dual") };
+    let second = JoinRequest {
+        endpoint: "h4".to_owned(),
+        process: "p1".into(),
+        ..join_request("g", "dual")
+    };
     assert_eq!(client.join_with(second).await.unwrap().endpoint, "h4");
     client.join_all("g", &["a", "b", "c"]).await;
-    let elsewhere = JoinRequest { endpoint: "h4".to_owned(), ..wish("g", "dual") };
+    let elsewhere = JoinRequest { endpoint: "h4".to_owned(), ..join_request("g", "dual") };
     assert_eq!(why(client.join_with(elsewhere).await), "JOINED_ELSEWHERE");
-    let foreign =
-        JoinRequest { endpoint: "h9".to_owned(), process: "p2".into(), ..wish("g", "dual") };
+    let foreign = JoinRequest {
+        endpoint: "h9".to_owned(),
+        process: "p2".into(),
+        ..join_request("g", "dual")
+    };
     assert_eq!(why(client.join_with(foreign).await), "UNKNOWN_ENDPOINT");
     let traffic = Traffic::listen(client).await;
     cluster.is_whole(&traffic, &Faults::new()).await;
@@ -208,19 +214,20 @@ async fn what_cannot_be_is_refused_and_changes_nothing() {
     client.join_fixed("g", 7, &["n0", "n6"]).await;
     client.settled().await;
     let (before, revision) = (client.groups().await, client.revision().await);
-    let with_mgid = |group, mgid| JoinRequest { mgid: Some(mgid), ..wish(group, "n1") };
-    let at = |endpoint: &str| JoinRequest { endpoint: endpoint.to_owned(), ..wish("g", "n1") };
+    let with_mgid = |group, mgid| JoinRequest { mgid: Some(mgid), ..join_request(group, "n1") };
+    let at =
+        |endpoint: &str| JoinRequest { endpoint: endpoint.to_owned(), ..join_request("g", "n1") };
     let long = "x".repeat(257);
-    let process = |name: &str| JoinRequest { process: name.to_owned(), ..wish("g", "n1") };
+    let process = |name: &str| JoinRequest { process: name.to_owned(), ..join_request("g", "n1") };
     for (request, reason) in [
         (with_mgid("other", 7), "MGID_IN_USE"),
         (with_mgid("g", 8), "GROUP_DIFFERS"),
         (with_mgid("other", u32::MAX), "MGID_OUT_OF_RANGE"),
         (at("h99"), "UNKNOWN_ENDPOINT"),
         (at("h0"), "UNKNOWN_ENDPOINT"),
-        (wish(&long, "n1"), "NAME_INVALID"),
-        (wish("", "n1"), "NAME_INVALID"),
-        (wish("a\nb", "n1"), "NAME_INVALID"),
+        (join_request(&long, "n1"), "NAME_INVALID"),
+        (join_request("", "n1"), "NAME_INVALID"),
+        (join_request("a\nb", "n1"), "NAME_INVALID"),
         (process(&long), "NAME_INVALID"),
         (process(""), "NAME_INVALID"),
     ] {
@@ -228,7 +235,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(why(client.join_with(request).await), reason, "{text}");
     }
     let mut home = client.home("n1");
-    assert_eq!(why(home.join_group(wish("g", "n99")).await), "UNKNOWN_NODE");
+    assert_eq!(why(home.join_group(join_request("g", "n99")).await), "UNKNOWN_NODE");
     assert_eq!(why(client.leave("g", "n1").await), "NOT_A_MEMBER");
     assert_eq!(why(client.leave("nowhere", "n1").await), "UNKNOWN_GROUP");
     let again = client.join("g", "n0").await.unwrap();

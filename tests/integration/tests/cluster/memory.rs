@@ -18,7 +18,7 @@ use tonic::{Status, Streaming};
 /// The longest message.
 const LONGEST: usize = 1 << 20;
 
-/// What there is of memory for the processes of an agent.
+/// Traces of the memory that an agent shares with its processes.
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
     /// Names that could be opened.
@@ -40,7 +40,8 @@ fn traces(cluster: &Cluster, agent: usize) -> Traces {
     }
 }
 
-/// Attached processes, each of which shares memory from its own length on, that take part in one group.
+/// Attached processes, each of which shares memory from its own length on, that take part in one
+/// group.
 async fn form(cluster: &Cluster, name: &str, share_from: &[usize]) -> Vec<Group> {
     let nodes = ["n0", "n9", "n1", "n12"];
     let mut groups = Vec::new();

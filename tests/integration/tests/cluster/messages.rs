@@ -1,14 +1,15 @@
 //! Messages and operations of groups, over the unicast tree and over the fabric, while parts fail.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fabricast_groups::ids::Pn;
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use fabricast_messages::{Answer, Mode, OnFailure, Operation, Reduction, Values};
-use fabricast_operating::{Seat, SeatEvent};
+use fabricast_operating::{MemberEvent, MemberHandle};
 use fabricast_proto::v1;
-use fabricast_rpc::reason_of;
+use fabricast_rpc::Reason;
 use fabricast_topology::TableKind;
+use parking_lot::Mutex;
 
 /// A message, and who sent it.
 type Message = (Pn, Vec<u8>);
@@ -16,29 +17,29 @@ type Message = (Pn, Vec<u8>);
 /// A process that takes part and writes down what it gets.
 struct Process {
     node: &'static str,
-    seat: Seat,
+    handle: MemberHandle,
     got: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Process {
     fn open(cluster: &Cluster, node: &'static str, member: &v1::Membership) -> Self {
-        let (seat, mut events) = cluster.open_seat(member);
+        let (handle, mut events) = cluster.open_member(member);
         let got = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&got);
         tokio::spawn(async move {
             while let Some(event) = events.next().await {
-                if let SeatEvent::Message { from, payload } = event {
-                    notes.lock().unwrap().push((from, payload));
+                if let MemberEvent::Message { from, payload } = event {
+                    notes.lock().push((from, payload));
                 }
             }
         });
-        Self { node, seat, got }
+        Self { node, handle, got }
     }
 
-    /// What it got from another process, in order.
+    /// Messages that it got from another process, in order.
     fn from(&self, other: &Self) -> Vec<Vec<u8>> {
-        let got = self.got.lock().unwrap();
-        let mine = got.iter().filter(|(from, _)| *from == other.seat.pn());
+        let got = self.got.lock();
+        let mine = got.iter().filter(|(from, _)| *from == other.handle.pn());
         mine.map(|(_, payload)| payload.clone()).collect()
     }
 }
@@ -68,7 +69,7 @@ async fn form(cluster: &Cluster, group: &str, complete_at: u32) -> Vec<Process> 
 /// Waits until each knows of all others, and of nobody else.
 async fn know_each_other(processes: &[Process]) {
     eventually("everybody knows everybody", async || {
-        let known: Vec<usize> = processes.iter().map(|one| one.seat.roster().len()).collect();
+        let known: Vec<usize> = processes.iter().map(|one| one.handle.roster().len()).collect();
         let all = known.iter().all(|count| *count == processes.len());
         all.then_some(()).ok_or(format!("{known:?}"))
     })
@@ -80,7 +81,7 @@ async fn talk(processes: &[Process], about: &str, count: usize) {
     let all: Vec<Vec<u8>> = (0..count).map(|number| format!("{about} {number}").into()).collect();
     for process in processes {
         for message in &all {
-            let missed = soon(process.seat.send(Mode::Reliable, message)).await.unwrap();
+            let missed = soon(process.handle.send(Mode::Reliable, message)).await.unwrap();
             assert_eq!(missed, []);
         }
     }
@@ -102,14 +103,14 @@ async fn talk(processes: &[Process], about: &str, count: usize) {
 async fn add_up(processes: &[Process]) {
     let share = |pn: Pn| 10 + u64::from(pn.0);
     let sums = processes.iter().map(|process| {
-        let seat = process.seat.clone();
+        let handle = process.handle.clone();
         tokio::spawn(async move {
-            let values = Values::U64(vec![share(seat.pn())]);
+            let values = Values::U64(vec![share(handle.pn())]);
             let all_reduce = Operation::AllReduce { reduction: Reduction::Sum, values };
-            seat.operate(&all_reduce, OnFailure::Fail).await.unwrap().answer
+            handle.operate(&all_reduce, OnFailure::Fail).await.unwrap().answer
         })
     });
-    let want: u64 = processes.iter().map(|process| share(process.seat.pn())).sum();
+    let want: u64 = processes.iter().map(|process| share(process.handle.pn())).sum();
     for sum in sums.collect::<Vec<_>>() {
         assert_eq!(soon(sum).await.unwrap(), Answer::Values(Values::U64(vec![want])));
     }
@@ -120,7 +121,7 @@ async fn a_group_without_a_route_talks_over_the_tree() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let processes = form(&cluster, "waiting", 100).await;
     let long = vec![7; 100_000];
-    assert_eq!(soon(processes[3].seat.send(Mode::Reliable, &long)).await.unwrap(), []);
+    assert_eq!(soon(processes[3].handle.send(Mode::Reliable, &long)).await.unwrap(), []);
     for process in processes.iter().filter(|one| one.node != processes[3].node) {
         eventually("the long one has come", async || {
             let got = process.from(&processes[3]);
@@ -174,18 +175,18 @@ async fn who_dies_in_the_middle_of_an_operation_is_named_to_all() {
     let barriers: Vec<_> = processes
         .iter()
         .map(|process| {
-            let seat = process.seat.clone();
-            tokio::spawn(async move { seat.operate(&Operation::Barrier, OnFailure::Fail).await })
+            let handle = process.handle.clone();
+            tokio::spawn(async move { handle.operate(&Operation::Barrier, OnFailure::Fail).await })
         })
         .collect();
     cluster.client.stop_node(dead.node).await;
     for barrier in barriers {
-        let status = soon(barrier).await.unwrap().unwrap_err();
-        assert_eq!(reason_of(&status).as_deref(), Some("MEMBERS_FAILED"));
-        assert_eq!(status.message(), format!("members {} failed", dead.seat.pn()));
+        let failed = soon(barrier).await.unwrap().unwrap_err();
+        assert_eq!(failed.reason(), Reason::MembersFailed);
+        assert_eq!(failed.to_string(), format!("members {} failed", dead.handle.pn()));
     }
     talk(&processes, "survivors", 3).await;
     add_up(&processes).await;
-    let gone = dead.seat.send(Mode::Reliable, b"from the grave").await.unwrap_err();
-    assert_eq!(reason_of(&gone).as_deref(), Some("NOT_A_MEMBER"));
+    let gone = dead.handle.send(Mode::Reliable, b"from the grave").await.unwrap_err();
+    assert_eq!(gone.reason(), Reason::NotAMember);
 }

@@ -9,7 +9,7 @@ use fabricast_integration::{Cluster, Layout, soon};
 use crate::reflection::{left_out, python};
 
 /// The folder that Python finds the package in.
-const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python");
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python");
 
 /// A Python that finds the package, or `None` if tests are to do without.
 fn with_package() -> Option<Command> {

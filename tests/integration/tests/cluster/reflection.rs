@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-/// What `fabricast up` does; answers the address of all services.
+/// Starts a cluster as `fabricast up` does. Returns the address of all services.
 async fn up() -> (Cluster, String) {
     let topology = Topology::read("cluster").unwrap();
     let layout = Layout {
@@ -39,7 +39,7 @@ async fn up() -> (Cluster, String) {
     (cluster, address)
 }
 
-/// Whether reflection knows the service and everything it is made of.
+/// True if reflection knows the service and all of its types.
 async fn is_described(peer: &Peer, service: &str) -> bool {
     let ask =
         |question| ServerReflectionRequest { host: String::new(), message_request: Some(question) };
@@ -119,7 +119,8 @@ pub(crate) fn python() -> Result<PathBuf, String> {
     })
 }
 
-/// Runs a script with the address of all services; what it printed, or nothing where Python is left out.
+/// Runs a script with the address of all services; what it printed, or nothing where Python is left
+/// out.
 async fn told(script: &str, more: &[&str]) -> Option<String> {
     if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
         left_out("FABRICAST_NO_PYTHON=1: the reflection-only client in Python was not run");

@@ -83,7 +83,8 @@ async fn new_roots_follow_the_live_counters() {
     }
 }
 
-/// Loads that turn round, members that come, and a route service that starts again: every root stays.
+/// Loads that turn round, members that come, and a route service that starts again: every root
+/// stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_that_was_chosen_stays_whatever_the_loads() {
     for engine in [EngineKind::MinHopMc, EngineKind::SsspMc, EngineKind::Mr4lms] {

@@ -10,7 +10,8 @@ use fabricast_topology::Faults;
 const SWITCHES: usize = 2_304;
 const AGENTS: usize = 3;
 
-/// Four levels of switches with 512 endpoints, of which 64 are nodes: it is switches that are to be many.
+/// Four levels of switches with 512 endpoints, of which 64 are nodes: it is switches that are to be
+/// many.
 fn thousands() -> Layout {
     let layout = Layout::of(
         "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 16\nspines_per_cn = 32\ntns_per_group = 2\n\

@@ -3,8 +3,7 @@
 
 use fabricast_integration::{Cluster, Layout, Traffic, color_of, eventually};
 use fabricast_proto::v1;
-use fabricast_routing::Mgid;
-use fabricast_topology::{Faults, TableKind};
+use fabricast_topology::{Faults, Mgid, TableKind};
 
 use crate::standby::status;
 
@@ -78,8 +77,8 @@ async fn a_standing_group_loses_nothing_on_four_levels_with_two_switch_agents() 
     others_merge_and_part(Layout::four_levels().with_switch_agents(2)).await;
 }
 
-/// Others join, are rerouted, merge, come home, part and leave under one flow, and in the middle of it the route
-/// service is taken over by another one.
+/// Others join, are rerouted, merge, come home, part and leave under one flow, and in the middle of
+/// it the route service is taken over by another one.
 async fn every_kind_of_change(layout: Layout) {
     let mgid = 200;
     let sharing = mgid_of_same_color(&layout, mgid, 300, true);

@@ -10,7 +10,7 @@ fn two_routers(layout: Layout) -> Layout {
     Layout { routers: 2, ..layout }
 }
 
-/// What one route service says of itself.
+/// Status of one route service.
 pub(crate) async fn status(router: &fabricast_integration::Part) -> v1::GetRouteStatusResponse {
     let leader = Leader::new(&[router.address().to_string()]).unwrap();
     let mut client = RouteServiceClient::new(leader.channel());

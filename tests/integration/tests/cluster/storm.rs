@@ -29,8 +29,8 @@ async fn life_goes_on(flow: &Flow, steps: &AtomicUsize) {
 async fn storm(layout: Layout, seed: u64) {
     let mut cluster = Cluster::start(layout).await;
     let client = cluster.client.clone();
-    // The smallest MGID has the first choice, so this group stays where it is. Groups off their trees
-    // may have to exchange their colors, and then there is no order of writes without a loss.
+    // The smallest MGID has the first choice, so this group stays where it is. Groups off their
+    // trees may have to exchange their colors, and then there is no order of writes without a loss.
     client.join_fixed("standing", 0, &["n0", "n1", "n5", "n10", "n15"]).await;
     let traffic = Traffic::listen(&client).await;
     cluster.is_whole(&traffic, &Faults::new()).await;

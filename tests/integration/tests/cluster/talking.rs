@@ -10,7 +10,8 @@ use fabricast_client::{Client, Error, Group, Message, Reduction, Settings};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use tokio::task::JoinHandle;
 
-/// Messages that an agent keeps for a process that takes none, and those that the client has asked for.
+/// Messages that an agent keeps for a process that takes none, and those that the client has asked
+/// for.
 const AHEAD: usize = 256 + 32;
 
 /// Nodes of both agents.
@@ -112,8 +113,8 @@ async fn begun<T: Send + 'static>(
     running
 }
 
-/// Sends so many numbered messages one after the other, and counts those that were acknowledged; the end
-/// names who may lack some.
+/// Sends so many numbered messages one after the other, and counts those that were acknowledged;
+/// the end names who may lack some.
 fn send_all(group: &Group, count: usize) -> (Arc<AtomicUsize>, JoinHandle<Vec<u32>>) {
     let acknowledged = Arc::new(AtomicUsize::new(0));
     let (group, counter) = (group.clone(), Arc::clone(&acknowledged));
@@ -128,7 +129,8 @@ fn send_all(group: &Group, count: usize) -> (Arc<AtomicUsize>, JoinHandle<Vec<u3
     (acknowledged, sending)
 }
 
-/// Waits until a source has come as far as it may while somebody takes nothing, and sees that it stays there.
+/// Waits until a source has come as far as it may while somebody takes nothing, and sees that it
+/// stays there.
 async fn stalls(acknowledged: &AtomicUsize, sending: &mut JoinHandle<Vec<u32>>) {
     eventually("the slow one's queues are full", async || {
         let count = acknowledged.load(Ordering::Relaxed);
@@ -305,7 +307,7 @@ async fn the_end_of_a_part_is_said_and_another_may_follow() {
     drop(second.0);
     knows(&groups, &[0, 1]).await;
     assert_eq!(second.1.size().await.unwrap(), 3);
-    eventually("the seat is free", async || {
+    eventually("the member can be opened again", async || {
         second.1.take_part().await.map_err(|error| error.to_string())
     })
     .await;

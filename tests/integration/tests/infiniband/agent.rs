@@ -1,15 +1,17 @@
 //! A switch agent over InfiniBand as a process that can be killed.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{
+    DriverName, RawInfinibandConfig, RawSwitchAgentConfig, RoutingName, SwitchAgentConfig, checked,
+};
 use fabricast_integration::soon;
 use fabricast_rpc::Security;
-use fabricast_switch::{App, InfinibandDriver, InfinibandOptions, Options, Routing};
+use fabricast_switch::{App, DriverContext, open_driver};
 use fabricast_telemetry::metrics::MetricsServer;
 use fabricast_topology::ibnetdiscover;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -17,14 +19,15 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-/// In the child: file of the fabric, what switches are asked by, address of the TIC, address to listen on.
+/// In the child: file of the fabric, routing to switches, address of the TIC, address to
+/// listen on.
 const TOLD: &str = "FABRICAST_TEST_AGENT";
-/// What the child says before its address and that of its metrics.
+/// Text that the child prints before its address and that of its metrics.
 const SERVES: &str = "switch agent serves at ";
-/// How the child is told to ask by LID.
+/// Name of the routing by LID, for the child.
 const BY_LID: &str = "lid";
 
-/// The process.
+/// A switch agent in a child process.
 #[derive(Debug)]
 pub(crate) struct Agent {
     command: Command,
@@ -38,10 +41,11 @@ impl Agent {
     /// Starts the process.
     ///
     /// - `command`: runs this program with the simulator's library.
-    /// - `fabric`: file with the fabric as it ought to be; `None` to discover it and tell the TIC.
+    /// - `fabric`: file with the expected fabric; `None` to discover it and report it to the TIC.
     pub(crate) async fn start(
         command: std::process::Command,
-        (fabric, routing): (Option<&Path>, Routing),
+        fabric: Option<&Path>,
+        routing: RoutingName,
         tic: SocketAddr,
     ) -> Self {
         let mut command = Command::from(command);
@@ -50,7 +54,7 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
-        let routing = if routing == Routing::Lid { BY_LID } else { "" };
+        let routing = if routing == RoutingName::Lid { BY_LID } else { "" };
         let fabric = fabric.map_or_else(String::new, |file| file.display().to_string());
         let told = format!("{fabric}\n{routing}\n{tic}");
         let (process, address, metrics) = launch(&mut command, &told, any()).await;
@@ -111,26 +115,29 @@ async fn launch(
 async fn runs_where_it_is_told_to() {
     let Ok(told) = std::env::var(TOLD) else { return };
     let [fabric, routing, tic, listen] = told.split('\n').collect::<Vec<_>>().try_into().unwrap();
-    let read = |file| ibnetdiscover::read(&std::fs::read_to_string(file).unwrap()).unwrap();
     let discovers = fabric.is_empty();
-    let sweep = Duration::from_millis(200);
-    let driver = InfinibandDriver::open(InfinibandOptions {
-        expected: (!discovers).then(|| Arc::new(read(fabric))),
-        sweep,
-        routing: if routing == BY_LID { Routing::Lid } else { Routing::Directed },
-        ..InfinibandOptions::default()
-    });
-    let app = App::bind(Options {
-        security: Security::plaintext(),
+    let config = checked::<SwitchAgentConfig>(RawSwitchAgentConfig {
         listen: listen.parse().unwrap(),
-        name: "infiniband".to_owned(),
-        tic: vec![tic.to_owned()],
-        driver: Arc::new(driver.unwrap()),
-        switches: BTreeSet::new(),
-        report_interval: Duration::from_secs(1),
-        discovery_interval: discovers.then_some(sweep),
-    })
-    .unwrap();
+        name: Some("infiniband".to_owned()),
+        tic: [tic].into_iter().collect(),
+        driver: DriverName::Infiniband,
+        infiniband: RawInfinibandConfig {
+            topology: (!discovers).then(|| fabric.into()),
+            report_topology: discovers,
+            sweep: Duration::from_millis(200),
+            routing: if routing == BY_LID { RoutingName::Lid } else { RoutingName::Directed },
+            ..RawInfinibandConfig::default()
+        },
+        ..RawSwitchAgentConfig::default()
+    });
+    let (config, security) = (config.unwrap(), Security::plaintext());
+    let read = |file: &Path| {
+        Ok(Arc::new(ibnetdiscover::read(&std::fs::read_to_string(file).unwrap()).unwrap()))
+    };
+    let context =
+        DriverContext { hardware: &config.hardware, security: &security, read_topology: &read };
+    let driver = open_driver(&context).unwrap();
+    let app = App::bind(config, security, driver).unwrap();
     let metrics = MetricsServer::start(any(), "fabricast-switch-agent").await.unwrap();
     announce(app.address(), metrics.address());
     app.run(CancellationToken::new()).await.unwrap();

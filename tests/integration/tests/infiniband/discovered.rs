@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fabricast_config::RoutingName;
 use fabricast_integration::{Layout, eventually};
-use fabricast_switch::Routing;
 use fabricast_topology::{Graph, Peer, TableKind};
 
 use crate::World;
@@ -34,7 +34,8 @@ async fn what_is_found_is_the_topology_and_grows_when_more_is_plugged_in() {
     let layout = layout.with_tables(TableKind::PerSwitch);
     let whole = cables(&layout.graph);
     let (switch, port) = between_switches(&layout.graph);
-    let Some(mut world) = World::start_by(Routing::Directed, layout, Some((&switch, port))).await
+    let Some(mut world) =
+        World::start_by(RoutingName::Directed, layout, Some((&switch, port))).await
     else {
         return;
     };

@@ -45,7 +45,7 @@ impl Judge {
         self.ibsim.start_opensm(graph.adapter_name(graph.adapter_of(EndpointId(1))))
     }
 
-    /// What `perfquery` says that a port has received, in packets.
+    /// Number of packets that a port has received, as `perfquery` reports.
     pub(crate) fn received_packets(&self, switch: &str, port: u32) -> u64 {
         let guid = format!("0x{}", switch.trim_start_matches("S-"));
         let output = self

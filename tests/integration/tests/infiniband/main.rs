@@ -14,12 +14,13 @@ mod opensm;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fabricast_config::{NodeConfig, RoutingName};
 use fabricast_integration::{Cluster, Conformance, Layout, eventually};
-use fabricast_operating::NodeSpec;
+use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::Peer;
-use fabricast_switch::Routing;
 use fabricast_testing::Ibsim;
 use fabricast_topology::{Graph, TableKind, ibnetdiscover};
 
@@ -36,11 +37,16 @@ struct World {
 impl World {
     /// Starts everything; `None` where there is no ibsim.
     async fn start(layout: Layout) -> Option<Self> {
-        Self::start_by(Routing::Directed, layout, None).await
+        Self::start_by(RoutingName::Directed, layout, None).await
     }
 
-    /// The same with an agent that asks switches so, and a cable unplugged at the start: by one of its switch ports.
-    async fn start_by(routing: Routing, layout: Layout, cable: Option<(&str, u8)>) -> Option<Self> {
+    /// The same with an agent that asks switches so, and a cable unplugged at the start: by one of
+    /// its switch ports.
+    async fn start_by(
+        routing: RoutingName,
+        layout: Layout,
+        cable: Option<(&str, u8)>,
+    ) -> Option<Self> {
         let text = ibnetdiscover::write(&layout.graph);
         let is_discovered = layout.discovered;
         let mut ibsim = Ibsim::start(&text)?;
@@ -52,7 +58,7 @@ impl World {
         let mut agent = None;
         let cluster = Cluster::start_over(layout, async |tic| {
             let file = (!is_discovered).then_some(&*file);
-            let started = Agent::start(command, (file, routing), tic).await;
+            let started = Agent::start(command, file, routing, tic).await;
             let address = started.address();
             agent = Some(started);
             vec![address]
@@ -94,13 +100,13 @@ fn real_cluster(nodes: usize) -> Layout {
     let spread = graph.endpoint_count() / nodes;
     let endpoints = graph.endpoints().step_by(spread).take(nodes);
     let names = endpoints.map(|endpoint| graph.endpoint_name(endpoint).to_owned());
-    let node = |name: String| NodeSpec { name: name.replace(' ', "-"), endpoints: vec![name] };
+    let node = |name: String| NodeConfig { name: name.replace(' ', "-"), endpoints: vec![name] };
     let hosts = vec![names.map(node).collect()];
     let graph = Arc::new(graph);
     Layout { graph, hosts, ..Layout::leaf_spine() }.with_tables(TableKind::PerSwitch)
 }
 
-fn switches_used(graph: &Graph, links: &[fabricast_proto::v1::TreeLink]) -> BTreeSet<String> {
+fn switches_used(graph: &Graph, links: &[v1::TreeLink]) -> BTreeSet<String> {
     let names = links.iter().map(|link| link.switch_name.clone());
     names.filter(|name| graph.find_switch(name).is_some()).collect()
 }
@@ -125,7 +131,15 @@ async fn the_driver_of_infiniband_switches_conforms() {
     let Some(mut world) = World::start(layout).await else { return };
     world.cluster.router.kill(); // it would take away what it has not written
     let peer = Peer::new(&world.agent.address().to_string()).unwrap();
-    let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), 1_000);
+    let tic = Peer::new(&world.cluster.tic.address().to_string()).unwrap();
+    let request = v1::AcquireRouteTermRequest {
+        router: "conformance".to_owned(),
+        take_over: true,
+        ..Default::default()
+    };
+    let granted = TicServiceClient::new(tic.channel()).acquire_route_term(request).await;
+    let term = granted.unwrap().into_inner().term;
+    let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), term);
     let link = suite.check().await;
     let number = u8::try_from(link.1).unwrap();
     world.judge.ibsim.unlink(&link.0, number);
@@ -161,7 +175,7 @@ async fn a_cut_link_is_gone_round_and_its_return_brings_the_old_tables_back() {
     let client = &world.cluster.client;
     eventually("the old tables are back", async || {
         client.is_settled().await?;
-        let entries = |tables: &[fabricast_proto::v1::SwitchTable]| -> Vec<_> {
+        let entries = |tables: &[v1::SwitchTable]| -> Vec<_> {
             tables.iter().map(|table| (table.switch_name.clone(), table.entries.clone())).collect()
         };
         let now = client.read_tables().await?;

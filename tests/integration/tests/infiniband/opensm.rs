@@ -1,10 +1,10 @@
 //! A subnet manager beside us: OpenSM keeps LIDs and unicast, we keep the multicast tables.
 
+use fabricast_config::RoutingName;
 use fabricast_integration::{eventually, soon};
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Peer;
-use fabricast_switch::Routing;
 use fabricast_testing::OpenSm;
 use tonic::Status;
 
@@ -85,7 +85,7 @@ async fn opensm_keeps_unicast_and_we_keep_the_multicast_tables() {
 /// Until the subnet manager has made the LIDs lead anywhere everything goes along directed routes.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_are_read_and_written_by_lid_once_opensm_has_given_them() {
-    let Some(mut world) = World::start_by(Routing::Lid, real_cluster(24), None).await else {
+    let Some(mut world) = World::start_by(RoutingName::Lid, real_cluster(24), None).await else {
         return;
     };
     let by_lid = "fabricast_switch_agent_lid_answers_total";

@@ -1,11 +1,12 @@
-//! FLAP-1: a suppressed node becomes a group's agent only where no member's node is free to be it. At every decision.
+//! FLAP-1: a suppressed node becomes a group's agent only where no member's node is free to be it.
+//! At every decision.
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::record::Change;
 use fabricast_groups::{Gn, Moment};
 
-/// Answers the groups that get another agent by changes that are about to be applied.
+/// Returns the groups that get another agent by changes that are about to be applied.
 pub(crate) fn newly_chosen(before: &Directory, changes: &[Change]) -> Vec<Gn> {
     let chosen = |change: &Change| match change {
         Change::GroupPut(group) => {
@@ -17,7 +18,7 @@ pub(crate) fn newly_chosen(before: &Directory, changes: &[Change]) -> Vec<Gn> {
     changes.iter().filter_map(chosen).collect()
 }
 
-/// Looks at the agents of groups that have just been chosen.
+/// Checks the agents of groups that have just been chosen.
 pub(crate) fn none_is_suppressed(after: &Directory, groups: &[Gn], now: Moment) {
     let is_free = |node: &NodeName| {
         let flaps = after.node(node).and_then(|node| node.flaps);

@@ -1,11 +1,12 @@
-//! G1: a GN is never used for two groups, a PN never for two live processes of a group. At every write.
+//! G1: a GN is never used for two groups, and a PN never for two live processes of a group. Checked
+//! at every write.
 
 use std::collections::BTreeSet;
 
 use fabricast_groups::record::Change;
 use fabricast_groups::{Gn, Pn, Revision};
 
-/// What was ever durable.
+/// GNs, memberships and the revision that were ever durable.
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
     gns: BTreeSet<Gn>,
@@ -15,9 +16,9 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Looks at a change before it is done.
+    /// Checks a change before it is applied.
     ///
-    /// - `is_there`: whether there is a record under its key.
+    /// - `is_there`: true if there is a record under its key.
     pub(crate) fn written(&mut self, change: &Change, is_there: bool) {
         match change {
             Change::RevisionPut(revision) => {
@@ -28,8 +29,8 @@ impl Ranks {
                 assert!(self.gns.insert(group.gn), "G1: {:?} was used before", group.gn);
             }
             Change::MemberPut(member) => {
-                let seat = (member.gn, member.pn);
-                assert!(!is_there, "G1: {seat:?} is taken");
+                let rank = (member.gn, member.pn);
+                assert!(!is_there, "G1: {rank:?} is taken");
                 self.members.insert((member.gn, member.pn, member.joined));
             }
             _ => {}

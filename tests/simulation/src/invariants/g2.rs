@@ -1,4 +1,5 @@
-//! G2: when nothing is in flight, all tables agree and every tree is one tree over exactly its live members.
+//! G2: when nothing is in flight, all tables agree and every tree is one tree over exactly its live
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::node::{index_of, name};
 use crate::tic::Tic;
 use crate::world::World;
 
-/// G2 (tables and trees), G4 (one agent), and the nodes' own views.
+/// Checks G2 (tables and trees), G4 (one agent), and the nodes' own views.
 pub(crate) fn agrees(world: &World) {
     let directory = &world.directory();
     let mut leaders = world.tics.iter().flatten().filter_map(Tic::directory);
@@ -39,11 +40,15 @@ pub(crate) fn agrees(world: &World) {
         .flat_map(|group| directory.members(group.gn))
         .map(|member| ((member.gn, member.pn), member))
         .collect();
-    for (seat, held) in &at_oas {
-        assert_eq!(in_directory.get(seat), Some(held), "G2: a node holds a seat it lost");
+    for (rank, held) in &at_oas {
+        assert_eq!(
+            in_directory.get(rank),
+            Some(held),
+            "G2: a node holds a membership that has ended"
+        );
     }
-    for (seat, member) in &in_directory {
-        assert_eq!(at_oas.get(seat), Some(member), "G2: a node does not hold its seat");
+    for (rank, member) in &in_directory {
+        assert_eq!(at_oas.get(rank), Some(member), "G2: a node lacks a membership");
     }
     for group in directory.groups_from(Gn(0)) {
         group_agrees(world, directory, group.gn);
@@ -65,12 +70,12 @@ fn group_agrees(world: &World, directory: &Directory, gn: Gn) {
     };
     let at = &world.nodes[index_of(agent)];
     let host = at.ga.as_ref().expect("an agent's node is up");
-    let (record, seats) = host.query(gn).expect("the agent knows its office");
+    let (record, members_there) = host.query(gn).expect("the agent knows its group");
     assert_eq!(record, group, "{gn:?} at {agent:?}");
-    let at_agent: Vec<&MemberRecord> = seats.iter().map(|(view, _)| &view.member).collect();
+    let at_agent: Vec<&MemberRecord> = members_there.iter().map(|(view, _)| &view.member).collect();
     assert_eq!(at_agent, members, "G2: the agent's table is the TIC's");
     let live: BTreeSet<Pn> = members.iter().map(|member| member.pn).collect();
-    for (view, position) in &seats {
+    for (view, position) in &members_there {
         let place = tree::position(position.pn, &live).expect("it is live");
         assert_eq!(position.parent.as_ref().map(|at| at.pn), place.parent);
         assert_eq!(position.children.iter().map(|at| at.pn).collect::<Vec<_>>(), place.children);
@@ -78,7 +83,7 @@ fn group_agrees(world: &World, directory: &Directory, gn: Gn) {
         let held = node.oa.memberships().find(|held| held.member == view.member);
         let held = held.expect("seen above");
         let mut known = held.position.clone().expect("every member has its place");
-        known.route.clone_from(&position.route); // told only where it changes the color
+        known.route.clone_from(&position.route); // sent only if it changes the color
         assert_eq!(known, *position, "G2: the members know their places");
         let colors = group.route.as_ref().and_then(|route| route.colors_for(&view.member));
         assert_eq!(held.colors(), colors, "{gn:?} {:?}", position.pn);

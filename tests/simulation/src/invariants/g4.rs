@@ -1,4 +1,4 @@
-//! G4: at most one agent per group acts, and nobody obeys an agent of the past. At every step.
+//! G4: at most one agent per group acts, and no node obeys a former agent. Checked at every step.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use fabricast_groups::{Epoch, Gn, Incarnation, Revision};
 
 use crate::node::SimNode;
 
-/// The highest epoch that a node has obeyed, by its life, group and membership.
+/// The highest epoch that a node has obeyed, by incarnation, group and membership.
 #[derive(Debug, Default)]
 pub(crate) struct Obedience(BTreeMap<(Incarnation, Gn, Revision), Epoch>);
 
 impl Obedience {
-    /// Looks at a node after it has heard something.
+    /// Checks a node after it has handled a message.
     pub(crate) fn note(&mut self, oa: &Oa) {
         for held in oa.memberships() {
             let Some(position) = &held.position else { continue };
@@ -23,18 +23,18 @@ impl Obedience {
     }
 }
 
-/// Who held office in each epoch of a group.
+/// The host of the agent in each epoch of a group.
 #[derive(Debug, Default)]
-pub(crate) struct Offices(BTreeMap<(Gn, Epoch), (usize, Incarnation)>);
+pub(crate) struct Appointments(BTreeMap<(Gn, Epoch), (usize, Incarnation)>);
 
-impl Offices {
-    /// Looks at a node that may host agents.
+impl Appointments {
+    /// Checks a node that may host agents.
     pub(crate) fn note(&mut self, node: &SimNode) {
         let Some(ga) = &node.ga else { return };
         let life = (node.index, ga.incarnation());
-        for office in ga.status() {
-            let first = *self.0.entry((office.gn, office.epoch)).or_insert(life);
-            assert_eq!(first, life, "G4: two agents of {:?} in {:?}", office.gn, office.epoch);
+        for hosted in ga.status() {
+            let first = *self.0.entry((hosted.gn, hosted.epoch)).or_insert(life);
+            assert_eq!(first, life, "G4: two agents of {:?} in {:?}", hosted.gn, hosted.epoch);
         }
     }
 }

@@ -1,15 +1,16 @@
-//! R2: a packet never comes round, nobody gets it twice, and whoever gets it belongs to a group on its spanning
-//! tree. At every step, for every route that a sender was told or may be told now. While a change is under way
-//! what was planned before counts, too; when it is done, [`r4`](super::r4) looks more closely.
+//! R2: a packet never loops, is never delivered twice to an endpoint, and reaches only endpoints of
+//! groups on its spanning tree. Checked at every step, for every route that a sender was told or
+//! may be told now. During a change, earlier plans count as well; once it is complete,
+//! [`r4`](super::r4) is stricter.
 
 use fabricast_groups::Gn;
 use fabricast_topology::EndpointId;
 
 use crate::routing::witness::{Walk, Witness};
 
-/// Looks at one packet's way.
+/// Checks the walk of one packet.
 pub(crate) fn holds(witness: &Witness, gn: Gn, from: EndpointId, walk: &Walk) {
-    assert!(!walk.looped, "R2: a packet of group {gn} from {from:?} comes round, {:?}", walk.rows);
+    assert!(!walk.looped, "R2: a packet of group {gn} from {from:?} loops, {:?}", walk.rows);
     let mut reached = walk.reached.clone();
     reached.sort_unstable();
     for pair in reached.windows(2) {

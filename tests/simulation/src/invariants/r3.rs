@@ -1,5 +1,5 @@
-//! R3: tables are a function of topology, faults and groups: planned from nothing, in any order, they are those
-//! that came about step by step. Once everything is healed.
+//! R3: tables are a function of topology, faults and groups. Planned from scratch in any order,
+//! they equal those that developed step by step. Checked once everything is healed.
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
@@ -8,7 +8,7 @@ use fabricast_topology::SplitMix;
 
 use crate::routing::witness::{Witness, endpoints, engine, rows_of};
 
-/// Plans anew in an order by chance and compares with what the switches hold.
+/// Plans from scratch in a random order and compares the result with the tables of the switches.
 pub(crate) fn holds(witness: &Witness, directory: &Directory, chance: &mut SplitMix) {
     let mut groups: Vec<_> = directory.groups_from(Gn(0)).collect();
     chance.shuffle(&mut groups);

@@ -1,4 +1,5 @@
-//! R4: no entry number reaches C, at every write; tables and memberships agree, whenever all is in place.
+//! R4: no entry number reaches C, checked at every write; tables and memberships agree, checked
+//! whenever no change is in progress.
 
 use fabricast_proto::v1;
 use fabricast_routing::verify::{Options, Senders, verify};
@@ -6,14 +7,15 @@ use fabricast_topology::TableEntry;
 
 use crate::routing::witness::Witness;
 
-/// Looks at what is written.
+/// Checks the entries of a write.
 pub(crate) fn is_in_bounds(colors: u16, entries: &[v1::TableEntry]) {
     for entry in entries {
         assert!(entry.color < colors.into(), "R4: entry {} of {colors} is written", entry.color);
     }
 }
 
-/// Walks all packets of the plan through what the switches hold, by a verifier that knows no engine.
+/// Walks all packets of the plan through the tables of the switches, by a verifier that knows no
+/// engine.
 pub(crate) fn tables_agree(witness: &Witness) {
     let row = |(key, out): (&(_, _, _), &_)| {
         let (switch, in_port, color) = *key;

@@ -1,6 +1,7 @@
-//! R5: whoever is not concerned by a change loses nothing. At every step, for every route that a sender was told
-//! or may be told now, and every member that the route serves; but for groups of which a packet has met a failure (a
-//! dead part, or a switch that has lost its table), until they are served again.
+//! R5: members that a change does not concern lose no packets. Checked at every step, for every
+//! route that a sender was told or may be told now and every member that the route serves. Groups
+//! of which a packet has met a failure (a dead part, or a switch that has lost its table) are
+//! exempt until they are served again.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +10,13 @@ use fabricast_topology::EndpointId;
 
 use crate::routing::witness::{Walk, Witness};
 
-/// Looks at what one packet has reached; whether everybody was.
+/// Checks the endpoints that one packet has reached; returns whether all expected ones were.
 ///
-/// - `expected`: members that the sender's route serves, but itself.
+/// - `expected`: members that the sender's route serves, except the sender.
 pub(crate) fn holds(
     witness: &Witness,
-    (gn, from): (Gn, EndpointId),
+    gn: Gn,
+    from: EndpointId,
     expected: &BTreeSet<EndpointId>,
     walks: &[Walk],
 ) -> bool {

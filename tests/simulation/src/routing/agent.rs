@@ -1,4 +1,5 @@
-//! A switch agent: the real one of `agents/switch` over a driver whose hardware is part of the simulation.
+//! A simulated switch agent: the code of `agents/switch` over a driver whose hardware is part of
+//! the simulation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +11,21 @@ use fabricast_proto::v1::switch_agent_service_server::SwitchAgentService;
 use fabricast_switch::{Driver, DriverError, DriverStream, SwitchAgent, Written};
 use fabricast_topology::{Graph, SwitchId, TableKind};
 use tokio_stream::StreamExt;
-use tonic::{Request, Status};
+use tonic::Request;
 
-use super::calls::{Answer, Ask, Felt, Reply, Touch};
-use super::desk::{Desk, Work};
+use super::calls::{RouterReply, RouterRequest, RouterResult, SwitchReply, SwitchRequest};
+use super::executor::{BoxFuture, ManualExecutor};
 use crate::invariants::g4_routes::Terms;
 
-/// Whom an answer is for: route service, its life, its call.
-pub(super) type Caller = (usize, u64, u64);
+/// The call that an answer belongs to; an answer to a killed caller is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Caller {
+    /// Index of the route service or switch agent that waits.
+    pub(super) at: usize,
+    /// Incarnation that made the call.
+    pub(super) life: u64,
+    pub(super) call: u64,
+}
 
 /// The switches of one agent, as its driver knows them.
 #[derive(Clone, Debug)]
@@ -28,19 +36,19 @@ pub(super) struct Shard {
     pub(super) colors: u16,
 }
 
-/// One life of an agent, with what it is doing.
+/// One life of an agent, with the calls that it serves.
 #[derive(Debug)]
 pub(super) struct SimAgent {
     pub(super) life: u64,
     agent: SwitchAgent,
-    pub(super) desk: Desk<Touch, Felt>,
+    pub(super) executor: ManualExecutor<SwitchRequest, SwitchReply>,
     tasks: BTreeMap<u64, Task>,
     started: u64,
 }
 
 struct Task {
     caller: Caller,
-    work: Work<Answer>,
+    future: BoxFuture<RouterResult>,
 }
 
 impl std::fmt::Debug for Task {
@@ -51,55 +59,55 @@ impl std::fmt::Debug for Task {
 
 impl SimAgent {
     pub(super) fn new(now: Moment, life: u64, shard: &Shard) -> Self {
-        let desk = Desk::new(now);
+        let executor = ManualExecutor::new(now);
         let terms = Terms::default();
-        let driver = SimDriver { desk: desk.clone(), shard: shard.clone(), terms };
+        let driver = SimDriver { executor: executor.clone(), shard: shard.clone(), terms };
         let only = shard.switches.iter().map(|at| shard.graph.switch_name(*at).to_owned());
         let agent = SwitchAgent::new(Arc::new(driver), only.collect());
-        Self { life, agent, desk, tasks: BTreeMap::new(), started: 0 }
+        Self { life, agent, executor, tasks: BTreeMap::new(), started: 0 }
     }
 
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Begins to do what a route service asks.
-    pub(super) fn serve(&mut self, caller: Caller, ask: Ask) {
+    /// Starts to serve a call of a route service.
+    pub(super) fn serve(&mut self, caller: Caller, request: RouterRequest) {
         let agent = self.agent.clone();
-        let work: Work<Answer> = Box::pin(async move {
-            match ask {
-                Ask::ListSwitches(_) => {
+        let future: BoxFuture<RouterResult> = Box::pin(async move {
+            match request {
+                RouterRequest::ListSwitches(_) => {
                     let listed = agent.list_switches(Request::new(v1::ListSwitchesRequest {}));
-                    Ok(Reply::Switches(listed.await?.into_inner().switches))
+                    Ok(RouterReply::Switches(listed.await?.into_inner().switches))
                 }
-                Ask::ReadTables(_, switch_names) => {
+                RouterRequest::ReadTables(_, switch_names) => {
                     let request = Request::new(v1::ReadTablesRequest { switch_names });
                     let mut parts = agent.read_tables(request).await?.into_inner();
                     let mut tables = Vec::new();
                     while let Some(part) = parts.next().await {
                         tables.extend(part?.table);
                     }
-                    Ok(Reply::Tables(tables))
+                    Ok(RouterReply::Tables(tables))
                 }
-                Ask::WriteTables(_, request) => {
-                    let written = agent.write_tables(Request::new(request)).await?;
-                    Ok(Reply::Written(written.into_inner()))
+                RouterRequest::WriteTables(_, write) => {
+                    let written = agent.write_tables(Request::new(write)).await?;
+                    Ok(RouterReply::Written(written.into_inner()))
                 }
                 other => panic!("a switch agent is not asked {other:?}"),
             }
         });
         self.started += 1;
-        self.tasks.insert(self.started, Task { caller, work });
+        self.tasks.insert(self.started, Task { caller, future });
     }
 
-    /// Goes on with everything; gives the answers that are ready.
-    pub(super) fn go_on(&mut self, now: Moment) -> Vec<(Caller, Answer)> {
+    /// Polls all calls; returns the answers that are ready.
+    pub(super) fn resume(&mut self, now: Moment) -> Vec<(Caller, RouterResult)> {
         let mut done = Vec::new();
-        // A task that ends may let another one go on, which waited for the same.
+        // A finished task may unblock another one that waited for the same lock.
         loop {
             let before = done.len();
-            let desk = &self.desk;
-            self.tasks.retain(|_, task| match desk.poll(now, &mut task.work) {
+            let executor = &self.executor;
+            self.tasks.retain(|_, task| match executor.poll(now, &mut task.future) {
                 Poll::Ready(answer) => {
                     done.push((task.caller, answer));
                     false
@@ -113,10 +121,10 @@ impl SimAgent {
     }
 }
 
-/// Hardware that is reached by messages.
+/// A driver whose hardware is reached by simulated messages.
 #[derive(Debug)]
 struct SimDriver {
-    desk: Desk<Touch, Felt>,
+    executor: ManualExecutor<SwitchRequest, SwitchReply>,
     shard: Shard,
     terms: Terms,
 }
@@ -128,8 +136,8 @@ impl SimDriver {
     }
 
     fn silent() -> DriverError {
-        let source = Status::unavailable("no answer");
-        DriverError::Unavailable { fabric: "simulated".to_owned(), source }
+        let (fabric, message) = ("simulated".to_owned(), "no answer".to_owned());
+        DriverError::Unavailable { fabric, message }
     }
 }
 
@@ -157,14 +165,14 @@ impl Driver for SimDriver {
     ) -> Result<DriverStream<v1::SwitchTable>, DriverError> {
         let mut calls = Vec::new();
         for name in &switches {
-            calls.push(self.desk.call(Touch::Read(self.find(name)?)));
+            calls.push(self.executor.call(SwitchRequest::Read(self.find(name)?)));
         }
         let mut tables = Vec::new();
         for call in calls {
             match call.await {
-                Felt::Table(Some(table)) => tables.extend(table.map(Ok)),
-                Felt::Table(None) => tables.push(Err(Self::silent())),
-                Felt::Written(_) => panic!("it was read"),
+                SwitchReply::Table(Some(table)) => tables.extend(table.map(Ok)),
+                SwitchReply::Table(None) => tables.push(Err(Self::silent())),
+                SwitchReply::Written(_) => panic!("it was read"),
             }
         }
         Ok(Box::pin(tokio_stream::iter(tables)))
@@ -180,22 +188,25 @@ impl Driver for SimDriver {
         for write in writes {
             let count = write.entries.len() as u64;
             let switch = self.find(&write.switch_name)?;
-            calls.push((count, self.desk.call(Touch::Write(switch, fence, write.entries))));
+            calls.push((
+                count,
+                self.executor.call(SwitchRequest::Write(switch, fence, write.entries)),
+            ));
         }
         let mut is_silent = false;
         for (entries, call) in calls {
             match call.await {
-                Felt::Written(Some(Ok(()))) => written.entries += entries,
-                Felt::Written(Some(Err(refusal))) => written.refusals.push(refusal),
-                Felt::Written(None) => is_silent = true,
-                Felt::Table(_) => panic!("it was written"),
+                SwitchReply::Written(Some(Ok(()))) => written.entries += entries,
+                SwitchReply::Written(Some(Err(refusal))) => written.refusals.push(refusal),
+                SwitchReply::Written(None) => is_silent = true,
+                SwitchReply::Table(_) => panic!("it was written"),
             }
         }
         if is_silent { Err(Self::silent()) } else { Ok(written) }
     }
 
     async fn list_ports(&self, _switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
-        Err(Self::silent()) // nobody asks: see `World::look`
+        Err(Self::silent()) // never called: faults are reported by the world
     }
 
     async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {

@@ -1,25 +1,25 @@
-//! What route services, TIC, switch agents and switches say to each other, as values; and the outside of a
-//! route service that is made of them.
+//! Calls and answers between route services, TIC, switch agents and switches, and the simulated
+//! environment of a route service.
 
 use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
-use fabricast_router::Outside;
-use fabricast_rpc::Backoff;
+use fabricast_router::Environment;
+use fabricast_rpc::{Backoff, RpcError};
 use fabricast_topology::SwitchId;
 use tonic::Status;
 
-use super::desk::Desk;
+use super::executor::ManualExecutor;
 
-/// What a route service asks.
+/// A call of a route service.
 #[derive(Clone, Debug)]
-pub(super) enum Ask {
+pub(super) enum RouterRequest {
     Acquire,
     Renew(v1::RenewRouteTermRequest),
     Release(u64),
     Watch,
-    /// The next message of a watch, by its number; waits in its own process.
+    /// Waits for the next message of a watch, by its number; served inside the caller's process.
     Next(u64),
     ListChoices,
     Record,
@@ -29,8 +29,8 @@ pub(super) enum Ask {
     WriteTables(usize, v1::WriteTablesRequest),
 }
 
-impl Ask {
-    /// The switch agent that is asked; none if it is the TIC.
+impl RouterRequest {
+    /// Returns the switch agent that the call is for; `None` for the TIC.
     pub(super) const fn agent(&self) -> Option<usize> {
         match self {
             Self::ListSwitches(agent)
@@ -41,9 +41,9 @@ impl Ask {
     }
 }
 
-/// What it is answered.
+/// Answer to a call.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(super) enum RouterReply {
     Acquired(v1::AcquireRouteTermResponse),
     Renewed(v1::RenewRouteTermResponse),
     Done,
@@ -55,32 +55,32 @@ pub(super) enum Reply {
     Written(v1::WriteTablesResponse),
 }
 
-/// An answer, or why there is none.
-pub(super) type Answer = Result<Reply, Status>;
+/// Answer to a call, or its failure.
+pub(super) type RouterResult = Result<RouterReply, Status>;
 
-/// What a switch agent does at one switch.
+/// Request of a switch agent to one switch.
 #[derive(Clone, Debug)]
-pub(super) enum Touch {
+pub(super) enum SwitchRequest {
     Write(SwitchId, v1::Fence, Vec<v1::TableEntry>),
     Read(SwitchId),
 }
 
-/// What comes of it; `None` if the switch has not been heard of.
+/// Reply of a switch; `None` if the switch did not answer.
 #[derive(Clone, Debug)]
-pub(super) enum Felt {
+pub(super) enum SwitchReply {
     Written(Option<Result<(), v1::SwitchRefusal>>),
-    /// A switch that is down has no table.
+    /// The inner `None`: the switch is down and has no table.
     Table(Option<Option<v1::SwitchTable>>),
 }
 
-/// The world as a simulated route service sees it.
+/// Environment of a simulated route service.
 #[derive(Clone, Debug)]
-pub(super) struct SimOutside {
-    pub(super) desk: Desk<Ask, Answer>,
+pub(super) struct SimEnvironment {
+    pub(super) executor: ManualExecutor<RouterRequest, RouterResult>,
     pub(super) agents: usize,
 }
 
-/// Takes the answer of one kind; another one is a mistake of the simulation.
+/// Unwraps an answer of the expected kind; any other is a bug of the simulation.
 macro_rules! expect {
     ($answer:expr, $kind:pat => $value:expr) => {
         match $answer? {
@@ -90,19 +90,19 @@ macro_rules! expect {
     };
 }
 
-impl Outside for SimOutside {
-    /// Its number.
+impl Environment for SimEnvironment {
+    /// Number of the watch.
     type Watch = u64;
 
     fn now(&self) -> Moment {
-        self.desk.now()
+        self.executor.now()
     }
 
     fn sleep_until(&self, at: Moment) -> impl Future<Output = ()> + Send {
-        self.desk.sleep_until(at)
+        self.executor.sleep_until(at)
     }
 
-    /// Three quarters of the longest: the jitter is for crowds.
+    /// Three quarters of the backoff: no jitter is needed, as runs must be deterministic.
     fn pause(&self, backoff: &mut Backoff) -> Duration {
         let delay = backoff.first;
         backoff.first = (delay * 2).min(backoff.most);
@@ -120,54 +120,54 @@ impl Outside for SimOutside {
     async fn acquire_term(
         &self,
         _router: v1::AcquireRouteTermRequest,
-    ) -> Result<v1::AcquireRouteTermResponse, Status> {
-        expect!(self.desk.call(Ask::Acquire).await, Reply::Acquired(term) => term)
+    ) -> Result<v1::AcquireRouteTermResponse, RpcError> {
+        expect!(self.executor.call(RouterRequest::Acquire).await, RouterReply::Acquired(term) => term)
     }
 
     async fn renew_term(
         &self,
         request: v1::RenewRouteTermRequest,
-    ) -> Result<v1::RenewRouteTermResponse, Status> {
-        expect!(self.desk.call(Ask::Renew(request)).await, Reply::Renewed(term) => term)
+    ) -> Result<v1::RenewRouteTermResponse, RpcError> {
+        expect!(self.executor.call(RouterRequest::Renew(request)).await, RouterReply::Renewed(term) => term)
     }
 
-    async fn release_term(&self, term: u64) -> Result<(), Status> {
-        expect!(self.desk.call(Ask::Release(term)).await, Reply::Done => ())
+    async fn release_term(&self, term: u64) -> Result<(), RpcError> {
+        expect!(self.executor.call(RouterRequest::Release(term)).await, RouterReply::Done => ())
     }
 
-    async fn watch(&self) -> Result<u64, Status> {
-        expect!(self.desk.call(Ask::Watch).await, Reply::Watching(number) => number)
+    async fn watch(&self) -> Result<u64, RpcError> {
+        expect!(self.executor.call(RouterRequest::Watch).await, RouterReply::Watching(number) => number)
     }
 
     async fn next_message(
         &self,
         watch: &mut u64,
-    ) -> Result<Option<v1::WatchDirectoryResponse>, Status> {
-        let next = self.desk.call(Ask::Next(*watch)).await;
-        expect!(next, Reply::Message(message) => message.map(|message| *message))
+    ) -> Result<Option<v1::WatchDirectoryResponse>, RpcError> {
+        let next = self.executor.call(RouterRequest::Next(*watch)).await;
+        expect!(next, RouterReply::Message(message) => message.map(|message| *message))
     }
 
     async fn list_choices(
         &self,
         _page: v1::ListRouteChoicesRequest,
-    ) -> Result<v1::ListRouteChoicesResponse, Status> {
-        expect!(self.desk.call(Ask::ListChoices).await, Reply::Choices(page) => page)
+    ) -> Result<v1::ListRouteChoicesResponse, RpcError> {
+        expect!(self.executor.call(RouterRequest::ListChoices).await, RouterReply::Choices(page) => page)
     }
 
     async fn record_choices(
         &self,
         _messages: Vec<v1::RecordRouteChoicesRequest>,
-    ) -> Result<(), Status> {
-        expect!(self.desk.call(Ask::Record).await, Reply::Done => ())
+    ) -> Result<(), RpcError> {
+        expect!(self.executor.call(RouterRequest::Record).await, RouterReply::Done => ())
     }
 
-    async fn report_routes(&self, request: v1::ReportRoutesRequest) -> Result<(), Status> {
-        expect!(self.desk.call(Ask::Report(request)).await, Reply::Done => ())
+    async fn report_routes(&self, request: v1::ReportRoutesRequest) -> Result<(), RpcError> {
+        expect!(self.executor.call(RouterRequest::Report(request)).await, RouterReply::Done => ())
     }
 
-    async fn list_switches(&self, agent: usize) -> Result<Vec<v1::Switch>, Status> {
-        let listed = self.desk.call(Ask::ListSwitches(agent)).await;
-        expect!(listed, Reply::Switches(switches) => switches)
+    async fn list_switches(&self, agent: usize) -> Result<Vec<v1::Switch>, RpcError> {
+        let listed = self.executor.call(RouterRequest::ListSwitches(agent)).await;
+        expect!(listed, RouterReply::Switches(switches) => switches)
     }
 
     async fn read_tables(
@@ -175,17 +175,17 @@ impl Outside for SimOutside {
         agent: usize,
         switch_names: Vec<String>,
         take: &mut (dyn FnMut(v1::SwitchTable) + Send),
-    ) -> Result<(), Status> {
-        let read = self.desk.call(Ask::ReadTables(agent, switch_names)).await;
-        expect!(read, Reply::Tables(tables) => tables.into_iter().for_each(take))
+    ) -> Result<(), RpcError> {
+        let read = self.executor.call(RouterRequest::ReadTables(agent, switch_names)).await;
+        expect!(read, RouterReply::Tables(tables) => tables.into_iter().for_each(take))
     }
 
     async fn write_tables(
         &self,
         agent: usize,
         request: v1::WriteTablesRequest,
-    ) -> Result<v1::WriteTablesResponse, Status> {
-        let written = self.desk.call(Ask::WriteTables(agent, request)).await;
-        expect!(written, Reply::Written(answer) => answer)
+    ) -> Result<v1::WriteTablesResponse, RpcError> {
+        let written = self.executor.call(RouterRequest::WriteTables(agent, request)).await;
+        expect!(written, RouterReply::Written(answer) => answer)
     }
 }

@@ -1,4 +1,4 @@
-//! What happens in a run of the route services: the fabric, who takes part, and every deed with its moment.
+//! Scenarios of route services: the fabric, the parties, and every action with its moment.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_topology::{SplitMix, TableKind};
 
-use crate::scenario::{Mix, STORM_BEGINS, STORM_ENDS};
+use crate::scenario::{FaultProfile, STORM_BEGINS, STORM_ENDS};
 
-/// Who can be killed, stopped or cut off.
+/// A party that can be killed, frozen or cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteParty {
     /// A route service.
     Router(usize),
     /// A switch agent.
     Agent(usize),
-    /// The TIC, which always knows everything that it has said.
+    /// The TIC, which never loses its records.
     Tic,
 }
 
@@ -29,118 +29,118 @@ impl fmt::Display for RouteParty {
     }
 }
 
-/// One thing that people or fate do. Numbers beyond the end of a list begin again.
+/// An action of a user, an operator or a fault. Indices wrap around at the end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteDeed {
+pub enum RouteAction {
     /// A process joins a group.
     Join {
-        /// The endpoint.
+        /// Index of the endpoint.
         endpoint: u32,
         /// The number in the group's name.
         group: u32,
         /// The number in the process's name.
         process: u32,
     },
-    /// It leaves.
+    /// A process leaves a group.
     Leave {
-        /// The endpoint.
+        /// Index of the endpoint.
         endpoint: u32,
-        /// The group.
+        /// Number in the group's name.
         group: u32,
-        /// The process.
+        /// Number in the process's name.
         process: u32,
     },
     /// A launcher forms a group of some endpoints.
     Form {
-        /// The group.
+        /// Number in the group's name.
         group: u32,
-        /// The first endpoint.
+        /// First endpoint.
         first: u32,
-        /// From one endpoint to the next.
+        /// Distance from one endpoint to the next.
         step: u32,
-        /// How many.
+        /// Number of endpoints.
         count: u32,
     },
     /// An operator deletes a group.
     Delete {
-        /// The group.
+        /// Number in the group's name.
         group: u32,
     },
-    /// A link between switches breaks, or is mended.
+    /// A link between switches fails or is repaired.
     Link {
-        /// Which of them.
+        /// Index of the link.
         link: u32,
-        /// Whether it is broken.
+        /// True if it fails.
         broken: bool,
     },
-    /// A switch loses power and with it its table, or is switched on again.
+    /// A switch loses power, and with it its table, or is switched on.
     Switch {
-        /// Which.
+        /// Index of the switch.
         switch: u32,
-        /// Whether it is off.
+        /// True if it loses power.
         off: bool,
     },
-    /// A process is killed; after a while another one takes its place, knowing nothing.
+    /// A process is killed; a new one without state replaces it after a while.
     Kill {
-        /// Who.
+        /// Party.
         who: RouteParty,
     },
-    /// A process stops for a while or goes on, not knowing that time has passed.
+    /// A process freezes or resumes, unaware that time has passed.
     Freeze {
-        /// Who.
+        /// Party.
         who: RouteParty,
-        /// Whether it stops.
+        /// True to freeze it.
         stop: bool,
     },
-    /// What one process sends to another does not arrive, or does again.
+    /// Messages from one process to another are dropped, or delivered again.
     Cut {
         /// The sender.
         from: RouteParty,
         /// The receiver.
         to: RouteParty,
-        /// Whether the way is cut.
+        /// True to drop messages.
         cut: bool,
     },
     /// The watch of a route service breaks.
     BreakWatch {
-        /// Which.
+        /// Index of the route service.
         router: usize,
     },
-    /// Switches take up to as long as this for everything.
+    /// Every request to a switch takes up to this long.
     SlowSwitches {
-        /// The time.
+        /// Maximum time per request.
         delay: Duration,
     },
-    /// The next touches of switches are not answered.
-    FailTouches {
-        /// How many.
+    /// The next requests to switches get no reply.
+    FailSwitchRequests {
+        /// Number of requests.
         count: u32,
-        /// Whether they are done nevertheless.
+        /// True if the requests are carried out nevertheless.
         done: bool,
     },
 }
 
-/// A run, whole.
+/// Everything that determines a run.
 #[derive(Clone, Debug)]
 pub struct RouteScenario {
-    /// What delays and losses are drawn from.
+    /// Seed of delays and losses.
     pub seed: u64,
     /// The fabric, as TOML.
     pub fabric: &'static str,
-    /// How switches key their tables.
+    /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// Entries of a table.
+    /// Entries per table (C).
     pub colors: u16,
-    /// How many route services there are.
+    /// Number of route services.
     pub routers: usize,
-    /// How many switch agents share the switches.
+    /// Number of switch agents, which share the switches.
     pub agents: usize,
-    /// Of a hundred calls so many are lost, and so many are carried out twice.
+    /// Share of calls that are lost, and share that are carried out twice, in percent.
     pub loss_percent: u32,
-    /// The longest way of a message; a tenth of them take three times as long.
+    /// Maximum delay of a message; a tenth of them take up to three times as long.
     pub delay: Duration,
-    /// What happens, in the order of time.
-    pub deeds: Vec<(Moment, RouteDeed)>,
+    /// Actions in the order of time.
+    pub actions: Vec<(Moment, RouteAction)>,
 }
 
 const FABRICS: [&str; 3] = [
@@ -150,9 +150,9 @@ const FABRICS: [&str; 3] = [
 ];
 
 impl RouteScenario {
-    /// Draws a scenario.
+    /// Draws a scenario from a seed.
     #[must_use]
-    pub fn draw(seed: u64, mix: Mix) -> Self {
+    pub fn draw(seed: u64, profile: FaultProfile) -> Self {
         let mut chance = SplitMix::new(seed ^ 0x5eed_0001);
         let kinds = [TableKind::PerPort, TableKind::PerSwitch];
         let mut scenario = Self {
@@ -162,67 +162,70 @@ impl RouteScenario {
             colors: 2 + u16::try_from(chance.below(3)).expect("below 3"),
             routers: 1 + chance.below(3) as usize,
             agents: 3 + chance.below(3) as usize,
-            loss_percent: if mix == Mix::Fabric { 5 } else { 0 },
-            delay: Duration::from_millis(if mix == Mix::Fabric { 80 } else { 15 }),
-            deeds: Vec::new(),
+            loss_percent: if profile == FaultProfile::Fabric { 5 } else { 0 },
+            delay: Duration::from_millis(if profile == FaultProfile::Fabric { 80 } else { 15 }),
+            actions: Vec::new(),
         };
-        if mix == Mix::Routers {
+        if profile == FaultProfile::Routers {
             scenario.routers = 2 + chance.below(2) as usize;
         }
         let mut at = STORM_BEGINS;
         while at < STORM_ENDS {
-            let deed = scenario.deed(&mut chance, mix);
-            scenario.deeds.push((at, deed));
+            let action = scenario.draw_action(&mut chance, profile);
+            scenario.actions.push((at, action));
             at = at.after(Duration::from_millis(1 + u64::from(chance.below(400))));
         }
         scenario
     }
 
-    fn deed(&self, chance: &mut SplitMix, mix: Mix) -> RouteDeed {
+    fn draw_action(&self, chance: &mut SplitMix, profile: FaultProfile) -> RouteAction {
         let (endpoint, group, process) = (chance.below(16), chance.below(7), chance.below(2));
         match chance.below(30) {
-            0..=6 => RouteDeed::Join { endpoint, group, process },
-            7..=11 => RouteDeed::Leave { endpoint, group, process },
+            0..=6 => RouteAction::Join { endpoint, group, process },
+            7..=11 => RouteAction::Leave { endpoint, group, process },
             12..=16 => {
                 let (step, count) = (1 + chance.below(5), 2 + chance.below(4));
-                RouteDeed::Form { group, first: endpoint, step, count }
+                RouteAction::Form { group, first: endpoint, step, count }
             }
-            17 | 18 => RouteDeed::Delete { group },
-            _ => self.fault(chance, mix),
+            17 | 18 => RouteAction::Delete { group },
+            _ => self.draw_fault(chance, profile),
         }
     }
 
-    fn fault(&self, chance: &mut SplitMix, mix: Mix) -> RouteDeed {
-        let kinds: Vec<Mix> =
-            Mix::ROUTES[..3].iter().copied().filter(|kind| mix.has(*kind)).collect();
+    fn draw_fault(&self, chance: &mut SplitMix, profile: FaultProfile) -> RouteAction {
+        let kinds: Vec<FaultProfile> = FaultProfile::ROUTES[..3]
+            .iter()
+            .copied()
+            .filter(|kind| profile.includes(*kind))
+            .collect();
         let worse = chance.below(5) < 2;
         let router = chance.below(count(self.routers)) as usize;
         let agent = RouteParty::Agent(chance.below(count(self.agents)) as usize);
         match kinds[chance.below(count(kinds.len())) as usize] {
-            Mix::Routers => match chance.below(8) {
-                0 => RouteDeed::Kill { who: RouteParty::Router(router) },
-                1..=3 => RouteDeed::Freeze { who: RouteParty::Router(router), stop: worse },
-                4 => RouteDeed::BreakWatch { router },
-                5 if worse => RouteDeed::Kill { who: RouteParty::Tic },
+            FaultProfile::Routers => match chance.below(8) {
+                0 => RouteAction::Kill { who: RouteParty::Router(router) },
+                1..=3 => RouteAction::Freeze { who: RouteParty::Router(router), stop: worse },
+                4 => RouteAction::BreakWatch { router },
+                5 if worse => RouteAction::Kill { who: RouteParty::Tic },
                 _ => {
                     let other = if chance.below(2) == 0 { RouteParty::Tic } else { agent };
                     let ends = [RouteParty::Router(router), other];
                     let from = chance.below(2) as usize;
-                    RouteDeed::Cut { from: ends[from], to: ends[1 - from], cut: worse }
+                    RouteAction::Cut { from: ends[from], to: ends[1 - from], cut: worse }
                 }
             },
-            Mix::Switches => match chance.below(8) {
-                0 | 1 => RouteDeed::Kill { who: agent },
-                2 | 3 => RouteDeed::Freeze { who: agent, stop: worse },
+            FaultProfile::Switches => match chance.below(8) {
+                0 | 1 => RouteAction::Kill { who: agent },
+                2 | 3 => RouteAction::Freeze { who: agent, stop: worse },
                 4 | 5 => {
                     let delay = [2, 2, 30, 200, 900, 3_500][chance.below(6) as usize];
-                    RouteDeed::SlowSwitches { delay: Duration::from_millis(delay) }
+                    RouteAction::SlowSwitches { delay: Duration::from_millis(delay) }
                 }
-                _ => RouteDeed::FailTouches { count: 1 + chance.below(4), done: worse },
+                _ => RouteAction::FailSwitchRequests { count: 1 + chance.below(4), done: worse },
             },
             _ => match chance.below(5) {
-                0 | 1 => RouteDeed::Switch { switch: chance.below(64), off: worse },
-                _ => RouteDeed::Link { link: chance.below(64), broken: worse },
+                0 | 1 => RouteAction::Switch { switch: chance.below(64), off: worse },
+                _ => RouteAction::Link { link: chance.below(64), broken: worse },
             },
         }
     }

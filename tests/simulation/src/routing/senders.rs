@@ -1,4 +1,4 @@
-//! What processes know of the routes of their groups: they hear of a new one some time after the TIC, and send
+//! Routes as the senders know them: they learn of a new route some time after the TIC, and send
 //! with the old one until then.
 
 use std::collections::BTreeMap;
@@ -8,47 +8,50 @@ use fabricast_groups::record::{Change, MemberRecord, Route};
 use fabricast_groups::{Gn, Pn, Revision};
 
 /// A membership: group, rank and the revision of its join.
-pub(crate) type Seat = (Gn, Pn, Revision);
+pub(crate) type MemberKey = (Gn, Pn, Revision);
 
-/// Which seat a member has.
-pub(crate) fn seat(member: &MemberRecord) -> Seat {
+/// Returns the key of a member.
+pub(crate) fn member_key(member: &MemberRecord) -> MemberKey {
     (member.gn, member.pn, member.joined)
 }
 
-/// The route that each member was told last, with the revision at which it became the group's.
+/// The route that each member knows, with the revision at which it became the group's.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
-    told: BTreeMap<Seat, (Revision, Option<Route>)>,
-    /// Of the newest route that is on its way to each member, or has reached it.
-    newest: BTreeMap<Seat, Revision>,
+    told: BTreeMap<MemberKey, (Revision, Option<Route>)>,
+    /// Revision of the newest route sent to each member, delivered or not.
+    newest: BTreeMap<MemberKey, Revision>,
 }
 
 impl Senders {
-    /// Takes note of changes: whoever joins is told the route at once, whoever leaves sends no more. Answers
-    /// who is to be told a route, in time.
+    /// Applies changes: a new member knows the route at once, a former one sends no more. Returns
+    /// the routes to deliver.
     pub(crate) fn decided(
         &mut self,
         directory: &Directory,
         changes: &[Change],
-    ) -> Vec<(Seat, Route)> {
+    ) -> Vec<(MemberKey, Route)> {
         let mut to_tell = Vec::new();
         for change in changes {
             match change {
                 Change::MemberPut(member) => {
                     let group = directory.group(member.gn);
                     let route = group.and_then(|group| group.route.clone());
-                    self.told.insert(seat(member), (directory.revision(), route));
+                    self.told.insert(member_key(member), (directory.revision(), route));
                 }
                 Change::MemberDeleted(member) => {
-                    self.told.remove(&seat(member));
-                    self.newest.remove(&seat(member));
+                    self.told.remove(&member_key(member));
+                    self.newest.remove(&member_key(member));
                 }
                 Change::GroupPut(group) => {
                     if let Some(route) = &group.route {
-                        let seats: Vec<Seat> = directory.members(group.gn).map(seat).collect();
+                        let member_keys: Vec<MemberKey> =
+                            directory.members(group.gn).map(member_key).collect();
                         let at = directory.revision();
-                        self.newest.extend(seats.iter().map(|seat| (*seat, at)));
-                        to_tell.extend(seats.into_iter().map(|seat| (seat, route.clone())));
+                        self.newest.extend(member_keys.iter().map(|member_key| (*member_key, at)));
+                        to_tell.extend(
+                            member_keys.into_iter().map(|member_key| (member_key, route.clone())),
+                        );
                     }
                 }
                 Change::GroupDeleted(gn) => {
@@ -61,22 +64,26 @@ impl Senders {
         to_tell
     }
 
-    /// A member hears of a route that became its group's at a revision; whether that was news.
-    pub(crate) fn hear(&mut self, seat: Seat, at: Revision, route: Route) -> bool {
-        let Some(told) = self.told.get_mut(&seat).filter(|told| told.0 < at) else { return false };
+    /// Delivers a route that became its group's at a revision; returns whether it was new to the
+    /// member.
+    pub(crate) fn hear(&mut self, member_key: MemberKey, at: Revision, route: Route) -> bool {
+        let Some(told) = self.told.get_mut(&member_key).filter(|told| told.0 < at) else {
+            return false;
+        };
         let news = told.1.as_ref() != Some(&route);
         *told = (at, Some(route));
         news
     }
 
-    /// Whether a member knows the newest route, and whatever else it hears is old: it may know the same one from before.
-    pub(crate) fn is_up_to_date(&self, seat: Seat) -> bool {
-        let known = self.told.get(&seat).map(|told| told.0);
-        self.newest.get(&seat).is_none_or(|newest| known >= Some(*newest))
+    /// Returns whether a member knows the newest route, so that whatever else arrives is older. It
+    /// may have known the same route before.
+    pub(crate) fn is_up_to_date(&self, member_key: MemberKey) -> bool {
+        let known = self.told.get(&member_key).map(|told| told.0);
+        self.newest.get(&member_key).is_none_or(|newest| known >= Some(*newest))
     }
 
-    /// What a member knows.
-    pub(crate) fn route(&self, seat: Seat) -> Option<&Route> {
-        self.told.get(&seat)?.1.as_ref()
+    /// Returns the route that a member knows.
+    pub(crate) fn route(&self, member_key: MemberKey) -> Option<&Route> {
+        self.told.get(&member_key)?.1.as_ref()
     }
 }

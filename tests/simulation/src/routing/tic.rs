@@ -1,7 +1,8 @@
-//! The TIC as route services see it: the directory of `fabricast-groups`, terms, failed parts and watches.
+//! The TIC as route services see it: the directory of `fabricast-groups`, terms, failed parts and
+//! watches.
 //!
-//! It decides at once and forgets nothing; what a TIC does wrong is the other simulation's affair. Terms
-//! keep the rules of `services/tic/src/terms.rs`.
+//! It decides at once and never loses records; faults of the TIC belong to the simulation of group
+//! management. Terms keep the rules of `services/tic/src/domain/route_terms.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,46 +10,50 @@ use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::{Directory, Limits, NewGroup};
-use fabricast_groups::names::EndpointName;
-use fabricast_groups::record::{Change, Colors, MemberRecord, Route, RouteState};
+use fabricast_groups::record::{Change, MemberRecord};
 use fabricast_groups::{Gn, Moment, Refusal, Revision};
 use fabricast_proto::v1;
 use fabricast_proto::v1::directory_change::Kind;
-use fabricast_routing::Mgid;
 use fabricast_rpc::Reason;
-use fabricast_topology::{Graph, PortId, SwitchId};
+use fabricast_topology::{Graph, Mgid, PortId, SwitchId};
+use fabricast_wire::{decode_route, encode_route};
 use tonic::Status;
 
-use super::calls::{Answer as Said, Ask, Reply};
+use super::calls::{RouterReply, RouterRequest, RouterResult};
 
-/// How long a term is held.
+/// Lease of a term.
 const LEASE: Duration = Duration::from_millis(1_500);
-/// So few MGIDs make groups meet.
+/// Number of MGIDs; so few that groups share spanning trees.
 const MGIDS: u32 = 40;
 
-/// A watch: route service, its life, the number of the watch.
-pub(super) type WatchKey = (usize, u64, u64);
+/// A watch of one life of a route service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WatchKey {
+    pub(super) router: usize,
+    pub(super) life: u64,
+    pub(super) watch: u64,
+}
 
 #[derive(Debug)]
 pub(super) struct SimTic {
     pub(super) directory: Directory,
-    /// What each switch agent sees down.
+    /// Failed parts that each switch agent reports.
     reports: BTreeMap<usize, BTreeSet<ElementKey>>,
     pub(super) term: u64,
-    /// The newest report in it.
+    /// Generation of the newest report in the term.
     reported: u64,
     held_until: Moment,
     pub(super) watches: BTreeSet<WatchKey>,
     opened: u64,
-    /// Messages that every watch has been sent, or would have been.
+    /// Messages published to all watches so far.
     pub(super) published: u64,
 }
 
-/// A failed part in an order of its own.
+/// A failed part; unlike the API's type it can be ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ElementKey {
     Switch(SwitchId),
-    /// By its lower port.
+    /// A link, by its lower port.
     Link(PortId),
 }
 
@@ -66,18 +71,18 @@ impl SimTic {
         }
     }
 
-    /// All that anybody sees down.
+    /// Returns all parts that any agent reports.
     pub(super) fn failed(&self) -> BTreeSet<ElementKey> {
         self.reports.values().flatten().copied().collect()
     }
 
-    /// After a restart whoever holds the term has a full lease to be heard of.
+    /// Restarts the TIC: the holder of the term has a full lease to renew it.
     pub(super) fn restart(&mut self, now: Moment) {
         self.held_until = now.after(LEASE);
         self.watches.clear();
     }
 
-    /// Decides and takes over; answers what watchers are told.
+    /// Decides a command and applies the changes; returns the message for watchers as well.
     pub(super) fn decide(
         &mut self,
         now: Moment,
@@ -97,7 +102,8 @@ impl SimTic {
         Ok((decision.answer, decision.changes, message))
     }
 
-    /// Takes over what an agent sees down; what watchers are told, if that is news.
+    /// Records the failed parts that an agent reports; returns the message for watchers if they
+    /// changed.
     pub(super) fn report(
         &mut self,
         graph: &Graph,
@@ -129,14 +135,15 @@ impl SimTic {
         v1::WatchDirectoryResponse { revision, changes, ..Default::default() }
     }
 
-    /// Opens a watch; its number, and the snapshot in two messages.
+    /// Opens a watch; returns its number and the snapshot in two messages.
     pub(super) fn watch(
         &mut self,
         graph: &Graph,
-        (router, life): (usize, u64),
+        router: usize,
+        life: u64,
     ) -> (u64, Vec<v1::WatchDirectoryResponse>) {
         self.opened += 1;
-        self.watches.insert((router, life, self.opened));
+        self.watches.insert(WatchKey { router, life, watch: self.opened });
         let revision = self.directory.revision().0;
         let part = |changes, snapshot_end| v1::WatchDirectoryResponse {
             revision,
@@ -155,37 +162,37 @@ impl SimTic {
         (self.opened, vec![part(records, false), part(failed, true)])
     }
 
-    /// Serves what has to do with terms.
-    pub(super) fn serve_term(&mut self, now: Moment, ask: &Ask) -> Said {
+    /// Serves the calls that concern terms.
+    pub(super) fn serve_term(&mut self, now: Moment, request: &RouterRequest) -> RouterResult {
         let lease = Some(prost_types::Duration::try_from(LEASE).expect("a short time"));
-        match ask {
-            Ask::Acquire if now < self.held_until => {
+        match request {
+            RouterRequest::Acquire if now < self.held_until => {
                 let left = self.held_until.since(now).as_millis().to_string();
                 Err(Reason::RouteTermHeld.status("held", &[("milliseconds", &left)]))
             }
-            Ask::Acquire => {
+            RouterRequest::Acquire => {
                 self.term += 1;
                 self.reported = 0;
                 self.held_until = now.after(LEASE);
                 let term = self.term;
-                Ok(Reply::Acquired(v1::AcquireRouteTermResponse { term, lease }))
+                Ok(RouterReply::Acquired(v1::AcquireRouteTermResponse { term, lease }))
             }
-            Ask::Renew(request) => {
-                self.check(request.term)?;
+            RouterRequest::Renew(renewal) => {
+                self.check(renewal.term)?;
                 self.held_until = now.after(LEASE);
-                Ok(Reply::Renewed(v1::RenewRouteTermResponse { lease }))
+                Ok(RouterReply::Renewed(v1::RenewRouteTermResponse { lease }))
             }
-            Ask::Release(term) => {
+            RouterRequest::Release(term) => {
                 if *term == self.term {
                     self.held_until = now;
                 }
-                Ok(Reply::Done)
+                Ok(RouterReply::Done)
             }
-            other => panic!("{other:?} has nothing to do with terms"),
+            other => panic!("{other:?} does not concern terms"),
         }
     }
 
-    /// Refuses a report of an older term, or one that comes after a newer one.
+    /// Refuses a report of an older term, or one that is older than a report already received.
     pub(super) fn check_report(&mut self, request: &v1::ReportRoutesRequest) -> Result<(), Status> {
         self.check(request.term)?;
         let number = request.fence.map_or(0, |fence| fence.generation);
@@ -204,22 +211,11 @@ impl SimTic {
     }
 }
 
-/// What a report of routes asks for.
+/// Translates a report of routes to a command.
 pub(super) fn routed(request: &v1::ReportRoutesRequest) -> Command {
     let route = |one: &v1::GroupRoute| {
         let route = one.route.as_ref().expect("a report has routes");
-        let color = |color: u32| u16::try_from(color).expect("R4: a color is below 2^16");
-        let state = match route.state() {
-            v1::RouteState::Routed => RouteState::Routed {
-                colors: Colors { first: color(route.color), second: route.second_color.map(color) },
-                virtual_group: route.virtual_group,
-            },
-            _ => RouteState::UnicastOnly,
-        };
-        let cut_off = route.cut_off_endpoints.iter();
-        let cut_off = cut_off.map(|name| EndpointName::new(name).expect("a good name")).collect();
-        let (revision, reason) = (Revision(route.routed_revision), route.reason.clone());
-        (Gn(one.gn), Route { revision, state, reason, cut_off })
+        (Gn(one.gn), decode_route(route).expect("R4: a reported route can be decoded"))
     };
     let routes = request.routes.iter().map(route).collect();
     let clean = (request.clean_revision > 0).then_some(Revision(request.clean_revision));
@@ -230,7 +226,7 @@ fn wrap(kind: Kind) -> v1::DirectoryChange {
     v1::DirectoryChange { kind: Some(kind) }
 }
 
-/// A change as it travels, with what route services look at.
+/// Translates a change to the API, with the fields that route services use.
 fn wire_change(change: &Change) -> Option<Kind> {
     let member = |member: &MemberRecord| v1::MemberChange {
         gn: member.gn.0,
@@ -249,7 +245,7 @@ fn wire_change(change: &Change) -> Option<Kind> {
             exclusive: group.exclusive,
             incomplete: !group.is_complete(),
             members_revision: group.members_revision.0,
-            route: group.route.as_ref().map(wire_route),
+            route: group.route.as_ref().map(encode_route),
             ..v1::Group::default()
         })),
         Change::GroupDeleted(gn) => Some(Kind::DeletedGn(gn.0)),
@@ -257,21 +253,4 @@ fn wire_change(change: &Change) -> Option<Kind> {
         Change::MemberDeleted(record) => Some(Kind::Left(member(record))),
         _ => None,
     }
-}
-
-fn wire_route(record: &Route) -> v1::Route {
-    let mut route = v1::Route {
-        routed_revision: record.revision.0,
-        state: v1::RouteState::UnicastOnly.into(),
-        reason: record.reason.clone(),
-        cut_off_endpoints: record.cut_off.iter().map(|name| name.as_str().to_owned()).collect(),
-        ..v1::Route::default()
-    };
-    if let RouteState::Routed { colors, virtual_group } = record.state {
-        route.set_state(v1::RouteState::Routed);
-        route.color = colors.first.into();
-        route.second_color = colors.second.map(u32::from);
-        route.virtual_group = virtual_group;
-    }
-    route
 }

@@ -1,9 +1,9 @@
-//! What the invariants look at: the rows that switches hold, the plan as it ought to be, and packets that are
-//! walked through the rows.
+//! State that the invariants check: the rows that switches hold, the plan as it should be, and
+//! packets walked through the rows.
 //!
-//! The plan is that of an engine of its own, which is told every change in the order of the TIC's revisions.
-//! A route service may be behind, or half way; so what was planned since everything was last in place is
-//! remembered, and allowed.
+//! The plan comes from a separate engine, which gets every change in the order of the TIC's
+//! revisions. A route service may lag behind or be in the middle of a change, so all plans since
+//! the tables last matched are remembered and allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::{GroupRecord, MemberRecord, RouteState};
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, GroupPlan, Mgid, RoutingEngine, build_engine, table_entries,
+    Change, EngineKind, EngineOptions, GroupPlan, RoutingEngine, build_engine, table_entries,
 };
 use fabricast_topology::{
-    EndpointId, FatTree, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry, TableKind,
+    EndpointId, FatTree, Faults, Graph, Mgid, Peer, PortId, PortSet, SwitchId, TableEntry,
+    TableKind,
 };
 
 use super::tic::ElementKey;
@@ -29,46 +30,46 @@ pub(crate) struct Witness {
     pub(crate) graph: Arc<Graph>,
     pub(crate) options: EngineOptions,
     pub(crate) rows: BTreeMap<RowKey, PortSet>,
-    /// What packets really meet.
+    /// Actual faults, which packets meet.
     pub(crate) faults: Faults,
     pub(crate) engine: Box<dyn RoutingEngine>,
-    /// What the switches ought to hold that are not known to be dead.
+    /// Rows that the switches not known to be dead should hold.
     pub(crate) desired: BTreeMap<RowKey, PortSet>,
-    /// Spanning trees on which each group was planned since everything was last in place.
+    /// Spanning trees on which each group was planned since the tables last matched.
     parts: BTreeMap<Gn, BTreeSet<u32>>,
-    /// Endpoints of groups on each of them since then: what was planned for them may still be there.
+    /// Endpoints of groups on each spanning tree since then; rows for them may remain.
     reachable: BTreeMap<u32, BTreeSet<EndpointId>>,
     /// Switches that lost their tables since then, and those that are still down.
     wiped: BTreeSet<SwitchId>,
-    /// Groups that a failure has hit, until they are served again.
+    /// Groups that a failure has hit and that are not served again yet.
     pub(crate) hurt: BTreeSet<Gn>,
-    /// What the last look at all groups has not seen yet.
+    /// Changes since the last check.
     pub(crate) news: News,
 }
 
-/// What is to be looked at.
+/// Parts of the state to check.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     pub(crate) all: bool,
     pub(crate) colors: BTreeSet<u16>,
     pub(crate) groups: BTreeSet<Gn>,
-    /// Rows have changed since everything was last in place.
+    /// True if rows have changed since the tables last matched.
     pub(crate) unsettled: bool,
 }
 
-/// Where one packet went.
+/// Walk of one packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Walk {
-    /// Endpoints, one for each copy.
+    /// Endpoints reached, one for each copy.
     pub(crate) reached: Vec<EndpointId>,
     pub(crate) rows: Vec<RowKey>,
-    /// Two copies came in by one port.
+    /// Two copies arrived at one port.
     pub(crate) looped: bool,
-    /// A copy met a dead port, or found nothing at a switch that lost its table.
+    /// A copy met a dead port, or found no row at a switch that lost its table.
     pub(crate) hit: bool,
 }
 
-/// The engine as route services have it.
+/// Builds the engine that route services use.
 pub(crate) fn engine(graph: &Arc<Graph>, options: EngineOptions) -> Box<dyn RoutingEngine> {
     let tree = FatTree::detect(graph).ok().map(Arc::new);
     build_engine(EngineKind::CMr4lmsFixed, Arc::clone(graph), tree, options)
@@ -92,7 +93,7 @@ impl Witness {
         }
     }
 
-    /// A switch has taken entries.
+    /// Records a row that a switch has written.
     pub(crate) fn written(&mut self, switch: SwitchId, in_port: u8, color: u16, out: PortSet) {
         let key = (switch, in_port, color);
         let before = match out.is_empty() {
@@ -105,7 +106,7 @@ impl Witness {
         }
     }
 
-    /// Parts have failed or are whole again; a switch that failed has lost its table.
+    /// Records failed and repaired parts; a failed switch has lost its table.
     pub(crate) fn failed(&mut self, faults: &Faults, lost: Option<SwitchId>) {
         self.faults.clone_from(faults);
         if let Some(switch) = lost {
@@ -116,7 +117,7 @@ impl Witness {
         self.news.unsettled = true;
     }
 
-    /// The TIC has decided; `gone` are groups that ended, with their MGIDs.
+    /// Applies a decision of the TIC; `gone` are the MGIDs of ended groups.
     pub(crate) fn decided(&mut self, directory: &Directory, gone: &[Mgid], changed: &[Gn]) {
         let deletions = gone.iter().map(|mgid| Change::Delete { mgid: *mgid });
         let puts = changed.iter().filter_map(|gn| directory.group(*gn));
@@ -130,7 +131,7 @@ impl Witness {
         self.planned(directory);
     }
 
-    /// The TIC has heard of other failed parts.
+    /// Applies a change of the failed parts that the TIC knows.
     pub(crate) fn told_of_faults(&mut self, failed: &BTreeSet<ElementKey>, directory: &Directory) {
         self.engine.set_faults(faults_of(&self.graph, failed));
         self.planned(directory);
@@ -151,7 +152,8 @@ impl Witness {
         }
     }
 
-    /// Whether the TIC knows the route of a group as it is planned now: the same rows may be those of another plan.
+    /// Returns whether the TIC knows the route of a group as it is planned now. Equal rows do not
+    /// imply that, since they may belong to another plan.
     pub(crate) fn is_told(&self, group: &GroupRecord) -> bool {
         let plan = self.engine.plan();
         let told = group.route.as_ref().filter(|route| !colors(route.state).is_empty());
@@ -164,7 +166,7 @@ impl Witness {
         colors(told.state) == plan.sender_colors(group.mgid) && left_out == cut_off.collect()
     }
 
-    /// Everything is in place: what was planned before is not allowed any more.
+    /// Records that the tables match the plan: earlier plans are not allowed any more.
     pub(crate) fn settled(&mut self, directory: &Directory) {
         self.parts.clear();
         self.reachable.clear();
@@ -174,8 +176,9 @@ impl Witness {
         self.news.all = true;
     }
 
-    /// Whether two groups may meet: they are on one spanning tree, or have just been. Senders of a group that a failure
-    /// has hit may have to find out first that their entries are somebody else's by now.
+    /// Returns whether packets of two groups may use the same row: the groups are on one spanning
+    /// tree, or were until recently. Senders of a group that a failure has hit may still use
+    /// entries that belong to another group by now.
     pub(crate) fn may_meet(&self, one: Gn, other: Gn) -> bool {
         if self.hurt.contains(&one) || self.hurt.contains(&other) {
             return true;
@@ -184,14 +187,14 @@ impl Witness {
         one.zip(other).is_some_and(|(one, other)| !one.is_disjoint(other))
     }
 
-    /// Whether packets that meet a row go to endpoints and nowhere else.
+    /// Returns whether a row leads to endpoints only.
     pub(crate) fn leads_to_endpoints(&self, row: &RowKey) -> bool {
         let peer = |number| self.graph.port(row.0, number).map(|port| self.graph.peer(port));
         let mut out = self.rows.get(row).into_iter().flat_map(|out| out.iter());
         out.all(|number| matches!(peer(number), Some(Peer::Endpoint(_))))
     }
 
-    /// Whether packets of a group may reach an endpoint.
+    /// Returns whether packets of a group may reach an endpoint.
     pub(crate) fn may_reach(&self, gn: Gn, endpoint: EndpointId) -> bool {
         let parts = self.parts.get(&gn).into_iter().flatten();
         let mut known = parts.filter_map(|part| self.reachable.get(part));
@@ -202,7 +205,7 @@ impl Witness {
         self.faults.port_is_live(&self.graph, port)
     }
 
-    /// Sends a packet.
+    /// Walks a packet through the rows.
     pub(crate) fn walk(&self, from: EndpointId, color: u16) -> Walk {
         let mut walk = Walk::default();
         let entry = self.graph.attachment(from).filter(|port| self.is_live(*port));
@@ -236,14 +239,14 @@ impl Witness {
     }
 }
 
-/// The rows of an engine's plan, without those of switches that it knows to be dead.
+/// Returns the rows of an engine's plan, without those of switches that it knows to be dead.
 pub(crate) fn rows_of(graph: &Graph, engine: &dyn RoutingEngine) -> BTreeMap<RowKey, PortSet> {
     let rows = table_entries(graph, engine.plan()).into_iter();
     let row = |entry: TableEntry| ((entry.switch, entry.in_port, entry.color), entry.out);
     rows.filter(|entry| engine.faults().switch_is_live(entry.switch)).map(row).collect()
 }
 
-/// The faults of a list.
+/// Converts a list of failed parts to faults.
 pub(crate) fn faults_of(graph: &Graph, failed: &BTreeSet<ElementKey>) -> Faults {
     let mut faults = Faults::new();
     for element in failed {
@@ -255,12 +258,12 @@ pub(crate) fn faults_of(graph: &Graph, failed: &BTreeSet<ElementKey>) -> Faults 
     faults
 }
 
-/// The endpoint of a member.
+/// Returns the endpoint of a member.
 pub(crate) fn endpoint_of(graph: &Graph, member: &MemberRecord) -> EndpointId {
     graph.find_endpoint(member.endpoint.as_str()).expect("members have endpoints of the fabric")
 }
 
-/// The endpoints of members, each once.
+/// Returns the endpoints of members, each once.
 pub(crate) fn endpoints<'a>(
     graph: &Graph,
     members: impl Iterator<Item = &'a MemberRecord>,
@@ -268,7 +271,7 @@ pub(crate) fn endpoints<'a>(
     members.map(|member| endpoint_of(graph, member)).collect()
 }
 
-/// The entries that packets of a route carry.
+/// Returns the entries that packets of a route name.
 pub(crate) fn colors(state: RouteState) -> Vec<u16> {
     match state {
         RouteState::Routed { colors, .. } => {

@@ -1,51 +1,54 @@
-//! The simulated world of routes: clock, network, TIC, route services, switch agents, switches and senders.
+//! The simulated world of routes: clock, network, TIC, route services, switch agents, switches and
+//! senders.
 //!
-//! Every step is one event: something arrives, somebody's time has come. After each, whatever it may have
-//! changed is looked at (`world/looks.rs`).
+//! Every step handles one event: an arriving message or a timer. After each, the invariants of the
+//! changed state are checked (`world/checks.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_config::{RawRouterConfig, checked};
 use fabricast_emulator::Emulator;
 use fabricast_groups::record::Route;
 use fabricast_groups::{Moment, Revision};
-use fabricast_router::{LiveSettings, Map, Pacing, Policy, RunError, route_unasked};
+use fabricast_router::{
+    LiveSettings, RoutingSettings, RunError, TopologySnapshot, run_without_api,
+};
 use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Graph, PortId, SplitMix, SwitchId};
 use tonic::Status;
 
 use super::agent::{Caller, Shard, SimAgent};
-use super::calls::{Answer, Ask, Felt, SimOutside, Touch};
-use super::desk::{Desk, Work};
+use super::calls::{RouterRequest, RouterResult, SimEnvironment, SwitchReply, SwitchRequest};
+use super::executor::{BoxFuture, ManualExecutor};
 use super::scenario::{RouteParty, RouteScenario};
-use super::senders::{Seat, Senders};
+use super::senders::{MemberKey, Senders};
 use super::tic::{ElementKey, SimTic, WatchKey};
 use super::witness::Witness;
 use crate::invariants::g4_routes::Fences;
 
-mod deeds;
+pub(crate) mod actions;
+pub(crate) mod checks;
 mod fabric;
-mod looks;
 mod network;
-mod office;
 
-/// How long old entries stay after senders were told.
+/// Time for which old entries stay after senders were told.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
-/// Senders hear of a route within this time: the drain must be longer.
-const HEARING: Duration = Duration::from_millis(900);
+/// Maximum time until senders learn of a route; must be shorter than the drain.
+const ROUTE_NEWS: Duration = Duration::from_millis(900);
 const READ_BACK: Duration = Duration::from_secs(3);
-/// Agents look at their hardware, and say what they see, this often.
-const LOOK: Duration = Duration::from_millis(500);
-/// A call is given up after this.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Who was killed is started again after this.
+/// Interval at which agents poll their hardware and report failed parts.
+const HARDWARE_POLL: Duration = Duration::from_millis(500);
+/// Timeout of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after which a killed process is started again.
 const RESTART: Duration = Duration::from_millis(700);
 
 /// The world at one moment.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct RouteWorld {
     pub(crate) now: Moment,
     pub(crate) tic: SimTic,
     pub(crate) witness: Witness,
@@ -55,41 +58,42 @@ pub(crate) struct World {
     links: Vec<PortId>,
     emulator: Emulator,
     fences: Fences,
-    policy: Policy,
-    /// None where the process has been killed.
+    policy: RoutingSettings,
+    /// `None` while the process is killed.
     routers: Vec<Option<SimRouter>>,
     agents: Vec<Option<SimAgent>>,
     shards: Vec<Shard>,
-    /// When the last report of each agent reaches the TIC.
+    /// Arrival of the latest report of each agent at the TIC.
     seen_at: Vec<Moment>,
     lives: u64,
     tic_is_down: bool,
     frozen: BTreeSet<RouteParty>,
-    /// Calls that wait for an agent that has stopped for a while.
-    waiting: BTreeMap<usize, Vec<(Caller, Ask)>>,
-    /// Ways on which nothing arrives.
+    /// Calls that wait for a frozen agent.
+    waiting: BTreeMap<usize, Vec<(Caller, RouterRequest)>>,
+    /// Pairs of sender and receiver between which messages are dropped.
     cut: BTreeSet<(RouteParty, RouteParty)>,
     queue: BTreeMap<(Moment, u64), Event>,
     queued: u64,
-    /// Calls and touches on their way.
+    /// Calls, answers, requests and replies in flight.
     under_way: u64,
     chance: SplitMix,
     delay: Duration,
     loss_percent: u32,
     switch_delay: Duration,
-    failing_touches: (u32, bool),
+    failing_requests: (u32, bool),
     requests: u64,
 }
 
-/// One life of a route service: the real one in an outside that is simulated.
+/// One life of a route service, in a simulated environment.
 struct SimRouter {
     life: u64,
-    desk: Desk<Ask, Answer>,
-    work: Work<Result<(), RunError>>,
+    executor: ManualExecutor<RouterRequest, RouterResult>,
+    future: BoxFuture<Result<(), RunError>>,
     streams: BTreeMap<u64, Stream>,
-    /// It has no term, and waits for one.
+    /// True while it waits for a term.
     waits: bool,
-    /// Its calls by which a turn goes on: what it does next follows from what it knew when the turn began.
+    /// Open calls of its current turn: what it does next follows from what it knew when the turn
+    /// began.
     turn: BTreeSet<u64>,
 }
 
@@ -99,60 +103,61 @@ impl std::fmt::Debug for SimRouter {
     }
 }
 
-/// A watch as its reader has it.
+/// A watch on the reader's side.
 #[derive(Debug, Default)]
 struct Stream {
-    arrived: VecDeque<Answer>,
-    /// The call for the next message, if there is one.
+    arrived: VecDeque<RouterResult>,
+    /// Open call for the next message, if there is one.
     reader: Option<u64>,
-    /// So many of all messages that the TIC has published are known by those that have arrived.
+    /// Number of published messages that the arrived ones include.
     seen: u64,
-    /// No message overtakes another.
+    /// Arrival of the latest message; messages do not overtake each other.
     last_at: Moment,
 }
 
-/// What happens at one moment.
+/// An event of the simulation.
 #[derive(Debug)]
 enum Event {
     /// A call reaches the TIC or a switch agent.
-    Call(Caller, Ask),
+    Call(Caller, RouterRequest),
     /// An answer reaches a route service.
-    Answer(Caller, Answer),
-    /// A call has had no answer for too long.
-    GiveUp(Caller),
-    /// A message of a watch reaches its reader, or the news that it is broken.
-    Message(WatchKey, Answer),
-    /// A route service has waited for this moment.
+    Answer(Caller, RouterResult),
+    /// A call times out.
+    TimedOut(Caller),
+    /// A message of a watch, or its failure, reaches the reader.
+    Message(WatchKey, RouterResult),
+    /// A timer of a route service fires.
     Wake(usize),
-    /// An agent's touch reaches a switch: agent, its life, its call.
-    Touch((usize, u64, u64), Touch),
-    /// What came of it reaches the agent.
-    Felt((usize, u64, u64), Felt),
-    /// An agent looks at its hardware, again and again in its life.
-    Look(usize, u64),
-    /// What an agent sees reaches the TIC.
-    Seen(usize, BTreeSet<ElementKey>),
-    /// A member hears of a route.
-    Hear(Seat, Revision, Route),
-    /// A process is started again.
+    /// An agent's request reaches a switch.
+    SwitchRequest(Caller, SwitchRequest),
+    /// A switch's reply reaches the agent.
+    SwitchReply(Caller, SwitchReply),
+    /// An agent polls its hardware, periodically during its life.
+    PollHardware(usize, u64),
+    /// An agent's report of failed parts reaches the TIC.
+    FaultsSeen(usize, BTreeSet<ElementKey>),
+    /// A member learns of a route.
+    RouteHeard(MemberKey, Revision, Route),
+    /// A killed process is started again.
     Start(RouteParty),
 }
 
-impl World {
+impl RouteWorld {
     pub(crate) fn new(scenario: &RouteScenario) -> Self {
         let spec = TopologySpec::parse(scenario.fabric).expect("the fabrics are well described");
         let graph = Arc::new(spec.generate().expect("the fabrics can be made"));
         let options = EngineOptions::new(scenario.colors, scenario.tables);
-        let policy = Policy {
-            engine: EngineKind::CMr4lmsFixed,
-            engine_options: options,
-            live: LiveSettings::new(Pacing {
-                drain: DRAIN,
-                read_back: READ_BACK,
-                read_back_rate: 100,
-                counter_interval: Duration::from_hours(1),
-            }),
-        };
+        let config = checked(RawRouterConfig {
+            colors: scenario.colors,
+            tables: scenario.tables,
+            drain: DRAIN,
+            read_back: READ_BACK,
+            read_back_rate: 100,
+            counter_interval: Duration::from_hours(1),
+            ..RawRouterConfig::default()
+        });
+        let live = LiveSettings::new(config.expect("the settings are good"));
+        let policy = RoutingSettings::new(EngineKind::CMr4lmsFixed, live);
         let switches: Vec<SwitchId> = graph.switches().collect();
         let shards = (0..scenario.agents).map(|at| Shard {
             graph: Arc::clone(&graph),
@@ -160,7 +165,7 @@ impl World {
             tables: scenario.tables,
             colors: scenario.colors,
         });
-        // An agent without switches would be one for all.
+        // An empty list of switches would mean all switches.
         let shards: Vec<Shard> = shards.filter(|shard| !shard.switches.is_empty()).collect();
         let mut world = Self {
             now: Moment(0),
@@ -189,10 +194,10 @@ impl World {
             delay: Duration::from_millis(3),
             loss_percent: 0,
             switch_delay: Duration::from_millis(2),
-            failing_touches: (0, false),
+            failing_requests: (0, false),
             requests: 0,
         };
-        world.register_nodes();
+        actions::register_nodes(&mut world);
         (0..world.agents.len()).for_each(|at| world.start(RouteParty::Agent(at)));
         (0..world.routers.len()).for_each(|at| world.start(RouteParty::Router(at)));
         world
@@ -215,35 +220,37 @@ impl World {
             self.now = self.now.max(at);
             let event = entry.remove();
             self.delivered += 1;
-            self.happen(event);
-            self.look();
+            self.handle(event);
+            checks::check(self);
         }
         self.now = end;
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Call(caller, ask) => self.call(caller, ask),
-            Event::Answer((router, life, call), answer) => {
+            Event::Call(caller, request) => self.call(caller, request),
+            Event::Answer(caller, answer) => {
                 self.under_way -= 1;
-                self.answer_router((router, life, call), answer);
+                self.answer_router(caller, answer);
             }
-            Event::GiveUp(caller) => {
+            Event::TimedOut(caller) => {
                 self.answer_router(caller, Err(Status::unavailable("no answer in time")));
             }
             Event::Message(key, message) => self.stream_message(key, message),
-            Event::Wake(router) => self.go_on(router),
-            Event::Touch(from, touch) => self.touch(from, touch),
-            Event::Felt((agent, life, call), felt) => {
+            Event::Wake(router) => self.resume(router),
+            Event::SwitchRequest(from, request) => self.handle_switch_request(from, request),
+            Event::SwitchReply(to, reply) => {
                 self.under_way -= 1;
-                if let Some(agent) = self.agents[agent].as_ref().filter(|at| at.life == life) {
-                    agent.desk.answer(call, felt);
+                if let Some(agent) =
+                    self.agents[to.at].as_ref().filter(|agent| agent.life == to.life)
+                {
+                    agent.executor.answer(to.call, reply);
                 }
-                self.go_on_agent(agent);
+                self.resume_agent(to.at);
             }
-            Event::Look(agent, life) => self.look_at_hardware(agent, life),
-            Event::Seen(agent, elements) => self.seen(agent, elements),
-            Event::Hear(seat, at, route) => self.hear(seat, at, route),
+            Event::PollHardware(agent, life) => self.poll_hardware(agent, life),
+            Event::FaultsSeen(agent, elements) => self.seen(agent, elements),
+            Event::RouteHeard(member_key, at, route) => self.hear(member_key, at, route),
             Event::Start(who) => self.start(who),
         }
     }
@@ -253,19 +260,20 @@ impl World {
         let life = self.lives;
         match who {
             RouteParty::Router(at) if self.routers[at].is_none() => {
-                let desk = Desk::new(self.now);
-                let outside = SimOutside { desk: desk.clone(), agents: self.agents.len() };
-                let map = Map { graph: Arc::clone(&self.graph), sha256: vec![0; 32] };
+                let executor = ManualExecutor::new(self.now);
+                let environment =
+                    SimEnvironment { executor: executor.clone(), agents: self.agents.len() };
+                let map = TopologySnapshot { graph: Arc::clone(&self.graph), sha256: vec![0; 32] };
                 let name = format!("router {at}");
-                let work = Box::pin(route_unasked(outside, name, map, self.policy.clone()));
+                let future = Box::pin(run_without_api(environment, name, map, self.policy.clone()));
                 let (streams, turn) = (BTreeMap::new(), BTreeSet::new());
-                let router = SimRouter { life, desk, work, streams, waits: true, turn };
+                let router = SimRouter { life, executor, future, streams, waits: true, turn };
                 self.routers[at] = Some(router);
-                self.go_on(at);
+                self.resume(at);
             }
             RouteParty::Agent(at) if self.agents[at].is_none() => {
                 self.agents[at] = Some(SimAgent::new(self.now, life, &self.shards[at]));
-                self.enqueue(Duration::ZERO, Event::Look(at, life));
+                self.enqueue(Duration::ZERO, Event::PollHardware(at, life));
             }
             RouteParty::Tic if self.tic_is_down => {
                 self.tic_is_down = false;
@@ -275,17 +283,18 @@ impl World {
         }
     }
 
-    /// Lets a route service go on, and sends what it says.
-    fn go_on(&mut self, at: usize) {
+    /// Polls a route service and sends the calls that it makes.
+    fn resume(&mut self, at: usize) {
         if self.frozen.contains(&RouteParty::Router(at)) {
             return;
         }
         let Some(router) = &mut self.routers[at] else { return };
-        let ended = router.desk.poll(self.now, &mut router.work);
+        let ended = router.executor.poll(self.now, &mut router.future);
         assert!(ended.is_pending(), "S3: a route service ends by itself: {ended:?}");
-        let (life, asked, alarm) = (router.life, router.desk.take_asked(), router.desk.alarm());
-        for (call, ask) in asked {
-            self.ask((at, life, call), ask);
+        let (life, calls, alarm) =
+            (router.life, router.executor.take_calls(), router.executor.alarm());
+        for (call, request) in calls {
+            self.send_request(Caller { at, life, call }, request);
         }
         if let Some(alarm) = alarm {
             self.enqueue(alarm.since(self.now), Event::Wake(at));

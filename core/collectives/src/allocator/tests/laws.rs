@@ -105,7 +105,7 @@ fn entries_in(allocator: &Allocator, switch: SwitchId) -> Vec<Owner> {
     with_tree.map(|collective| collective.request.owner).collect()
 }
 
-/// AGG-5, told anew: what is in use and what is still to come of reservations fits.
+/// AGG-5, computed independently: entries in use and reserved entries fit.
 fn check_budget(allocator: &Allocator, state: &AllocatorState, switch: SwitchId, budget: u16) {
     let owners = entries_in(allocator, switch);
     let count = |holder: Holder| owners.iter().filter(|owner| holder.covers(**owner)).count();
@@ -126,7 +126,7 @@ fn check_budget(allocator: &Allocator, state: &AllocatorState, switch: SwitchId,
     assert_eq!(allocator.holdings(switch).len(), owners.len());
 }
 
-/// Whether nothing that failed is on a tree.
+/// Returns whether no failed part is on a tree.
 fn avoids_faults(fabric: &Fabric, tree: &SwitchTree, members: &[EndpointId]) -> bool {
     let (graph, faults) = (fabric.graph(), fabric.faults());
     let ports = tree.physical.switches.iter().filter_map(|node| node.up).map(|up| up.port);
@@ -161,9 +161,9 @@ fn check(allocator: &Allocator, settings: &Settings) {
 }
 
 proptest! {
-    /// AGG-5, AGG-7, and the books are a function of what is held.
+    /// AGG-5, AGG-7; the ledger is a function of the present collectives.
     #[test]
-    fn every_history_keeps_the_rules_and_can_be_read_back(
+    fn every_history_keeps_the_invariants_and_loads_equal(
         spec in prop::sample::select(&FABRICS[..]),
         (entries, children) in (1..4_u16, 2..6_u32),
         steps in vec(step(), 1..40),

@@ -1,4 +1,4 @@
-//! What single operations and writes do.
+//! Examples of single operations and writes.
 
 use fabricast_emulator::{AggregationProblem, ChangeProblem};
 use fabricast_topology::Graph;
@@ -38,7 +38,7 @@ fn run(work: Work, values: [Option<Values>; 4]) -> Vec<(u32, Result<Option<Value
     let mut emulator = small_tree();
     let [leaf, root] = leaf_and_spine(emulator.graph());
     for ((number, to), values) in (0..).zip([leaf, leaf, leaf, root]).zip(values) {
-        emulator.contribute(contribution((number, 4), to, work, values)).unwrap();
+        emulator.contribute(contribution(number, 4, to, work, values)).unwrap();
     }
     // Three over one link and one over two; three of them combined over one more; and back.
     assert_eq!(emulator.run_aggregation(), 2 * (3 + 2 + 1));
@@ -72,7 +72,7 @@ fn adapters_reduce_as_switches_do() {
     put(&mut emulator, entry(process(0), None, &[process(0), process(1), process(2)])).unwrap();
     put(&mut emulator, entry(process(2), Some(process(0)), &[process(2), process(3)])).unwrap();
     for (number_, to) in [(0, 0), (1, 0), (2, 2), (3, 2)] {
-        let part = contribution((number_, 4), process(to), SUM, number(number_));
+        let part = contribution(number_, 4, process(to), SUM, number(number_));
         emulator.contribute(part).unwrap();
     }
     emulator.run_aggregation();
@@ -85,17 +85,17 @@ fn a_switch_that_dies_with_part_of_an_operation_is_named() {
     let mut emulator = small_tree();
     let [leaf, root] = leaf_and_spine(emulator.graph());
     let AggregationNode::Switch(dying) = leaf else { panic!("a switch") };
-    emulator.contribute(contribution((0, 4), leaf, SUM, number(0))).unwrap();
-    emulator.contribute(contribution((3, 4), root, SUM, number(3))).unwrap();
+    emulator.contribute(contribution(0, 4, leaf, SUM, number(0))).unwrap();
+    emulator.contribute(contribution(3, 4, root, SUM, number(3))).unwrap();
     emulator.run_aggregation();
     assert_eq!(ends(&mut emulator), [], "two are still missing");
     emulator.fail(Component::Switch(dying)).unwrap();
     let failure = Failure::NodeFailed { node: leaf };
     assert_eq!(ends(&mut emulator), [(0, Err(failure)), (3, Err(failure))]);
     emulator.heal(Component::Switch(dying)).unwrap();
-    let late = emulator.contribute(contribution((1, 4), leaf, SUM, number(1)));
+    let late = emulator.contribute(contribution(1, 4, leaf, SUM, number(1)));
     assert_eq!(late, Err(ContributionError::Failed(failure)));
-    let next = Contribution { sequence: 2, ..contribution((1, 4), leaf, SUM, number(1)) };
+    let next = Contribution { sequence: 2, ..contribution(1, 4, leaf, SUM, number(1)) };
     emulator.contribute(next).unwrap();
     emulator.run_aggregation();
     let lost = Failure::NoEntry { node: leaf };
@@ -107,11 +107,11 @@ fn an_operation_that_is_given_up_tells_all_who_wait_and_who_come_late() {
     let mut emulator = small_tree();
     let [leaf, _] = leaf_and_spine(emulator.graph());
     assert!(!emulator.abandon(TREE, 1), "nobody has begun");
-    emulator.contribute(contribution((0, 4), leaf, SUM, number(0))).unwrap();
+    emulator.contribute(contribution(0, 4, leaf, SUM, number(0))).unwrap();
     assert!(emulator.abandon(TREE, 1));
     emulator.run_aggregation();
     assert_eq!(ends(&mut emulator), [(0, Err(Failure::Abandoned))]);
-    let late = emulator.contribute(contribution((1, 4), leaf, SUM, number(1)));
+    let late = emulator.contribute(contribution(1, 4, leaf, SUM, number(1)));
     assert_eq!(late, Err(ContributionError::Failed(Failure::Abandoned)));
     assert!(!emulator.abandon(TREE, 1));
 }
@@ -120,12 +120,12 @@ fn an_operation_that_is_given_up_tells_all_who_wait_and_who_come_late() {
 fn an_adapter_that_dies_with_part_of_an_operation_is_named() {
     let mut emulator = fabric();
     put(&mut emulator, entry(process(0), None, &[process(0), process(1), process(5)])).unwrap();
-    emulator.contribute(contribution((1, 3), process(0), SUM, number(1))).unwrap();
+    emulator.contribute(contribution(1, 3, process(0), SUM, number(1))).unwrap();
     emulator.run_aggregation();
     emulator.fail(Component::Endpoint(EndpointId(0))).unwrap();
     let failure = Failure::NodeFailed { node: process(0) };
     assert_eq!(ends(&mut emulator), [(1, Err(failure))]);
-    let late = emulator.contribute(contribution((5, 3), process(0), SUM, number(5)));
+    let late = emulator.contribute(contribution(5, 3, process(0), SUM, number(5)));
     assert_eq!(late, Err(ContributionError::Failed(failure)));
 }
 
@@ -133,7 +133,7 @@ fn an_adapter_that_dies_with_part_of_an_operation_is_named() {
 fn an_entry_that_is_removed_ends_what_it_had_part_of() {
     let mut emulator = small_tree();
     let [leaf, root] = leaf_and_spine(emulator.graph());
-    emulator.contribute(contribution((0, 4), leaf, SUM, number(0))).unwrap();
+    emulator.contribute(contribution(0, 4, leaf, SUM, number(0))).unwrap();
     emulator.run_aggregation();
     remove(&mut emulator, root);
     assert_eq!(ends(&mut emulator), [], "the root had no part of it yet");
@@ -149,7 +149,7 @@ fn packets_pass_switches_without_an_entry_and_take_another_way_when_one_dies() {
     put(&mut emulator, entry(leaf, None, &[process(0), process(3)])).unwrap();
     let run = |emulator: &mut Emulator, sequence| {
         for one in [0, 3] {
-            let part = contribution((one, 2), leaf, SUM, number(one));
+            let part = contribution(one, 2, leaf, SUM, number(one));
             emulator.contribute(Contribution { sequence, ..part }).unwrap();
         }
         let hops = emulator.run_aggregation();
@@ -165,7 +165,7 @@ fn packets_pass_switches_without_an_entry_and_take_another_way_when_one_dies() {
     for other in spines {
         emulator.fail(Component::Switch(other)).unwrap();
     }
-    let failure = Failure::NoWay { to: leaf };
+    let failure = Failure::NoRoute { to: leaf };
     assert_eq!(run(&mut emulator, 3).1, [Err(failure), Err(failure)]);
 }
 
@@ -174,7 +174,7 @@ fn processes_that_do_not_agree_are_told() {
     let mut emulator = small_tree();
     let [leaf, root] = leaf_and_spine(emulator.graph());
     let send = |emulator: &mut Emulator, one, to, work, values| {
-        emulator.contribute(contribution((one, 4), to, work, values))
+        emulator.contribute(contribution(one, 4, to, work, values))
     };
     assert_eq!(
         send(&mut emulator, 0, leaf, Work::Barrier, number(0)),
@@ -186,7 +186,7 @@ fn processes_that_do_not_agree_are_told() {
     send(&mut emulator, 0, leaf, SUM, number(0)).unwrap();
     assert_eq!(send(&mut emulator, 0, leaf, SUM, number(0)), Err(ContributionError::Twice));
     assert_eq!(send(&mut emulator, 1, leaf, bits, number(1)), Err(ContributionError::Disagreement));
-    let mut nowhere = contribution((1, 4), leaf, SUM, number(1));
+    let mut nowhere = contribution(1, 4, leaf, SUM, number(1));
     nowhere.endpoint = EndpointId(99);
     assert_eq!(emulator.contribute(nowhere), Err(ContributionError::Unknown));
     // Integers and a floating-point number.
@@ -214,7 +214,7 @@ fn refused_entries_are_named() {
         format!("switch {name}: change 0 (tree 7): the holder has another entry for this tree")
     );
     let other = AggregationEntry { tree: 8, ..entry(leaf, None, &[process(0), process(0)]) };
-    let text = "the children are nobody, doubled, or above the holder";
+    let text = "there is no child, a child is doubled, or it is the holder or its parent";
     assert!(refused(other.clone(), leaf).ends_with(text));
     assert!(refused(other.clone(), root).ends_with("the holder is not here"));
     let unknown = AggregationEntry { children: vec![process(99)], ..other };

@@ -1,4 +1,4 @@
-//! Groups that come from the TIC without the members, as these are known.
+//! Tests of answers without the members, which the agent has already.
 
 use super::*;
 
@@ -10,12 +10,13 @@ fn same(host: &mut GaHost, revision: u64, change: impl FnOnce(&mut GroupRecord))
 }
 
 #[test]
-fn a_route_reaches_the_members_without_anybody_counting_them_again() {
+fn a_route_reaches_the_members_without_a_new_snapshot() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     drain(&mut host, at(0));
     assert_eq!(host.whole_at(GN), Some(Revision(10)));
     let state = RouteState::Routed { colors: 3.into(), virtual_group: 0 };
-    let route = Route { revision: Revision(10), state, reason: String::new(), cut_off: Vec::new() };
+    let (reason, reason_code) = (String::new(), RouteReason::Unspecified);
+    let route = Route { revision: Revision(10), state, reason, reason_code, cut_off: Vec::new() };
     let outputs = same(&mut host, 12, |record| record.route = Some(route));
     assert_eq!(told(&outputs), [0, 1]);
     assert_eq!(host.status()[0].known, Revision(12));
@@ -24,7 +25,7 @@ fn a_route_reaches_the_members_without_anybody_counting_them_again() {
 }
 
 #[test]
-fn a_table_that_is_not_the_one_meant_is_fetched_as_a_whole() {
+fn a_table_that_differs_is_fetched_as_a_snapshot() {
     let asks = [GaOutput::Refresh { gn: GN }];
     let changed: [fn(&mut GroupRecord); 2] =
         [|record| record.epoch = Epoch(3), |record| record.members_revision = Revision(12)];

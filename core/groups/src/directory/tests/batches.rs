@@ -58,7 +58,7 @@ fn a_batch_forms_each_group_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_repeated_batch_gets_its_answer_and_brings_nobody_back() {
+fn a_repeated_batch_gets_the_first_answer_and_restores_no_member() {
     let mut tic = Tic::with_nodes(3);
     tic.join("a", 1, "first");
     let command = batch("r", vec![form("a", &[2, 0]), form("b", &[1])]);
@@ -87,7 +87,7 @@ fn a_request_name_is_for_one_batch_only() {
 }
 
 #[test]
-fn whoever_forms_groups_need_not_know_about_nodes() {
+fn a_batch_may_leave_nodes_open() {
     let mut tic = Tic::with_nodes(2);
     let open = |endpoint: &str| FormMember {
         endpoint: EndpointName::new(endpoint).unwrap(),
@@ -110,7 +110,7 @@ fn whoever_forms_groups_need_not_know_about_nodes() {
 }
 
 #[test]
-fn a_group_waits_for_its_members_once_and_again_when_it_is_empty() {
+fn a_group_waits_for_its_members_again_once_it_is_empty() {
     let mut tic = Tic::with_nodes(3);
     let joins = |node: u32, id: &str| {
         Command::Join(Join {

@@ -1,4 +1,4 @@
-//! Nodes that come and go.
+//! Tests of flap damping in decisions.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::flaps::{FlapDamping, FlapPolicy};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Nodes 0 to 3, and the second end of a life in short time suppresses.
+/// Nodes 0 to 3; the second end of a life within a short time suppresses a node.
 fn damped(policy: FlapPolicy) -> Tic {
     let damping = FlapDamping { policy, limit: 1, half_life: MINUTE };
     let mut tic = Tic::new(Limits { damping, ..Limits::default() });
@@ -21,7 +21,7 @@ fn suppressed(tic: &Tic, node: u32) -> Option<Moment> {
     tic.directory.node(&node_name(node)).unwrap().flaps?.suppressed_until(tic.now)
 }
 
-/// FLAP-1
+/// FLAP-1: suppressed nodes host no agents.
 #[test]
 fn a_suppressed_node_hosts_no_agent_while_another_can() {
     let mut tic = damped(FlapPolicy::NoHost);
@@ -68,7 +68,7 @@ fn a_node_that_is_not_readmitted_is_out_until_the_stated_time() {
 }
 
 #[test]
-fn an_administrator_clears_what_has_been() {
+fn an_administrator_clears_the_flap_history() {
     let mut tic = damped(FlapPolicy::Refuse);
     for life in 2..4 {
         let _ = tic.run(&register(1, life)).unwrap();

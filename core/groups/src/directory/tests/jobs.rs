@@ -1,6 +1,6 @@
-//! Jobs one by one.
+//! Tests of decisions on jobs.
 
-use fabricast_routing::jobs::JobClass;
+use fabricast_placement::JobClass;
 
 use super::*;
 use crate::job::{CreateJob, JobNode, JobRecord};
@@ -52,7 +52,7 @@ fn a_job_keeps_its_nodes_until_it_ends() {
 }
 
 #[test]
-fn a_repeated_request_changes_nothing_and_is_answered_alike() {
+fn a_repeated_job_request_gets_the_first_answer() {
     let mut tic = Tic::new(Limits::default());
     let create = create_job("r1", "j1", &[0]);
     let job = created(&mut tic, &create);
@@ -74,7 +74,7 @@ fn a_repeated_request_changes_nothing_and_is_answered_alike() {
 }
 
 #[test]
-fn a_request_of_a_group_is_not_one_of_a_job_with_its_name() {
+fn a_group_and_a_job_of_one_name_have_separate_requests() {
     let mut tic = Tic::with_nodes(1);
     tic.run(&join("r1", "same", 0, "p0")).unwrap();
     let reused = Err(Refusal::RequestIdReused { request_id: RequestId::new("r1").unwrap() });

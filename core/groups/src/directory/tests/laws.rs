@@ -63,7 +63,7 @@ proptest! {
 
     /// G1, DIR-1, DIR-2, DIR-3, FLAP-1, and the store half of S3
     #[test]
-    fn every_history_keeps_the_rules_and_can_be_read_back(
+    fn every_history_keeps_the_invariants_and_loads_equal(
         commands in proptest::collection::vec(random_command(), 1..120),
     ) {
         let damping = FlapDamping {

@@ -1,9 +1,9 @@
-//! What the records say to agents, to the policy of MGIDs, and to a TIC that starts again.
+//! Tests of snapshots, verdicts, look-ups and loading.
 
 use super::*;
 
 #[test]
-fn a_host_is_told_what_it_lacks_and_what_it_lost() {
+fn a_verdict_lists_the_groups_to_fetch_and_to_drop() {
     let mut tic = Tic::with_nodes(2);
     let known = tic.join("a", 0, "p").group;
     tic.join("b", 0, "p");
@@ -23,7 +23,7 @@ fn a_host_is_told_what_it_lacks_and_what_it_lost() {
 }
 
 #[test]
-fn contradictions_in_the_store_are_named() {
+fn contradictory_records_are_named() {
     let mut tic = Tic::with_nodes(1);
     tic.join("g", 0, "p");
     let without = |key: &'static str| tic.store.iter().filter(move |(k, _)| k.as_str() != key);

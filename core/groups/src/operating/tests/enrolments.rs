@@ -24,27 +24,27 @@ fn changed(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
 }
 
 #[test]
-fn a_membership_of_others_making_comes_with_its_place_and_nobody_need_be_asked() {
+fn a_membership_that_comes_with_its_position_needs_no_fetch() {
     let mut oa = up();
-    oa.position(at(1), &enrolment(21, 20)).unwrap();
+    oa.position(at(1), &enrolment(21, 20), is_agent).unwrap();
     assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
     let held = oa.membership(&group_name(), &process()).unwrap().clone();
     assert_eq!((&held.member, &held.agent_address), (&member(2, 20), &address(0)));
     assert_eq!(held.position, Some(position(1, 4, None)), "it is not kept twice");
     let (host, _, report) = &oa.reports(at(1))[0];
     assert_eq!((host, report.memberships[0].version), (&node_name(0), Version(4)));
-    oa.position(at(2), &enrolment(22, 20)).unwrap();
+    oa.position(at(2), &enrolment(22, 20), is_agent).unwrap();
     assert_eq!(oa.membership(&group_name(), &process()), Some(&held), "said twice");
 }
 
 #[test]
-fn a_membership_that_has_ended_does_not_come_back_with_a_late_place() {
+fn a_late_position_does_not_restore_an_ended_membership() {
     let mut oa = up();
     oa.group(at(1), &snapshot(30, 1, 0, &[]));
-    assert!(oa.position(at(1), &enrolment(29, 20)).is_err());
+    assert!(oa.position(at(1), &enrolment(29, 20), is_agent).is_err());
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "the records decide");
     oa.no_group(GN, Revision(40));
-    assert!(oa.position(at(2), &enrolment(39, 35)).is_err());
+    assert!(oa.position(at(2), &enrolment(39, 35), is_agent).is_err());
     assert_eq!(oa.memberships().count(), 0);
 }
 
@@ -57,26 +57,31 @@ fn a_process_has_one_membership_of_a_group() {
     });
     update.pn = Pn(3);
     let unknown = PositionRefusal::UnknownMember { gn: GN, pn: Pn(3) };
-    assert_eq!(oa.position(at(1), &update), Err(unknown));
+    assert_eq!(oa.position(at(1), &update, is_agent), Err(unknown));
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "which of the two it is");
     assert_eq!(oa.memberships().count(), 1);
 }
 
 #[test]
-fn a_membership_is_not_taken_over_that_is_another_ones() {
+fn the_membership_of_another_node_is_not_adopted() {
     let foreign = [
         changed(|told| told.member.incarnation = Incarnation(2)),
         changed(|told| told.member.member.pn = Pn(3)),
         changed(|told| told.member.member.gn = Gn(9)),
         changed(|told| told.member.member.node = node_name(7)),
+        changed(|told| told.agent = node_name(7)), // the sender does not act for it
     ];
     for update in foreign {
         let mut oa = up();
-        assert!(oa.position(at(1), &update).is_err());
+        assert!(oa.position(at(1), &update, is_agent).is_err());
         assert_eq!((oa.memberships().count(), drain(&mut oa).len()), (0, 1));
     }
     let mut oa = member_of_g();
     let unknown = PositionRefusal::UnknownMember { gn: GN, pn: Pn(2) };
-    assert_eq!(oa.position(at(1), &enrolment(26, 25)), Err(unknown), "the rank was given anew");
+    assert_eq!(
+        oa.position(at(1), &enrolment(26, 25), is_agent),
+        Err(unknown),
+        "the rank was given anew"
+    );
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
 }

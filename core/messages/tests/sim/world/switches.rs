@@ -1,24 +1,24 @@
-//! Switches that combine, and fail to bring some what they have combined.
+//! Simulated switches that combine, and may fail to deliver the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fabricast_groups::{Pn, Revision};
-use fabricast_messages::{Offer, Run, Values, Wide, Work};
+use fabricast_messages::{MemberId, Offer, Run, Values, Wide, Work};
 
 use super::{Event, GN, World};
 
-/// A run that has not ended by then is given up.
+/// A run that has not ended in this time is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A tree is known after this.
+/// Time until members learn of a tree.
 const KNOWN: Duration = Duration::from_millis(8);
 
 /// The switches, with a tree over the members of now after every change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Switches {
     broken: u64,
-    /// Runs that all have contributed to.
+    /// Number of runs that all members have contributed to.
     pub(crate) combined: usize,
     tree: u32,
     processes: usize,
@@ -38,7 +38,7 @@ impl Switches {
     }
 }
 
-/// What all contributed together make.
+/// Combines the contributions of all members.
 fn combined(runs: &[Run]) -> Option<Wide> {
     let reduction = match runs[0].work {
         Work::Barrier => return None,
@@ -61,7 +61,7 @@ fn combined(runs: &[Run]) -> Option<Wide> {
 }
 
 impl World {
-    /// A new tree over the members of now, of which each hears in its own time.
+    /// Makes a new tree over the present members, which learn of it one by one.
     pub(super) fn plant(&mut self) {
         let Some(switches) = &mut self.switches else { return };
         switches.tree += 1;
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// A member does not wait any more: its runs fail for all that have contributed.
+    /// Withdraws a member, which fails its runs for all that have contributed.
     pub(super) fn withdraw(&mut self, pn: Pn) {
         let Some(switches) = &self.switches else { return };
         let open =
@@ -128,14 +128,14 @@ impl World {
         }
     }
 
-    /// What has come to a member at its node.
-    pub(super) fn hear(&mut self, pn: Pn, life: Revision, event: Event) {
+    /// Delivers an event of the switches to a member at its node.
+    pub(super) fn deliver(&mut self, pn: Pn, life: Revision, event: Event) {
         let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else { return };
         let (now, node) = (self.now, member.node.clone());
-        self.input(&node, |courier| match event {
-            Event::Offer(_, _, offer) => courier.offer(GN, pn, Some(offer)),
+        self.input(&node, |layer| match event {
+            Event::Offer(_, _, offer) => layer.offer(GN, pn, Some(offer)),
             Event::Combined(_, _, sequence, brings) => {
-                courier.combined(now, (GN, pn), sequence, brings);
+                layer.combined(now, MemberId { gn: GN, pn }, sequence, brings);
             }
             other => panic!("{other:?}"),
         });

@@ -2,10 +2,9 @@
 //!
 //! Cost: the groups of the part, by moving a few bytes for each; ports only where they change.
 
-use fabricast_topology::{PortId, SwitchId};
+use fabricast_topology::{Mgid, PortId, SwitchId};
 
 use super::{Part, PlannedGroup, PlannedVirtualGroup, Ports};
-use crate::mgid::Mgid;
 use crate::plan::VirtualGroupId;
 
 /// A virtual group outside of its part.

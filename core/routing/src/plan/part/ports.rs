@@ -19,7 +19,7 @@ pub(crate) struct Ports {
     edits: Option<Arc<Edits>>,
 }
 
-/// What differs from the range of the block.
+/// Differences from the range of the block.
 #[derive(Clone, Debug, Default)]
 struct Edits {
     gone: Vec<PortId>, // rising, all of them in the range
@@ -43,7 +43,7 @@ impl Ports {
         Self { block: Arc::new(ports), first: 0, end, edits: None }
     }
 
-    /// Gives the ports, rising.
+    /// Returns the ports, rising.
     ///
     /// Cost: the first time after a change, all of them.
     pub(crate) fn as_slice(&self) -> &[PortId] {
@@ -148,7 +148,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Ports are what a set of them would be, read or not between changes, and copies stay as they were.
+        /// Ports are what a set of them would be, read or not between changes, and copies stay as
+        /// they were.
         #[test]
         fn ports_are_a_set(
             woven in proptest::collection::btree_set(0u32..600, 0..500),

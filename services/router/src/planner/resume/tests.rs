@@ -1,62 +1,93 @@
-//! A planner that takes over from another, with every engine whose plan depends on the past.
+//! Planners that resume the plan of another, with every engine whose plan depends on the past.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::image::Image;
 use crate::planner::tests::group;
+use crate::table_state::{TableState, Tables};
 use fabricast_proto::v1;
 use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Graph, TableKind};
+use proptest::prelude::*;
 
 /// Engines whose plan depends on the past.
 const ENGINES: [EngineKind; 4] =
     [EngineKind::CMr4lmsDynamic, EngineKind::Mr4lms, EngineKind::MinHopMc, EngineKind::SsspMc];
 
 fn planner(engine: EngineKind) -> Planner {
+    planner_with(engine, false)
+}
+
+fn planner_with(engine: EngineKind, fault_tolerant: bool) -> Planner {
     let spec = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 2\nspines_per_cn = 2\n\
                 tns_per_group = 2\nblocks = 2\ncns_per_block = 2\nendpoints_per_leaf = 2\n";
     let graph: Arc<Graph> = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
-    Planner::new(&graph, engine, EngineOptions::new(2, TableKind::PerPort)).unwrap()
+    let options = EngineOptions { fault_tolerant, ..EngineOptions::new(2, TableKind::PerPort) };
+    Planner::new(&graph, engine, options).unwrap()
 }
 
 /// A planner and its records, changed step by step.
-struct Bench {
+struct History {
     planner: Planner,
-    mirror: Mirror,
+    directory: DirectoryCache,
+    /// Entries and routes, changed only where the planner says that they change.
+    tables: Tables,
+    routes: BTreeMap<u64, v1::Route>,
 }
 
-impl Bench {
+impl History {
     fn new(engine: EngineKind) -> Self {
-        Self { planner: planner(engine), mirror: Mirror::default() }
+        Self::of(planner(engine))
+    }
+
+    fn of(planner: Planner) -> Self {
+        let (directory, tables) = (DirectoryCache::default(), Tables::default());
+        Self { planner, directory, tables, routes: BTreeMap::new() }
+    }
+
+    /// Plans, and checks that nothing changed but what the planner names.
+    fn plan(&mut self, gns: &[u64]) {
+        let change = self.planner.plan(&self.directory, gns);
+        for switch in change.switches {
+            self.tables.set_desired(switch, self.planner.entries(switch));
+        }
+        for gn in change.groups {
+            match self.directory.groups.get(&gn) {
+                Some(group) => drop(self.routes.insert(gn, self.planner.route(gn, group))),
+                None => drop(self.routes.remove(&gn)),
+            }
+        }
+        assert_eq!(*self.tables.desired(), self.planner.desired());
+        assert_eq!(self.routes, self.planner.routes(&self.directory));
     }
 
     fn put(&mut self, gn: u64, endpoints: &[&str]) {
-        // Four of them have one spanning tree.
+        // Four groups share a spanning tree.
         let mgid = u32::try_from(gn % 3 + gn / 3 * 64).unwrap();
-        self.mirror.groups.insert(gn, group(mgid, endpoints));
-        self.planner.plan(&self.mirror, &[gn]);
+        self.directory.put(gn, group(mgid, endpoints));
+        self.plan(&[gn]);
     }
 
     fn delete(&mut self, gn: u64) {
-        self.mirror.groups.remove(&gn);
-        self.planner.plan(&self.mirror, &[gn]);
+        self.directory.remove(gn);
+        self.plan(&[gn]);
     }
 
     fn fail(&mut self, failed: Vec<v1::Element>) {
-        self.mirror.failed = failed;
-        self.planner.set_failed(&self.mirror.failed);
-        self.planner.plan(&self.mirror, &[]);
+        self.directory.failed = failed;
+        self.planner.set_failed(&self.directory.failed);
+        self.plan(&[]);
     }
 
-    /// Groups that came and went in an order that matters: who plans for those that are left, from
-    /// nothing, has other tables. The first such history of a few.
+    /// The first random history whose order of joins and leaves matters: a planner that plans the
+    /// remaining groups from scratch has other tables.
     fn with_a_past(engine: EngineKind) -> Self {
         let mut histories = (1..200).map(|seed| Self::with_random_past(engine, seed));
-        let matters = |bench: &Self| {
-            *bench.restarted(None).desired() != *bench.planner.desired()
-                && bench.mirror.groups.contains_key(&1)
+        let matters = |history: &Self| {
+            history.restarted(None).desired() != history.planner.desired()
+                && history.directory.groups.contains_key(&1)
         };
         histories.find(matters).expect("the order of groups matters")
     }
@@ -66,161 +97,210 @@ impl Bench {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) % limit
         };
-        let mut bench = Self::new(engine);
+        let mut history = Self::new(engine);
         for _ in 0..30 {
             let gn = 1 + below(12);
-            if bench.mirror.groups.contains_key(&gn) && below(3) == 0 {
-                bench.delete(gn);
+            if history.directory.groups.contains_key(&gn) && below(3) == 0 {
+                history.delete(gn);
                 continue;
             }
             let size = 2 + below(3);
             let names: Vec<String> = (0..size).map(|_| format!("h{}", below(16))).collect();
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-            bench.put(gn, &names);
+            history.put(gn, &names);
         }
-        bench
+        history
     }
 
-    fn past(&self) -> Past {
-        Past { failed: self.mirror.failed.clone(), chosen: self.planner.choices() }
+    fn past(&self) -> RecordedPlan {
+        RecordedPlan { failed: self.directory.failed.clone(), chosen: self.planner.choices() }
     }
 
-    /// What a route service that starts now plans.
-    fn restarted(&self, past: Option<&Past>) -> Planner {
+    /// The plan of a route service that starts now.
+    fn restarted(&self, past: Option<&RecordedPlan>) -> Planner {
         let mut planner = planner(self.planner.engine.kind());
         if let Some(past) = past {
-            planner.resume(&self.mirror, past);
+            planner.resume(&self.directory, past);
         }
-        planner.set_failed(&self.mirror.failed);
-        let gns: Vec<u64> = self.mirror.groups.keys().copied().collect();
-        planner.plan(&self.mirror, &gns);
+        planner.set_failed(&self.directory.failed);
+        let gns: Vec<u64> = self.directory.groups.keys().copied().collect();
+        planner.plan(&self.directory, &gns);
         planner
     }
 
     fn crosses_switches(&self, gn: u64) -> bool {
-        let Some(group) = self.mirror.groups.get(&gn) else { return false };
-        let links = self.planner.explain(&self.mirror, &group.name).unwrap().links;
+        let Some(group) = self.directory.groups.get(&gn) else { return false };
+        let links = self.planner.explain(&self.directory, &group.name).unwrap().links;
         links.iter().any(|link| link.peer_port > 0)
     }
 
     /// A link between switches on the tree of a group.
     fn link_of(&self, gn: u64) -> v1::Element {
-        let name = &self.mirror.groups[&gn].name;
-        let links = self.planner.explain(&self.mirror, name).unwrap().links;
+        let name = &self.directory.groups[&gn].name;
+        let links = self.planner.explain(&self.directory, name).unwrap().links;
         let link = links.into_iter().find(|link| link.peer_port > 0).unwrap();
         let end = v1::PortName { switch_name: link.switch_name, port: link.port };
         v1::Element { kind: Some(v1::element::Kind::Link(end)) }
     }
 }
 
-/// Entries that two images do not share, as (switch, port, color).
-fn differing(one: &Image, other: &Image) -> usize {
-    let mut writes = one.removals(other);
-    for (switch, more) in other.removals(one) {
-        writes.entry(switch).or_default().extend(more);
-    }
-    writes.values().map(Vec::len).sum()
+/// Number of entries that differ between two states; an altered one counts twice.
+fn differing(one: &TableState, other: &TableState) -> u32 {
+    let switches = planner(EngineKind::Mr4lms).graph().switches();
+    let differences = switches.map(|switch| one.difference(other, switch));
+    differences.map(|one| one.missing + one.extra + 2 * one.altered).sum()
 }
 
 #[test]
 fn a_restarted_planner_has_the_plan_of_its_predecessor() {
     for engine in ENGINES {
-        let mut bench = Bench::with_a_past(engine);
-        let resumed = bench.restarted(Some(&bench.past()));
-        assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}");
-        assert_eq!(resumed.choices(), bench.planner.choices(), "{engine}");
-        assert_eq!(resumed.routes(&bench.mirror), bench.planner.routes(&bench.mirror), "{engine}");
-        // Also among faults that cut members off, and once they are gone.
-        let crossing = (1..=12).find(|gn| bench.crosses_switches(*gn)).unwrap();
-        let link = bench.link_of(crossing);
+        let mut history = History::with_a_past(engine);
+        let resumed = history.restarted(Some(&history.past()));
+        assert_eq!(resumed.desired(), history.planner.desired(), "{engine}");
+        assert_eq!(resumed.choices(), history.planner.choices(), "{engine}");
+        assert_eq!(
+            resumed.routes(&history.directory),
+            history.planner.routes(&history.directory),
+            "{engine}"
+        );
+        // Also with faults that cut members off, and after their repair.
+        let crossing = (1..=12).find(|gn| history.crosses_switches(*gn)).unwrap();
+        let link = history.link_of(crossing);
         let endpoint = |number: u32| v1::Element {
             kind: Some(v1::element::Kind::Endpoint(format!("h{number}"))),
         };
         let some = (0..16).step_by(3).map(endpoint).chain([link.clone()]).collect();
         for failed in [vec![link], some, Vec::new()] {
-            bench.fail(failed);
-            let resumed = bench.restarted(Some(&bench.past()));
-            assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}");
-            assert_eq!(resumed.choices(), bench.planner.choices(), "{engine}");
+            history.fail(failed);
+            let resumed = history.restarted(Some(&history.past()));
+            assert_eq!(resumed.desired(), history.planner.desired(), "{engine}");
+            assert_eq!(resumed.choices(), history.planner.choices(), "{engine}");
         }
-        // Broken when the predecessor planned, and mended or broken elsewhere since.
-        bench.fail((0..16).step_by(3).map(endpoint).collect());
-        let past = bench.past();
-        bench.fail((0..16).step_by(5).map(endpoint).collect());
-        let resumed = bench.restarted(Some(&past));
-        assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}");
+        // Also if the faults have changed since the predecessor planned.
+        history.fail((0..16).step_by(3).map(endpoint).collect());
+        let past = history.past();
+        history.fail((0..16).step_by(5).map(endpoint).collect());
+        let resumed = history.restarted(Some(&past));
+        assert_eq!(resumed.desired(), history.planner.desired(), "{engine}");
     }
 }
 
 #[test]
-fn what_happened_meanwhile_does_what_it_would_have_done_to_the_predecessor() {
+fn changes_since_the_recording_have_the_effect_they_had_on_the_predecessor() {
     for engine in ENGINES {
-        // Among them those that have the ports of trees that others share.
+        // Some of them have the ports of trees that other groups share.
         for gone in 1..=12 {
-            let mut bench = Bench::with_a_past(engine);
-            let past = bench.past();
-            bench.delete(gone);
-            let resumed = bench.restarted(Some(&past));
-            assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}, without {gone}");
+            let mut history = History::with_a_past(engine);
+            let past = history.past();
+            history.delete(gone);
+            let resumed = history.restarted(Some(&past));
+            assert_eq!(resumed.desired(), history.planner.desired(), "{engine}, without {gone}");
         }
         for gn in 1..=12 {
-            let mut bench = Bench::with_a_past(engine);
-            let past = bench.past();
-            if !bench.crosses_switches(gn) {
+            let mut history = History::with_a_past(engine);
+            let past = history.past();
+            if !history.crosses_switches(gn) {
                 continue;
             }
-            let link = bench.link_of(gn);
-            bench.fail(vec![link]);
-            let resumed = bench.restarted(Some(&past));
-            assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}, link of {gn}");
+            let link = history.link_of(gn);
+            history.fail(vec![link]);
+            let resumed = history.restarted(Some(&past));
+            assert_eq!(resumed.desired(), history.planner.desired(), "{engine}, link of {gn}");
         }
     }
 }
 
 #[test]
-fn records_that_come_again_change_nothing() {
+fn equal_records_planned_again_change_nothing() {
     for engine in ENGINES {
-        let mut bench = Bench::with_a_past(engine);
-        let before = (bench.planner.desired().clone(), bench.planner.choices());
-        let gns: Vec<u64> = bench.mirror.groups.keys().copied().collect();
-        bench.planner.set_failed(&[]);
-        bench.planner.plan(&bench.mirror, &gns);
-        assert_eq!((bench.planner.desired().clone(), bench.planner.choices()), before);
+        let mut history = History::with_a_past(engine);
+        let before = (history.planner.desired(), history.planner.choices());
+        let gns: Vec<u64> = history.directory.groups.keys().copied().collect();
+        history.planner.set_failed(&[]);
+        history.planner.plan(&history.directory, &gns);
+        assert_eq!((history.planner.desired(), history.planner.choices()), before);
     }
 }
 
 #[test]
-fn choices_that_fit_no_more_are_left_out_and_the_others_stay() {
+fn choices_that_do_not_fit_any_more_are_dropped_and_the_others_stay() {
     for engine in ENGINES {
-        let bench = Bench::with_a_past(engine);
-        let mut past = bench.past();
+        let history = History::with_a_past(engine);
+        let mut past = history.past();
         let spoil = past.chosen.values_mut().next_back().unwrap();
         spoil.iter_mut().for_each(|tree| (tree.part, tree.root) = (u32::MAX, u32::MAX));
-        let resumed = bench.restarted(Some(&past));
-        let all = bench.planner.desired();
-        let spoiled = differing(resumed.desired(), all);
-        let anew = differing(bench.restarted(None).desired(), all);
-        assert!(spoiled < anew, "{engine}: {spoiled} of {} differ, anew {anew}", all.len());
+        let resumed = history.restarted(Some(&past));
+        let all = history.planner.desired();
+        let spoiled = differing(&resumed.desired(), &all);
+        let from_scratch = differing(&history.restarted(None).desired(), &all);
+        assert!(
+            spoiled < from_scratch,
+            "{engine}: {spoiled} of {} differ, from scratch {from_scratch}",
+            all.len()
+        );
     }
 }
 
 #[test]
-fn an_exclusive_group_without_room_is_not_tried_again_by_a_restart() {
-    let mut without_room = 0;
+fn an_exclusive_group_without_a_tree_is_not_retried_by_a_restart() {
+    let mut without_tree = 0;
     for engine in ENGINES {
         for seed in 1..40 {
-            let mut bench = Bench::with_random_past(engine, seed);
+            let mut history = History::with_random_past(engine, seed);
             let exclusive = group(640, &["h0", "h3", "h9", "h15"]);
-            bench.mirror.groups.insert(30, MirrorGroup { exclusive: true, ..exclusive });
-            bench.planner.plan(&bench.mirror, &[30]);
-            let route = bench.planner.routes(&bench.mirror)[&30].clone();
-            without_room += u32::from(route.state() != v1::RouteState::Routed);
-            bench.mirror.groups.get_mut(&30).unwrap().route = Some(route);
-            let resumed = bench.restarted(Some(&bench.past()));
-            assert_eq!(resumed.desired(), bench.planner.desired(), "{engine}, {seed}");
-            let routes = resumed.routes(&bench.mirror);
-            assert_eq!(routes, bench.planner.routes(&bench.mirror), "{engine}, {seed}");
+            history.directory.put(30, CachedGroup { exclusive: true, ..exclusive });
+            history.planner.plan(&history.directory, &[30]);
+            let route = history.planner.routes(&history.directory)[&30].clone();
+            without_tree += u32::from(route.state() != v1::RouteState::Routed);
+            history.directory.groups.get_mut(&30).unwrap().route = Some(route);
+            let resumed = history.restarted(Some(&history.past()));
+            assert_eq!(resumed.desired(), history.planner.desired(), "{engine}, {seed}");
+            let routes = resumed.routes(&history.directory);
+            assert_eq!(routes, history.planner.routes(&history.directory), "{engine}, {seed}");
         }
     }
-    assert!(without_room > 20, "{without_room}");
+    assert!(without_tree > 20, "{without_tree}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// PLAN-1: a plan names every switch and every group for which it differs from the one before
+    /// (`History::plan` checks that).
+    #[test]
+    fn a_plan_names_all_that_it_changes(
+        engine in prop::sample::select(EngineKind::ALL),
+        fault_tolerant: bool,
+        steps in prop::collection::vec((0..8u8, 1..12u64, prop::collection::vec(0..16u8, 0..6)), 40),
+    ) {
+        let fault_tolerant = fault_tolerant && engine.supports_fault_tolerance();
+        let mut history = History::of(planner_with(engine, fault_tolerant));
+        let switches: Vec<String> = {
+            let graph = history.planner.graph();
+            graph.switches().map(|switch| graph.switch_name(switch).to_owned()).collect()
+        };
+        for (step, gn, picks) in steps {
+            let name = |pick: &u8| switches[usize::from(*pick) % switches.len()].clone();
+            let names: Vec<String> = picks.iter().map(|pick| format!("h{pick}")).collect();
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+            match step {
+                0 => history.delete(gn),
+                1 => {
+                    let mgid = u32::try_from(gn % 3 + gn / 3 * 64).unwrap();
+                    let exclusive = CachedGroup { exclusive: true, ..group(mgid, &names) };
+                    history.directory.put(gn, exclusive);
+                    history.plan(&[gn]);
+                }
+                2 => history.fail(picks.iter().take(2).map(|pick| v1::Element {
+                    kind: Some(v1::element::Kind::SwitchName(name(pick)))
+                }).collect()),
+                3 => history.fail(picks.iter().take(3).map(|pick| {
+                    let port = u32::from(*pick % 3) + 1;
+                    let end = v1::PortName { switch_name: name(pick), port };
+                    v1::Element { kind: Some(v1::element::Kind::Link(end)) }
+                }).collect()),
+                _ => history.put(gn, &names),
+            }
+        }
+    }
 }

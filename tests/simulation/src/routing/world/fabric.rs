@@ -1,4 +1,4 @@
-//! Switches: what agents do to them, what fails, and what agents see of it.
+//! The switches: requests of agents, failures, and the agents' reports of them.
 
 use std::collections::BTreeSet;
 
@@ -7,35 +7,36 @@ use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::{Graph, Peer, PortId, PortSet, SwitchId};
 
-use super::{Event, LOOK, World};
+use super::{Event, HARDWARE_POLL, RouteWorld, checks};
 use crate::invariants::r4;
-use crate::routing::calls::{Felt, Touch};
+use crate::routing::agent::Caller;
+use crate::routing::calls::{SwitchReply, SwitchRequest};
 use crate::routing::scenario::RouteParty;
 use crate::routing::tic::ElementKey;
 
-/// The links between switches, by their lower ports.
+/// Returns the links between switches, by their lower ports.
 pub(super) fn links(graph: &Graph) -> Vec<PortId> {
     let ports = graph.switches().flat_map(|switch| graph.ports(switch));
     ports.filter(|port| matches!(graph.peer(*port), Peer::Switch(other) if *port < other)).collect()
 }
 
-impl World {
-    /// A touch reaches its switch; what came of it goes back.
-    pub(super) fn touch(&mut self, from: (usize, u64, u64), touch: Touch) {
+impl RouteWorld {
+    /// Carries out a request at its switch and sends the reply.
+    pub(super) fn handle_switch_request(&mut self, from: Caller, request: SwitchRequest) {
         self.under_way -= 1;
-        let (left, done) = self.failing_touches;
+        let (left, done) = self.failing_requests;
         let fails = left > 0;
-        self.failing_touches.0 = left.saturating_sub(1);
-        let felt = match touch {
-            Touch::Write(switch, fence, entries) => {
+        self.failing_requests.0 = left.saturating_sub(1);
+        let reply = match request {
+            SwitchRequest::Write(switch, fence, entries) => {
                 let written = (!fails || done).then(|| self.write(switch, fence, &entries));
-                Felt::Written(written.filter(|_| !fails))
+                SwitchReply::Written(written.filter(|_| !fails))
             }
-            Touch::Read(switch) => Felt::Table((!fails).then(|| self.read(switch))),
+            SwitchRequest::Read(switch) => SwitchReply::Table((!fails).then(|| self.read(switch))),
         };
-        let delay = self.touch_way();
+        let delay = self.draw_switch_delay();
         self.under_way += 1;
-        self.enqueue(delay, Event::Felt(from, felt));
+        self.enqueue(delay, Event::SwitchReply(from, reply));
     }
 
     fn write(
@@ -47,7 +48,7 @@ impl World {
         r4::is_in_bounds(self.witness.options.colors, entries);
         let entry = |entry: &v1::TableEntry| EntryWrite {
             in_port: number(entry.in_port),
-            color: u16::try_from(entry.color).expect("R4: it was looked at"),
+            color: u16::try_from(entry.color).expect("R4: it was checked"),
             out: entry.out_ports.iter().map(|port| number(*port)).collect(),
         };
         let entries: Vec<EntryWrite> = entries.iter().map(entry).collect();
@@ -88,7 +89,7 @@ impl World {
         })
     }
 
-    /// Breaks a part or mends it.
+    /// Fails or repairs a part.
     pub(super) fn damage(&mut self, component: Component, broken: bool) {
         let done = match broken {
             true => self.emulator.fail(component),
@@ -105,37 +106,38 @@ impl World {
             self.fences.lost(switch);
         }
         self.witness.failed(self.emulator.faults(), lost);
-        self.look();
-        // Whoever has to do with it sees it at once.
+        checks::check(self);
+        // The agents concerned report it at once.
         for at in 0..self.agents.len() {
-            self.tell_seen(at);
+            self.report_faults(at);
         }
     }
 
-    /// An agent looks at its hardware and says what it sees, and does so again.
-    pub(super) fn look_at_hardware(&mut self, at: usize, life: u64) {
+    /// An agent polls its hardware, reports failed parts, and schedules the next poll.
+    pub(super) fn poll_hardware(&mut self, at: usize, life: u64) {
         if self.agents[at].as_ref().is_some_and(|agent| agent.life == life) {
-            self.tell_seen(at);
-            self.enqueue(LOOK, Event::Look(at, life));
+            self.report_faults(at);
+            self.enqueue(HARDWARE_POLL, Event::PollHardware(at, life));
         }
     }
 
-    fn tell_seen(&mut self, at: usize) {
+    fn report_faults(&mut self, at: usize) {
         let who = RouteParty::Agent(at);
         if self.agents[at].is_none() || self.frozen.contains(&who) {
             return;
         }
-        let seen = self.seen_by(at);
+        let seen = self.faults_seen_by(at);
         if !self.is_lost(who, RouteParty::Tic) {
-            // Its reports go one after the other: a later one never arrives before.
-            let way = self.way();
+            // Reports arrive in order: a later one never overtakes an earlier one.
+            let way = self.draw_message_delay();
             self.seen_at[at] = self.seen_at[at].max(self.now.after(way));
-            self.enqueue(self.seen_at[at].since(self.now), Event::Seen(at, seen));
+            self.enqueue(self.seen_at[at].since(self.now), Event::FaultsSeen(at, seen));
         }
     }
 
-    /// The failed parts that an agent answers for: its switches, and links with an end at one.
-    fn seen_by(&self, at: usize) -> BTreeSet<ElementKey> {
+    /// Returns the failed parts that an agent is responsible for: its switches, and links with an
+    /// end at one.
+    fn faults_seen_by(&self, at: usize) -> BTreeSet<ElementKey> {
         let ours: BTreeSet<SwitchId> = self.shards[at].switches.iter().copied().collect();
         let faults = self.emulator.faults();
         let dead: BTreeSet<PortId> = faults.dead_link_ports().collect();
@@ -148,7 +150,7 @@ impl World {
         switches.map(ElementKey::Switch).chain(links.map(|port| ElementKey::Link(*port))).collect()
     }
 
-    /// The TIC hears what an agent sees.
+    /// Delivers an agent's report of failed parts to the TIC.
     pub(super) fn seen(&mut self, agent: usize, elements: BTreeSet<ElementKey>) {
         if self.tic_is_down {
             return;
@@ -161,5 +163,5 @@ impl World {
 }
 
 fn number(port: u32) -> u8 {
-    u8::try_from(port).expect("the agent has looked at it")
+    u8::try_from(port).expect("the agent has checked it")
 }

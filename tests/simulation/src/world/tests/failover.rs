@@ -1,7 +1,7 @@
-//! Group agents fail over, one scenario each; time is simulated, so its bounds are exact.
+//! Failover of group agents, one scenario each; time is simulated, so its bounds are exact.
 //!
-//! In all of them exactly one agent acts (G4, also checked at every step), ranks stay, the tree is whole
-//! and everybody follows the new agent within [`FAILOVER`] of the fault.
+//! In all scenarios exactly one agent acts (G4, also checked at every step), ranks stay, the tree
+//! is complete, and all members follow the new agent within [`FAILOVER`] of the fault.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use fabricast_groups::{Epoch, Pn};
 use super::{GN, cut_off, in_one_group, in_one_group_of};
 use crate::invariants::g2;
 use crate::node::{index_of, name};
-use crate::scenario::{Deed, Party};
+use crate::scenario::{Action, Party};
 use crate::settings::{DETECTOR, Settings};
 use crate::store::LEASE;
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A dead agent's node is out by then, and so are dead members, whom the TIC asks once more; a report
-/// later everybody has heard of it, however many hints are lost.
+/// Time by which a dead agent's node is expelled, and also dead members, which the TIC probes once
+/// more; one report later all nodes know, however many hints are lost.
 const FAILOVER: Duration = DETECTOR
     .report_timeout
     .saturating_add(Duration::from_millis(2 * 3 * 500))
     .saturating_add(SECOND);
 
-/// Which node has which rank.
+/// Returns the node of each rank.
 fn ranks(world: &World) -> BTreeMap<Pn, NodeName> {
     world.directory().members(GN).map(|member| (member.pn, member.node.clone())).collect()
 }
@@ -38,17 +38,18 @@ fn agent(world: &World) -> (usize, Epoch) {
     (index_of(group.agent.as_ref().expect("it has members")), group.epoch)
 }
 
-/// The agent `at` is obeyed by all members, who have their places in one tree, and by nobody else.
+/// Checks that the agent at `at` is obeyed by all members, in one tree, and no other agent is
+/// obeyed.
 fn serves(world: &World, at: usize) {
     let (agent, epoch) = agent(world);
     assert_eq!(agent, at);
     let host = world.nodes[at].ga.as_ref().expect("its node is up");
-    let (record, seats) = host.query(GN).expect("it has taken office");
+    let (record, members) = host.query(GN).expect("it acts as the agent");
     assert_eq!(record.epoch, epoch, "G4");
-    let seated: BTreeMap<Pn, NodeName> =
-        seats.iter().map(|(view, _)| (view.member.pn, view.member.node.clone())).collect();
-    assert_eq!(seated, ranks(world), "G2: its table is the TIC's");
-    for (view, position) in seats {
+    let held_ranks: BTreeMap<Pn, NodeName> =
+        members.iter().map(|(view, _)| (view.member.pn, view.member.node.clone())).collect();
+    assert_eq!(held_ranks, ranks(world), "G2: its table is the TIC's");
+    for (view, position) in members {
         let node = &world.nodes[index_of(&view.member.node)];
         let held = node.oa.memberships().find(|held| held.member == view.member);
         let known = held.and_then(|held| held.position.as_ref());
@@ -56,20 +57,20 @@ fn serves(world: &World, at: usize) {
     }
 }
 
-/// What the ranks are without those of some nodes.
+/// Returns the ranks without those of some nodes.
 fn without(ranks: &BTreeMap<Pn, NodeName>, gone: &[usize]) -> BTreeMap<Pn, NodeName> {
     let stays = |node: &NodeName| !gone.contains(&index_of(node));
     ranks.iter().filter(|(_, node)| stays(node)).map(|(pn, node)| (*pn, node.clone())).collect()
 }
 
-fn ways(from: &[Party], to: &[Party], cut: bool) -> Vec<Deed> {
+fn ways(from: &[Party], to: &[Party], cut: bool) -> Vec<Action> {
     let pairs = from.iter().flat_map(|from| to.iter().map(move |to| (*from, *to)));
-    pairs.map(|(from, to)| Deed::Cut { from, to, cut }).collect()
+    pairs.map(|(from, to)| Action::Cut { from, to, cut }).collect()
 }
 
-fn do_all(world: &mut World, deeds: Vec<Deed>) {
-    for deed in deeds {
-        world.do_deed(deed);
+fn do_all(world: &mut World, actions: Vec<Action>) {
+    for action in actions {
+        world.apply_action(action);
     }
 }
 
@@ -80,7 +81,7 @@ fn the_node_of_the_agent_dies() {
     let mut world = in_one_group(5);
     let before = ranks(&world);
     let (_, epoch) = agent(&world);
-    world.do_deed(Deed::Power { at: 0, on: false });
+    world.apply_action(Action::Power { at: 0, on: false });
     world.run(DETECTOR.worst_case() + Duration::from_millis(100));
     assert_eq!(agent(&world), (1, epoch.next()), "it hosted an agent, so only the TIC had to ask");
     world.run(SECOND);
@@ -88,9 +89,9 @@ fn the_node_of_the_agent_dies() {
     assert_eq!(ranks(&world), without(&before, &[0]));
     world.run(FAILOVER);
     g2::agrees(&world);
-    world.do_deed(Deed::Power { at: 0, on: true });
+    world.apply_action(Action::Power { at: 0, on: true });
     world.run(SECOND);
-    world.do_deed(Deed::Join { at: 0, group: 7, process: 0 });
+    world.apply_action(Action::Join { at: 0, group: 7, process: 0 });
     world.run(SECOND * 5);
     g2::agrees(&world);
 }
@@ -100,17 +101,18 @@ fn agents_die_one_after_the_other() {
     let mut world = in_one_group(7);
     let before = ranks(&world);
     for at in 0..3 {
-        world.do_deed(Deed::Power { at, on: false });
+        world.apply_action(Action::Power { at, on: false });
         world.run(FAILOVER);
         serves(&world, at + 1);
     }
     // The next one dies as soon as it has been named.
-    world.do_deed(Deed::Power { at: 3, on: false });
-    world.do_deed(Deed::Power { at: 5, on: false });
+    world.apply_action(Action::Power { at: 3, on: false });
+    world.apply_action(Action::Power { at: 5, on: false });
     world.run(DETECTOR.worst_case() + Duration::from_millis(30));
     assert_eq!(agent(&world).0, 4);
-    world.do_deed(Deed::Power { at: 4, on: false });
-    // The one with the next rank is dead, and no agent was left to notice: it is named, and found out.
+    world.apply_action(Action::Power { at: 4, on: false });
+    // The one with the next rank is dead, and no agent was left to notice: it is named, and found
+    // out.
     world.run(FAILOVER * 2);
     serves(&world, 6);
     assert_eq!(ranks(&world), without(&before, &[0, 1, 2, 3, 4, 5]));
@@ -118,7 +120,7 @@ fn agents_die_one_after_the_other() {
 }
 
 #[test]
-fn an_agent_that_only_the_tic_cannot_reach_is_replaced_and_obeyed_by_nobody() {
+fn an_agent_that_only_the_tic_cannot_reach_is_replaced_and_obeyed_by_no_node() {
     let mut world = in_one_group(5);
     let before = ranks(&world);
     let cut = |cut| {
@@ -130,18 +132,18 @@ fn an_agent_that_only_the_tic_cannot_reach_is_replaced_and_obeyed_by_nobody() {
     serves(&world, 1);
     assert_eq!(ranks(&world), without(&before, &[0]));
     let old = world.nodes[0].ga.as_ref().and_then(|ga| ga.query(GN));
-    assert!(old.is_some(), "it does not know yet; everybody follows the new one");
+    assert!(old.is_some(), "it does not know yet; all members follow the new one");
     do_all(&mut world, cut(false));
     world.run(FAILOVER);
     g2::agrees(&world);
     assert!(world.nodes[0].ga.as_ref().expect("it is back").query(GN).is_none());
 }
 
-/// G5: the TIC asks those whom the agent cannot reach, and keeps them.
+/// G5: the TIC probes the nodes that the agent cannot reach, and keeps them.
 #[test]
 fn an_agent_that_some_members_cannot_reach_expels_nobody() {
     let mut world = in_one_group(6);
-    let (before, office) = (ranks(&world), agent(&world));
+    let (before, first_agent) = (ranks(&world), agent(&world));
     let lost = [Party::Node(3), Party::Node(5)];
     let cut = |cut| {
         let agent = [Party::Node(0)];
@@ -151,9 +153,9 @@ fn an_agent_that_some_members_cannot_reach_expels_nobody() {
     let answered = world.probes_answered;
     world.run(SECOND * 60);
     assert!(world.probes_answered > answered, "the TIC has asked");
-    assert_eq!((ranks(&world), agent(&world)), (before.clone(), office));
-    // Meanwhile the tree changes, and they cannot hear of it from the agent.
-    world.do_deed(Deed::Power { at: 1, on: false });
+    assert_eq!((ranks(&world), agent(&world)), (before.clone(), first_agent));
+    // The tree changes meanwhile, and the cut-off members cannot learn of it from the agent.
+    world.apply_action(Action::Power { at: 1, on: false });
     world.run(FAILOVER);
     assert_eq!(ranks(&world), without(&before, &[1]));
     do_all(&mut world, cut(false));
@@ -162,10 +164,10 @@ fn an_agent_that_some_members_cannot_reach_expels_nobody() {
     g2::agrees(&world);
     let answered = world.probes_answered;
     world.run(SECOND * 30);
-    assert_eq!(world.probes_answered, answered, "nobody is accused any more");
+    assert_eq!(world.probes_answered, answered, "no node is reported any more");
 }
 
-/// Every way around an agent, cut in one direction: who is replaced, and who is not.
+/// Cuts around an agent, each in one direction: which agent is replaced.
 #[test]
 fn one_way_cuts_replace_an_agent_only_if_the_tic_does_not_hear_it() {
     let (host, member) = ([Party::Node(0)], [Party::Node(2)]);
@@ -194,17 +196,17 @@ fn one_way_cuts_replace_an_agent_only_if_the_tic_does_not_hear_it() {
 }
 
 #[test]
-fn an_agent_that_was_frozen_returns_with_old_state_and_gives_way() {
+fn an_agent_that_returns_from_a_freeze_steps_down() {
     let mut world = in_one_group(5);
     let before = ranks(&world);
-    world.do_deed(Deed::Freeze { who: Party::Node(0), stop: true });
+    world.apply_action(Action::Freeze { who: Party::Node(0), stop: true });
     world.run(FAILOVER);
     serves(&world, 1);
     // While it is away, the group changes under the new agent.
-    world.do_deed(Deed::Power { at: 2, on: false });
+    world.apply_action(Action::Power { at: 2, on: false });
     world.run(FAILOVER);
     serves(&world, 1);
-    world.do_deed(Deed::Freeze { who: Party::Node(0), stop: false });
+    world.apply_action(Action::Freeze { who: Party::Node(0), stop: false });
     world.run(Duration::from_millis(100));
     serves(&world, 1);
     world.run(FAILOVER);
@@ -213,16 +215,16 @@ fn an_agent_that_was_frozen_returns_with_old_state_and_gives_way() {
     g2::agrees(&world);
 }
 
-/// FLAP-1: whoever comes and goes is agent no more, though its rank is the lowest.
+/// FLAP-1: a node that flaps is not the agent again, although its rank is the lowest.
 #[test]
 fn a_flapping_agent_is_not_chosen_again() {
     let damping =
         FlapDamping { policy: FlapPolicy::NoHost, limit: 2, half_life: Duration::from_secs(120) };
     let mut world = in_one_group_of(5, Settings { adaptive: false, damping });
     for _ in 0..3 {
-        world.do_deed(Deed::Power { at: 0, on: false });
+        world.apply_action(Action::Power { at: 0, on: false });
         world.run(FAILOVER);
-        world.do_deed(Deed::Power { at: 0, on: true });
+        world.apply_action(Action::Power { at: 0, on: true });
         world.run(SECOND);
         world.join(0, "g", "again");
         world.run(SECOND * 3);
@@ -230,12 +232,12 @@ fn a_flapping_agent_is_not_chosen_again() {
     }
     assert_eq!(ranks(&world).first_key_value(), Some((&Pn(0), &name(0))), "it has rank 0 again");
     assert_eq!(agent(&world).0, 1);
-    world.do_deed(Deed::Power { at: 1, on: false });
+    world.apply_action(Action::Power { at: 1, on: false });
     world.run(FAILOVER);
     serves(&world, 2);
-    // In the end nobody else is left: better a suppressed one than none.
+    // When all others are gone, a suppressed node is better than none.
     for at in [2, 3, 4] {
-        world.do_deed(Deed::Power { at, on: false });
+        world.apply_action(Action::Power { at, on: false });
         world.run(FAILOVER);
     }
     serves(&world, 0);
@@ -244,17 +246,17 @@ fn a_flapping_agent_is_not_chosen_again() {
 
 #[test]
 fn the_leading_tic_dies_while_an_agent_is_replaced() {
-    // While the node is silent, while it is asked, and with the decision on its way to the store.
+    // While the node is silent, while it is probed, and with the decision in flight to the store.
     for (after, slow) in [(2_000, 0), (3_600, 0), (4_600, 300)] {
         let mut world = in_one_group(5);
         let before = ranks(&world);
-        world.do_deed(Deed::Power { at: 0, on: false });
-        world.do_deed(Deed::SlowStore { delay: Duration::from_millis(slow) });
+        world.apply_action(Action::Power { at: 0, on: false });
+        world.apply_action(Action::SlowStore { delay: Duration::from_millis(slow) });
         world.run(Duration::from_millis(after));
         let leads = |tic: &crate::tic::Tic| tic.directory().is_some();
         let leader = world.tics.iter().position(|tic| tic.as_ref().is_ok_and(leads));
-        world.do_deed(Deed::KillTic { at: leader.expect("one leads") });
-        // The next one begins with a whole report timeout for everybody.
+        world.apply_action(Action::KillTic { at: leader.expect("one leads") });
+        // The next leader starts with a full report timeout for every node.
         world.run(LEASE + SECOND + FAILOVER);
         serves(&world, 1);
         assert_eq!(ranks(&world), without(&before, &[0]));
@@ -262,12 +264,12 @@ fn the_leading_tic_dies_while_an_agent_is_replaced() {
     }
 }
 
-/// All of a node's ways are cut, and it comes back while the verdict is on its way.
+/// A node is cut off completely, and reachable again while its expulsion is in flight.
 #[test]
-fn an_agent_that_is_back_when_it_is_expelled_begins_a_new_life() {
+fn an_agent_reachable_again_when_expelled_starts_a_new_life() {
     let mut world = in_one_group(4);
     let before = ranks(&world);
-    world.do_deed(Deed::SlowStore { delay: SECOND });
+    world.apply_action(Action::SlowStore { delay: SECOND });
     cut_off(&mut world, 0, true);
     world.run(DETECTOR.worst_case() + Duration::from_millis(200));
     cut_off(&mut world, 0, false);

@@ -1,0 +1,177 @@
+//! The subsystems of an operating agent process, and the way of effects to them.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use fabricast_group::GroupAgentHost as _;
+use fabricast_proto::v1;
+use fabricast_rpc::{Leader, Peer, Security};
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+
+use crate::fabric::listeners::Listeners;
+use crate::fabric::packets::PacketSender;
+use crate::fabric::stream::FabricStream;
+use crate::links::combining::Combining;
+use crate::links::streams::{Ends, Streams};
+use crate::nodes::effect::{Effect, EffectHandler};
+use crate::nodes::{NodeSettings, Nodes};
+use crate::peers::member_registrations::MemberRegistrations;
+use crate::peers::positions::Positions;
+use crate::peers::probes;
+use crate::peers::reports::AgentReports;
+use crate::processes::group_members::GroupMembers;
+use crate::processes::memory::Memories;
+use crate::processes::sessions::Sessions;
+use crate::runtime::Runtime;
+use crate::runtime::channels::Channels;
+use crate::runtime::tasks::Tasks;
+use crate::tic::group_fetches::GroupFetches;
+use crate::tic::membership_calls::MembershipCalls;
+use crate::tic::node_registrations::NodeRegistrations;
+use crate::tic::reports::TicReports;
+
+/// A report is given up after two intervals, but not sooner than this.
+const LEAST_REPORT_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The subsystems. Each owns its state; they meet in the nodes' state machines.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) runtime: Runtime,
+    pub(crate) registrations: NodeRegistrations,
+    pub(crate) fetches: GroupFetches,
+    pub(crate) calls: MembershipCalls,
+    pub(crate) tic_reports: TicReports,
+    pub(crate) member_registrations: MemberRegistrations,
+    pub(crate) positions: Positions,
+    pub(crate) agent_reports: AgentReports,
+    pub(crate) streams: Streams,
+    pub(crate) combining: Combining,
+    pub(crate) sessions: Sessions,
+    pub(crate) group_members: GroupMembers,
+    pub(crate) memories: Arc<Memories>,
+    pub(crate) packets: PacketSender,
+    pub(crate) listeners: Listeners,
+}
+
+/// Parts that an [`Agent`] is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) nodes: NodeSettings,
+    pub(crate) tic: Leader,
+    pub(crate) fabric: Peer,
+    pub(crate) security: Security,
+    pub(crate) memories: Memories,
+    /// Where other agents reach this process, as `host:port`.
+    pub(crate) address: String,
+    pub(crate) packets: PacketSender,
+}
+
+impl Agent {
+    /// Sets the subsystems up; nothing is sent before [`Agent::start`].
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let Parts { nodes, tic, fabric, security, memories, address, packets } = parts;
+        let nodes = Nodes::new(nodes, packets.clone(), address);
+        let channels = Channels::new(security, tic, fabric);
+        let runtime = Runtime { nodes: nodes.clone(), tasks: Tasks::default(), channels };
+        let calls = MembershipCalls::new(runtime.clone());
+        Arc::new(Self {
+            registrations: NodeRegistrations::new(runtime.clone()),
+            fetches: GroupFetches::new(runtime.clone()),
+            tic_reports: TicReports::new(runtime.clone()),
+            member_registrations: MemberRegistrations::new(runtime.clone()),
+            positions: Positions::new(runtime.clone()),
+            agent_reports: AgentReports::new(runtime.clone()),
+            streams: Streams { runtime: runtime.clone() },
+            combining: Combining { runtime: runtime.clone() },
+            sessions: Sessions::new(runtime.clone(), calls.clone()),
+            calls,
+            group_members: GroupMembers::new(runtime.clone()),
+            memories: Arc::new(memories),
+            listeners: Listeners::new(nodes),
+            packets,
+            runtime,
+        })
+    }
+
+    /// Lets the nodes announce themselves, which needs a runtime of tokio.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let handler: Weak<Self> = Arc::downgrade(self);
+        self.runtime.nodes.start(handler);
+    }
+
+    pub(crate) fn fabric_stream(&self) -> FabricStream {
+        FabricStream {
+            runtime: self.runtime.clone(),
+            packets: self.packets.clone(),
+            listeners: self.listeners.clone(),
+        }
+    }
+
+    /// Sends signs of life to the agents of the members' groups and to the TIC, forever.
+    ///
+    /// - `interval`: may change; the next report comes after the new one.
+    pub(crate) async fn report(&self, mut interval: watch::Receiver<Duration>) {
+        let ticking = |every: Duration| {
+            let mut ticks = tokio::time::interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            (ticks, (every * 2).max(LEAST_REPORT_DEADLINE))
+        };
+        let (mut ticks, mut deadline) = ticking(*interval.borrow_and_update());
+        for round in 0.. {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                Ok(()) = interval.changed() => {
+                    (ticks, deadline) = ticking(*interval.borrow_and_update());
+                }
+            }
+            self.agent_reports.report_all(deadline);
+            self.tic_reports.report_status(round, deadline);
+        }
+    }
+
+    /// Serves the stream to the fabric, forever.
+    ///
+    /// - `messages`: from [`PacketSender::new`].
+    pub(crate) async fn serve_fabric(&self, messages: mpsc::Receiver<v1::AttachEndpointsRequest>) {
+        self.fabric_stream().run(messages).await;
+    }
+}
+
+impl EffectHandler for Agent {
+    fn handle(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::RegisterNode { node, request } => {
+                    self.registrations.register(node, request)
+                }
+                Effect::Join { node, id, join } => self.calls.send_join(node, id, join),
+                Effect::Leave { node, id, leave } => self.calls.send_leave(node, id, leave),
+                Effect::EndCall { node, id, answer } => self.calls.end_call(node, id, answer),
+                Effect::FetchGroup { node, gn, requester } => {
+                    self.fetches.fetch(requester, node, gn);
+                }
+                Effect::ReportFailure { node, failed, incarnation } => {
+                    self.tic_reports.report_failure(node, failed, incarnation);
+                }
+                Effect::RegisterMember { node, agent, address, register } => {
+                    self.member_registrations.register(node, &agent, address, &register);
+                }
+                Effect::DeregisterMember { agent, address, deregister } => {
+                    probes::deregister(&self.runtime, &agent, &address, &deregister);
+                }
+                Effect::SendPosition { address, update } => {
+                    self.runtime.nodes.watchers().changed(update.gn);
+                    self.positions.send(address, update);
+                }
+                Effect::Probe { node, peer, address, probe } => {
+                    probes::probe(&self.runtime, node, peer, &address, probe);
+                }
+                Effect::OpenLink { node, peer, address } => {
+                    self.streams.open(Ends { node, peer }, address);
+                }
+                Effect::Contribute(contribution) => self.combining.contribute(*contribution),
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The gRPC services: requests read, errors made statuses.
+
+pub(crate) mod collective_agent;
+mod membership_requests;
+pub(crate) mod operating_agent;
+mod operations;
+pub(crate) mod process;
+mod status;

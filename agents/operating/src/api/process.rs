@@ -1,0 +1,415 @@
+//! `ProcessService`: the calls of processes of this machine, at a Unix domain socket.
+
+use std::sync::Arc;
+
+use fabricast_group::{Changes, changes};
+use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+use fabricast_groups::record::MemberRecord;
+use fabricast_messages::Mode;
+use fabricast_proto::v1;
+use fabricast_proto::v1::process_service_server::ProcessService;
+use fabricast_rpc::Reason;
+use fabricast_telemetry::traces::Origin;
+use fabricast_wire::decode_name;
+use prost::Message as _;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::UdsConnectInfo;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::info;
+
+use super::membership_requests::{join, join_all, leave, live_node, read_join, read_leave};
+use super::operating_agent::{AnswerStream, first_message};
+use super::operations::{read_operation, result_to_wire};
+use super::status::{missing, not_a_member, shutting_down};
+use crate::agent::Agent;
+use crate::links::member_handle::{MemberHandle, Messages};
+use crate::nodes::Nodes;
+use crate::processes::memory::{HALF, Shared, SharingCall, SharingError};
+use crate::processes::participants::{Participant, ParticipantMemory};
+use crate::processes::sessions::{Call, ProcessId, Session, SessionError};
+
+/// The gRPC service.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessServer {
+    agent: Arc<Agent>,
+}
+
+impl ProcessServer {
+    pub(crate) fn new(agent: &Arc<Agent>) -> Self {
+        Self { agent: Arc::clone(agent) }
+    }
+
+    fn nodes(&self) -> &Nodes {
+        &self.agent.runtime.nodes
+    }
+
+    /// The session that a request names, if it is the caller's.
+    fn session<T>(&self, request: &Request<T>, number: u64) -> Result<Call, Status> {
+        Ok(self.agent.sessions.call(number, user(request))?)
+    }
+
+    /// The live node that is named; the only one if none is.
+    fn node(&self, text: &str) -> Result<NodeName, Status> {
+        if !text.is_empty() {
+            return live_node(self.nodes(), text);
+        }
+        match self.nodes().names().as_slice() {
+            [only] => live_node(self.nodes(), only.as_str()),
+            several => {
+                let text = format!("node is missing: {} are served here, name one", several.len());
+                Err(Reason::FieldMissing.status(text, &[("field", "node")]))
+            }
+        }
+    }
+
+    fn process(&self, node: &str, process: &str) -> Result<ProcessId, Status> {
+        let process = decode_name("process", process, ProcessName::new)?;
+        Ok((self.node(node)?, process))
+    }
+
+    /// The membership of an attached process in a group.
+    fn member(&self, session: &Session, group: &GroupName) -> Result<MemberRecord, Status> {
+        let (node, process) = &session.process;
+        let held = self
+            .nodes()
+            .read(node, |agent| agent.membership(group, process).map(|held| held.member.clone()));
+        held.flatten().ok_or_else(|| not_a_member(group, node))
+    }
+
+    /// The member that a session's process has opened in a group.
+    fn open_member(&self, session: &Session, group: &str) -> Result<MemberHandle, Status> {
+        let group = decode_name("group", group, GroupName::new)?;
+        if let Some(handle) = session.members.lock().get(&group) {
+            return Ok(handle.clone());
+        }
+        self.member(session, &group)?;
+        let text = format!("group: the process takes no part in '{group}'");
+        Err(Reason::TakesNoPart.status(text, &[("group", group.as_str())]))
+    }
+
+    /// Finishes a call of a session, even if nobody waits for the answer any more.
+    async fn finish<T: Send + 'static>(
+        &self,
+        call: Call,
+        work: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<T, Status> {
+        let (sender, ended) = oneshot::channel();
+        let origin = Origin::kept();
+        self.agent.runtime.tasks.spawn(async move {
+            let end = origin.cover(work).await;
+            drop(call);
+            let _ = sender.send(end);
+        });
+        ended.await.map_err(|_| shutting_down())?
+    }
+}
+
+/// Joins processes in order. The state machines join node by node, so one batch ends where the
+/// nodes stop ascending.
+async fn join_in_order(
+    agent: &Agent,
+    group: &str,
+    processes: &[ProcessId],
+) -> Result<Vec<v1::Membership>, Status> {
+    let mut memberships = Vec::with_capacity(processes.len());
+    for run in processes.chunk_by(|(before, _), (after, _)| before <= after) {
+        let joins = run.iter().map(|process| join_request(process, group.to_owned())).collect();
+        for end in join_all(agent, joins).await? {
+            memberships.push(end?);
+        }
+    }
+    Ok(memberships)
+}
+
+fn join_request(process: &ProcessId, group: String) -> v1::OperatingAgentServiceJoinGroupRequest {
+    v1::OperatingAgentServiceJoinGroupRequest {
+        node: process.0.to_string(),
+        group,
+        process: process.1.to_string(),
+        ..Default::default()
+    }
+}
+
+/// The user that the calling process runs as.
+fn user<T>(request: &Request<T>) -> Option<u32> {
+    let caller = request.extensions().get::<UdsConnectInfo>()?;
+    Some(caller.peer_cred?.uid())
+}
+
+#[tonic::async_trait]
+impl ProcessService for ProcessServer {
+    async fn list_local_nodes(
+        &self,
+        _request: Request<v1::ListLocalNodesRequest>,
+    ) -> Result<Response<v1::ListLocalNodesResponse>, Status> {
+        let nodes = self.nodes().names().iter().map(ToString::to_string).collect();
+        Ok(Response::new(v1::ListLocalNodesResponse { nodes }))
+    }
+
+    type AttachProcessStream = AnswerStream<v1::AttachProcessResponse>;
+
+    async fn attach_process(
+        &self,
+        request: Request<v1::AttachProcessRequest>,
+    ) -> Result<Response<Self::AttachProcessStream>, Status> {
+        let user = user(&request);
+        let caller = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        let pid = caller.and_then(|caller| caller.pid()).unwrap_or(0);
+        let request = request.into_inner();
+        let process = self.process(&request.node, &request.process)?;
+        let attached = self.agent.sessions.attach(process, user).await?;
+        let (node, process) = &attached.session.process;
+        info!(%node, %process, user = user.unwrap_or(0), pid, "process attached");
+        let answer =
+            v1::AttachProcessResponse { session: attached.session.number, node: node.to_string() };
+        // The session lives in the stream: it is over when the transport drops that.
+        let rest = tokio_stream::pending().map(move |never: Result<_, Status>| {
+            let _attached = &attached;
+            never
+        });
+        Ok(Response::new(Box::pin(tokio_stream::once(Ok(answer)).chain(rest))))
+    }
+
+    type ShareMemoryStream = AnswerStream<v1::ShareMemoryResponse>;
+
+    async fn share_memory(
+        &self,
+        request: Request<Streaming<v1::ShareMemoryRequest>>,
+    ) -> Result<Response<Self::ShareMemoryStream>, Status> {
+        let user = user(&request);
+        let mut requests = request.into_inner();
+        let first = first_message(&mut requests, "session").await?;
+        let call = self.agent.sessions.call(first.session, user)?;
+        let sharing = SharingCall::begin(&call.session)?;
+        let named = self.agent.memories.make(user)?;
+        let answer = v1::ShareMemoryResponse {
+            memory: Some(v1::SharedMemory {
+                path: named.path().display().to_string(),
+                device: named.identity().device,
+                inode: named.identity().inode,
+                half_bytes: HALF,
+            }),
+        };
+        let (answers, later) = mpsc::channel(1);
+        let memories = Arc::clone(&self.agent.memories);
+        self.agent.runtime.tasks.spawn(async move {
+            let mut requests = requests.map_while(Result::ok);
+            let serving = async {
+                let least = first.least_bytes;
+                let opened = sharing.opened(&memories, named, least, &mut requests).await;
+                let Some(shared) = opened else { return Ok(()) };
+                // A process that listens no more has ended the call.
+                let _ = answers.send(Ok(v1::ShareMemoryResponse::default())).await;
+                sharing.serve(&memories, &shared, &mut requests).await
+            };
+            let served = tokio::select! {
+                served = serving => served,
+                () = answers.closed() => Ok(()),
+                () = sharing.session_over() => Ok(()),
+            };
+            drop(sharing);
+            if let Err(error) = served {
+                let _ = answers.send(Err(error.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(
+            tokio_stream::once(Ok(answer)).chain(ReceiverStream::new(later)),
+        )))
+    }
+
+    async fn reserve_members(
+        &self,
+        request: Request<v1::ReserveMembersRequest>,
+    ) -> Result<Response<v1::ReserveMembersResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let v1::ReserveMembersRequest { group, processes, .. } = request.into_inner();
+        decode_name("group", &group, GroupName::new)?;
+        if processes.is_empty() {
+            return Err(missing("processes"));
+        }
+        let read = |wanted: &v1::LocalProcess| self.process(&wanted.node, &wanted.process);
+        let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
+        call.session.reserve(processes.iter().cloned());
+        let agent = Arc::clone(&self.agent);
+        let join = async move { join_in_order(&agent, &group, &processes).await };
+        let memberships = self.finish(call, join).await?;
+        Ok(Response::new(v1::ReserveMembersResponse { memberships }))
+    }
+
+    async fn join_group(
+        &self,
+        request: Request<v1::ProcessServiceJoinGroupRequest>,
+    ) -> Result<Response<v1::ProcessServiceJoinGroupResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let request = join_request(&call.session.process, request.into_inner().group);
+        let (node, begun) = read_join(self.nodes(), request)?;
+        let agent = Arc::clone(&self.agent);
+        let membership = self.finish(call, async move { join(&agent, node, begun).await }).await?;
+        let membership = Some(membership);
+        Ok(Response::new(v1::ProcessServiceJoinGroupResponse { membership }))
+    }
+
+    async fn leave_group(
+        &self,
+        request: Request<v1::ProcessServiceLeaveGroupRequest>,
+    ) -> Result<Response<v1::ProcessServiceLeaveGroupResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let (node, process) = &call.session.process;
+        let (node, begun) = read_leave(
+            self.nodes(),
+            &v1::OperatingAgentServiceLeaveGroupRequest {
+                node: node.to_string(),
+                group: request.into_inner().group,
+                process: process.to_string(),
+                request_id: String::new(),
+            },
+        )?;
+        leave(&self.agent, node, begun).await?;
+        Ok(Response::new(v1::ProcessServiceLeaveGroupResponse {}))
+    }
+
+    async fn list_members(
+        &self,
+        request: Request<v1::ListMembersRequest>,
+    ) -> Result<Response<v1::ListMembersResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let (node, process) = &call.session.process;
+        let group = decode_name("group", &request.get_ref().group, GroupName::new)?;
+        let held = self.nodes().read(node, |agent| agent.membership(&group, process).is_some());
+        if held != Some(true) {
+            return Err(not_a_member(&group, node));
+        }
+        let answer = self.agent.group_members.query_until_answered(node, &group).await?;
+        let members = answer.group.unwrap_or_default().members;
+        Ok(Response::new(v1::ListMembersResponse { members }))
+    }
+
+    type WatchMembersStream = Changes<v1::WatchMembersResponse, Status>;
+
+    async fn watch_members(
+        &self,
+        request: Request<v1::WatchMembersRequest>,
+    ) -> Result<Response<Self::WatchMembersStream>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let (node, process) = call.session.process.clone();
+        let group = decode_name("group", &request.get_ref().group, GroupName::new)?;
+        let nodes = self.nodes().clone();
+        let gone = not_a_member(&group, &node);
+        let member = self.member(&call.session, &group)?;
+        let mut members = self.agent.group_members.watch(&node, member.gn);
+        let wakes = members.clone();
+        let poll = move || {
+            let stays = nodes.read(&node, |agent| {
+                agent.membership(&group, &process).is_some_and(|held| held.member == member)
+            });
+            if stays != Some(true) {
+                return Err(gone.clone());
+            }
+            Ok(members.borrow_and_update().clone())
+        };
+        let known = changes(wakes, poll).filter_map(|members| match members {
+            Ok(members) => {
+                Some(Ok(v1::WatchMembersResponse { members: members?.as_ref().clone() }))
+            }
+            Err(status) => Some(Err(status)),
+        });
+        Ok(Response::new(Box::pin(known)))
+    }
+
+    type TakePartStream = AnswerStream<v1::TakePartResponse>;
+
+    async fn take_part(
+        &self,
+        request: Request<Streaming<v1::TakePartRequest>>,
+    ) -> Result<Response<Self::TakePartStream>, Status> {
+        let user = user(&request);
+        let mut requests = request.into_inner();
+        let first = first_message(&mut requests, "session").await?;
+        let call = self.agent.sessions.call(first.session, user)?;
+        let group = decode_name("group", &first.group, GroupName::new)?;
+        let member = self.member(&call.session, &group)?;
+        let node = &call.session.process.0;
+        let messages = Messages(self.nodes().clone());
+        let (handle, events) = messages.open_member(node, member.gn, member.pn)?;
+        let session = Arc::clone(&call.session);
+        let memory = ParticipantMemory::open(&self.agent.memories, &session, first.part);
+        let gone = not_a_member(&group, node);
+        let participant = Participant::new(Arc::clone(&session), group, handle, events, first.more);
+        let participant = participant.with_memory(memory);
+        // If the session has ended meanwhile, nobody else closes the member.
+        if session.over.is_cancelled() {
+            return Err(SessionError::Unknown.into());
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        let more = requests.map_while(Result::ok).map(|request| request.more);
+        self.agent.runtime.tasks.spawn(participant.serve(more, sender));
+        let events = ReceiverStream::new(receiver);
+        Ok(Response::new(Box::pin(events.map(move |event| event.map_err(|_| gone.clone())))))
+    }
+
+    async fn list_participants(
+        &self,
+        request: Request<v1::ListParticipantsRequest>,
+    ) -> Result<Response<v1::ListParticipantsResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let handle = self.open_member(&call.session, &request.get_ref().group)?;
+        let pns = handle.roster().iter().map(|pn| pn.0).collect();
+        let participants = Some(v1::Participants { pns });
+        Ok(Response::new(v1::ListParticipantsResponse { participants }))
+    }
+
+    async fn send_message(
+        &self,
+        request: Request<v1::SendMessageRequest>,
+    ) -> Result<Response<v1::SendMessageResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let request = request.into_inner();
+        let handle = self.open_member(&call.session, &request.group)?;
+        let shared = call.session.read_shared("shared_payload", request.shared_payload)?;
+        if shared.is_some() && !request.payload.is_empty() {
+            let what = "shared_payload: payload is given, too";
+            return Err(SharingError::range_invalid("shared_payload", what).into());
+        }
+        let mode = if request.best_effort { Mode::BestEffort } else { Mode::Reliable };
+        drop(call); // the session's end closes the member, and need not wait for this
+        let unknown = handle.send(mode, &shared.unwrap_or(request.payload)).await?;
+        let unknown_pns = unknown.into_iter().map(|pn| pn.0).collect();
+        Ok(Response::new(v1::SendMessageResponse { unknown_pns }))
+    }
+
+    async fn run_operation(
+        &self,
+        request: Request<v1::RunOperationRequest>,
+    ) -> Result<Response<v1::RunOperationResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let request = request.into_inner();
+        let handle = self.open_member(&call.session, &request.group)?;
+        let shared = call.session.read_shared("shared_operation", request.shared_operation)?;
+        let wire = match (shared, request.operation) {
+            (None, operation) => operation,
+            (Some(_), Some(_)) => {
+                let what = "shared_operation: operation is given, too";
+                return Err(SharingError::range_invalid("shared_operation", what).into());
+            }
+            (Some(bytes), None) => {
+                let refused = |error| {
+                    let what = format!("shared_operation: {error}");
+                    Status::from(SharingError::range_invalid("shared_operation", what))
+                };
+                Some(v1::GroupOperation::decode(bytes.as_slice()).map_err(refused)?)
+            }
+        };
+        let (operation, on_failure) = read_operation(wire)?;
+        let memory = call.session.shared();
+        drop(call); // as above
+        let result = result_to_wire(handle.operate(&operation, on_failure).await?);
+        let lend =
+            |memory: Arc<Shared>| memory.lend(&self.agent.memories, None, &result.encode_to_vec());
+        Ok(Response::new(match memory.and_then(lend) {
+            Some(range) => v1::RunOperationResponse { result: None, shared_result: Some(range) },
+            None => v1::RunOperationResponse { result: Some(result), shared_result: None },
+        }))
+    }
+}

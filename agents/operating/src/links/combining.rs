@@ -1,0 +1,209 @@
+//! Operations that switches combine for the members hosted here.
+//!
+//! The TIC is asked from time to time which collectives the open members' groups have, and on which
+//! trees of switches. The answer may be out of date: a run on a tree that has been released, or is
+//! not programmed yet, ends with an error, and the members' own tree does the operation instead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fabricast_groups::names::NodeName;
+use fabricast_messages::{MemberId, Offer, Reduction, Wide, Work};
+use fabricast_proto::v1;
+use fabricast_proto::v1::collective_values::Kind as Values;
+use fabricast_rpc::RpcError;
+use tracing::debug;
+
+use crate::collectives::CollectiveProcess;
+use crate::nodes::messages::{Contribution, SwitchPath};
+use crate::runtime::Runtime;
+
+/// Interval of the requests to the TIC while any member is open.
+const REFRESH: Duration = Duration::from_secs(1);
+/// A contribution waits this long for the others at the switches; then the members' tree combines.
+const RUN_TIMEOUT: prost_types::Duration = prost_types::Duration { seconds: 1, nanos: 0 };
+/// Most numbers in one message.
+const MAX_NUMBERS: usize = 8_192;
+
+/// Lets switches combine what members contribute.
+#[derive(Clone, Debug)]
+pub(crate) struct Combining {
+    pub(crate) runtime: Runtime,
+}
+
+/// A member that takes part, in the TIC's terms.
+#[derive(Debug)]
+struct OpenMember {
+    node: NodeName,
+    key: MemberId,
+    process: String,
+}
+
+impl Combining {
+    /// Sends a contribution; the member's message layer gets the result.
+    pub(crate) fn contribute(&self, contribution: Contribution) {
+        let this = self.clone();
+        self.runtime.tasks.spawn(async move {
+            let Contribution { node, member, path, run, withdrawn } = contribution;
+            let request = v1::ContributeValuesRequest {
+                sequence: run.sequence,
+                work: Some(work_to_wire(run.work)),
+                values: run.numbers.map(values_to_wire),
+                ..path.template
+            };
+            let mut fabric = this.runtime.channels.aggregation();
+            let answer = tokio::select! {
+                answer = fabric.contribute_values(request) => answer,
+                () = withdrawn.cancelled() => return,
+            };
+            let result = match answer {
+                Ok(answer) => Some(answer.into_inner().values.and_then(read_values)),
+                Err(status) => {
+                    debug!(%node, error = %status.message(), "switches did not combine");
+                    None
+                }
+            };
+            this.runtime.nodes.messages(&node, |messages, _, now| {
+                messages.layer.combined(now, member, run.sequence, result);
+            });
+        });
+    }
+
+    /// Keeps the open members informed of the trees that switches have for them, forever.
+    pub(crate) async fn refresh_offers(self) {
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            let members = self.open_members();
+            if members.is_empty() {
+                continue;
+            }
+            match self.switch_paths(&members).await {
+                Ok(mut paths) => {
+                    for OpenMember { node, key, .. } in members.into_values().flatten() {
+                        let path = paths.remove(&(node.clone(), key));
+                        self.runtime
+                            .nodes
+                            .messages(&node, |messages, _, _| messages.offer(key, path));
+                    }
+                }
+                Err(error) => debug!(error = %error.message(), "collectives not listed"),
+            }
+        }
+    }
+
+    /// The trees of switches for open members. Of several collectives of a group the first by name
+    /// that has a tree counts.
+    async fn switch_paths(
+        &self,
+        members: &BTreeMap<String, Vec<OpenMember>>,
+    ) -> Result<BTreeMap<(NodeName, MemberId), SwitchPath>, RpcError> {
+        let mut tic = self.runtime.channels.collectives();
+        let mut paths = BTreeMap::new();
+        let mut request = v1::ListCollectivesRequest::default();
+        loop {
+            let page = tic.list_collectives(request).await?.into_inner();
+            for listed in page.collectives.into_iter().filter(is_on_switches) {
+                let Some(members) = members.get(&listed.group) else { continue };
+                let get = v1::GetCollectiveRequest { name: listed.name };
+                // An error means that it has been released since.
+                let Ok(found) = tic.get_collective(get).await else { continue };
+                let found = found.into_inner().collective.unwrap_or_default();
+                for one in members.iter().filter(|_| is_on_switches(&found)) {
+                    if let Some(path) = switch_path(&found, one) {
+                        paths.entry((one.node.clone(), one.key)).or_insert(path);
+                    }
+                }
+            }
+            if page.next_page_token.is_empty() {
+                return Ok(paths);
+            }
+            let page_token = page.next_page_token;
+            request = v1::ListCollectivesRequest { page_token, ..Default::default() };
+        }
+    }
+
+    /// The open members by group.
+    fn open_members(&self) -> BTreeMap<String, Vec<OpenMember>> {
+        let mut members: BTreeMap<String, Vec<OpenMember>> = BTreeMap::new();
+        self.runtime.nodes.read_all(|node, agent, messages| {
+            for key in messages.open_members() {
+                let Some(held) = agent.member(key.gn, key.pn) else { continue };
+                let process = held.member.process.to_string();
+                let one = OpenMember { node: node.clone(), key, process };
+                members.entry(held.group.to_string()).or_default().push(one);
+            }
+        });
+        members
+    }
+}
+
+fn is_on_switches(collective: &v1::Collective) -> bool {
+    collective.state() == v1::CollectiveState::SwitchTree && collective.programmed
+}
+
+/// The tree of switches for a member; `None` if the member is not in the collective.
+fn switch_path(collective: &v1::Collective, one: &OpenMember) -> Option<SwitchPath> {
+    let tree = collective.switch_tree.as_ref()?;
+    let process = CollectiveProcess::find(collective, one.node.as_str(), &one.process)?;
+    let to = process.target(tree)?;
+    let supports = |operation| collective.operations().any(|one| one == operation);
+    let longest = collective.max_bytes.min(collective.switch_tree_max_bytes);
+    let offer = Offer {
+        tree: tree.tree,
+        process: usize::try_from(process.process.process).ok()?,
+        processes: collective.processes.len(),
+        barrier: supports(v1::CollectiveOperation::Barrier),
+        broadcast: supports(v1::CollectiveOperation::Broadcast),
+        all_reduce: supports(v1::CollectiveOperation::AllReduce),
+        bytes: usize::try_from(longest).ok()?.min(8 * MAX_NUMBERS),
+    };
+    let template = v1::ContributeValuesRequest {
+        tree: tree.tree,
+        process_count: process.count,
+        to: Some(to),
+        process: Some(process.process),
+        timeout: Some(RUN_TIMEOUT),
+        ..Default::default()
+    };
+    Some(SwitchPath { offer, template })
+}
+
+fn work_to_wire(work: Work) -> v1::CollectiveWork {
+    let (operation, source, reduction) = match work {
+        Work::Barrier => (v1::CollectiveOperation::Barrier, 0, v1::Reduction::Unspecified),
+        Work::Broadcast { source } => {
+            (v1::CollectiveOperation::Broadcast, source, v1::Reduction::Unspecified)
+        }
+        Work::AllReduce { reduction } => {
+            let reduction = match reduction {
+                Reduction::Sum => v1::Reduction::Sum,
+                Reduction::Min => v1::Reduction::Min,
+                Reduction::Max => v1::Reduction::Max,
+                Reduction::And => v1::Reduction::And,
+                Reduction::Or => v1::Reduction::Or,
+            };
+            (v1::CollectiveOperation::AllReduce, 0, reduction)
+        }
+    };
+    v1::CollectiveWork {
+        operation: operation.into(),
+        reduction: reduction.into(),
+        root_process: u32::try_from(source).unwrap_or(u32::MAX),
+    }
+}
+
+fn values_to_wire(numbers: Wide) -> v1::CollectiveValues {
+    let kind = match numbers {
+        Wide::Signed(values) => Values::SignedValues(v1::SignedValues { values }),
+        Wide::Unsigned(values) => Values::UnsignedValues(v1::UnsignedValues { values }),
+    };
+    v1::CollectiveValues { kind: Some(kind) }
+}
+
+fn read_values(values: v1::CollectiveValues) -> Option<Wide> {
+    match values.kind? {
+        Values::SignedValues(v1::SignedValues { values }) => Some(Wide::Signed(values)),
+        Values::UnsignedValues(v1::UnsignedValues { values }) => Some(Wide::Unsigned(values)),
+        Values::FloatValues(_) => None,
+    }
+}

@@ -1,0 +1,190 @@
+//! The hosted nodes' state machines and their deadlines, as one value behind the lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
+use fabricast_groups::ids::Moment;
+use fabricast_groups::names::{EndpointName, NodeName};
+use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
+use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
+use tracing::{info, warn};
+
+use super::effect::{Effect, Requester};
+use super::messages::NodeMessages;
+use crate::fabric::packets::PacketSender;
+
+/// The state machines of one node.
+#[derive(Debug)]
+pub(crate) struct HostedNode {
+    pub(crate) operating: Oa,
+    /// The group agents hosted on the node; `None` while the node is not up.
+    pub(crate) agents: Option<GaHost>,
+    pub(crate) messages: NodeMessages,
+    /// The node's entry in [`State::deadlines`].
+    scheduled: Option<Moment>,
+}
+
+/// All nodes hosted by this process.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) nodes: BTreeMap<NodeName, HostedNode>,
+    pub(crate) endpoint_owners: BTreeMap<EndpointName, NodeName>,
+    /// For the group agents of nodes that come up.
+    pub(crate) group_config: GaConfig,
+    pub(super) packets: PacketSender,
+    /// Next deadline of each node, except for nodes in `rescheduled`.
+    deadlines: BTreeSet<(Moment, NodeName)>,
+    /// Nodes that had an input since deadlines were last looked at.
+    pub(crate) rescheduled: BTreeSet<NodeName>,
+    /// Nodes whose message layer has a deadline.
+    pub(super) with_message_deadlines: BTreeSet<NodeName>,
+}
+
+/// Settings of the state machines when they are created.
+#[derive(Debug)]
+pub(crate) struct NodeSettings {
+    pub(crate) nodes: Vec<Identity>,
+    pub(crate) operating_config: OaConfig,
+    pub(crate) group_config: GaConfig,
+    /// Greater than at any earlier start of these nodes.
+    pub(crate) start_id: u64,
+}
+
+impl HostedNode {
+    fn next_deadline(&self) -> Option<Moment> {
+        let agents = self.agents.as_ref().and_then(GaHost::next_deadline);
+        self.operating.next_deadline().into_iter().chain(agents).min()
+    }
+}
+
+impl State {
+    pub(super) fn new(settings: NodeSettings, packets: PacketSender) -> Self {
+        let NodeSettings { nodes: identities, operating_config, group_config, start_id } = settings;
+        let mut nodes = BTreeMap::new();
+        let mut endpoint_owners = BTreeMap::new();
+        for identity in identities {
+            let node = identity.node.clone();
+            for endpoint in &identity.endpoints {
+                endpoint_owners.insert(endpoint.clone(), node.clone());
+            }
+            let operating = Oa::new(Moment(0), identity, start_id, operating_config);
+            let messages = NodeMessages::new(node.clone());
+            let hosted = HostedNode { operating, agents: None, messages, scheduled: None };
+            nodes.insert(node, hosted);
+        }
+        Self {
+            nodes,
+            endpoint_owners,
+            group_config,
+            packets,
+            deadlines: BTreeSet::new(),
+            rescheduled: BTreeSet::new(),
+            with_message_deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Takes the outputs of one node after an input. Those that concern only this process are dealt
+    /// with here, the others become effects.
+    pub(super) fn drain(&mut self, node: &NodeName, now: Moment, effects: &mut Vec<Effect>) {
+        self.rescheduled.insert(node.clone());
+        let Some(hosted) = self.nodes.get_mut(node) else { return };
+        let mut is_down = false;
+        while let Some(output) = hosted.operating.poll_output() {
+            let node = node.clone();
+            effects.push(match output {
+                OaOutput::Up(incarnation) => {
+                    info!(%node, incarnation = incarnation.0, "node up");
+                    AGENT_ADMISSIONS.inc();
+                    hosted.agents = Some(GaHost::new(node, incarnation, self.group_config));
+                    continue;
+                }
+                OaOutput::Down(incarnation) => {
+                    info!(%node, incarnation = incarnation.0, "node down");
+                    AGENT_DOWNS.inc();
+                    hosted.agents = None;
+                    is_down = true;
+                    continue;
+                }
+                OaOutput::Ended(memberships) => {
+                    for ended in memberships {
+                        info!(%node, group = %ended.group, "membership ended");
+                    }
+                    continue;
+                }
+                OaOutput::NodeRefused(refusal) => {
+                    warn!(%node, error = %refusal, "node refused by the TIC");
+                    continue;
+                }
+                OaOutput::RegisterNode(request) => Effect::RegisterNode { node, request },
+                OaOutput::Join(id, join) => Effect::Join { node, id, join },
+                OaOutput::Leave(id, leave) => Effect::Leave { node, id, leave },
+                OaOutput::Answered(id, answer) => Effect::EndCall { node, id, answer },
+                OaOutput::FetchGroup(gn) => {
+                    Effect::FetchGroup { node, gn, requester: Requester::OperatingAgent }
+                }
+                OaOutput::RegisterMember { agent, address, register } => {
+                    Effect::RegisterMember { node, agent, address, register }
+                }
+                OaOutput::DeregisterMember { agent, address, deregister } => {
+                    Effect::DeregisterMember { agent, address, deregister }
+                }
+            });
+        }
+        if let Some(agents) = &mut hosted.agents {
+            while let Some(output) = agents.poll_output(now) {
+                let node = node.clone();
+                effects.push(match output {
+                    GaOutput::Position { address, update } => {
+                        Effect::SendPosition { address, update }
+                    }
+                    GaOutput::Refresh { gn } => {
+                        Effect::FetchGroup { node, gn, requester: Requester::GroupAgent }
+                    }
+                    GaOutput::Probe { node: peer, address, probe } => {
+                        Effect::Probe { node, peer, address, probe }
+                    }
+                    GaOutput::NodeFailed { node: failed, incarnation } => {
+                        Effect::ReportFailure { node, failed, incarnation }
+                    }
+                });
+            }
+        }
+        self.follow_node(node, is_down, now, effects);
+    }
+
+    /// The earliest deadline of any state machine, as far as is known.
+    pub(super) fn next_deadline(&mut self) -> Option<Moment> {
+        self.reschedule();
+        let nodes = self.with_message_deadlines.iter().filter_map(|node| self.nodes.get(node));
+        let messages = nodes.filter_map(|hosted| hosted.messages.next_deadline());
+        messages.chain(self.deadlines.first().map(|(due, _)| *due)).min()
+    }
+
+    /// Takes the nodes whose operating or group agents are due. Costs as much as there are nodes
+    /// that are due or had an input, however many are hosted.
+    pub(super) fn take_due(&mut self, now: Moment) -> Vec<NodeName> {
+        self.reschedule();
+        let mut names = Vec::new();
+        while self.deadlines.first().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, name)) = self.deadlines.pop_first()
+        {
+            if let Some(hosted) = self.nodes.get_mut(&name) {
+                hosted.scheduled = None;
+            }
+            names.push(name);
+        }
+        names
+    }
+
+    /// Brings the deadlines of the nodes that had an input up to date.
+    fn reschedule(&mut self) {
+        for name in std::mem::take(&mut self.rescheduled) {
+            let Some(hosted) = self.nodes.get_mut(&name) else { continue };
+            let next = hosted.next_deadline();
+            if let Some(due) = std::mem::replace(&mut hosted.scheduled, next) {
+                self.deadlines.remove(&(due, name.clone()));
+            }
+            self.deadlines.extend(next.map(|next| (next, name)));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Positions in unicast trees on their way to the members' nodes, many in a call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::ids::{Gn, Pn};
+use fabricast_groups::message::PositionUpdate;
+use fabricast_groups::names::Address;
+use fabricast_proto::v1;
+use fabricast_telemetry::traces::Origin;
+use fabricast_wire::encode_position;
+use parking_lot::Mutex;
+use tracing::debug;
+
+use crate::runtime::Runtime;
+use crate::runtime::batch_queue::BatchQueue;
+use crate::runtime::channels::within;
+
+/// Positions in one call.
+const PER_CALL: usize = 2000;
+/// A call is given up after this; the agents send again each position that no report confirms.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+type Queue = BatchQueue<Address, (Gn, Pn), PositionUpdate>;
+
+/// Sends positions; clones share the queue, which holds the newest position of each member.
+#[derive(Clone, Debug)]
+pub(crate) struct Positions {
+    runtime: Runtime,
+    queue: Arc<Mutex<Queue>>,
+}
+
+impl Positions {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self { runtime, queue: Arc::new(Mutex::new(BatchQueue::new(PER_CALL))) }
+    }
+
+    /// Sends a position soon, unless a newer one of the member waits.
+    pub(crate) fn send(&self, address: Address, update: PositionUpdate) {
+        let key = (update.gn, update.pn);
+        let age = |update: &PositionUpdate| (update.epoch, update.version);
+        let mut queue = self.queue.lock();
+        if queue.waiting(&address, &key).is_some_and(|waiting| age(waiting) > age(&update)) {
+            return;
+        }
+        if queue.push(address.clone(), key, update, Origin::kept()) {
+            self.runtime.tasks.spawn(self.clone().work(address));
+        }
+    }
+
+    async fn work(self, address: Address) {
+        loop {
+            let batch = {
+                let mut queue = self.queue.lock();
+                let batch = queue.take(&address);
+                queue.answered(&address); // a newer position may be queued during the call
+                batch
+            };
+            let Some(batch) = batch else { return };
+            let Ok(mut agents) = self.runtime.channels.operating_agents_at(address.as_str()) else {
+                continue;
+            };
+            let span = batch.span("place_members");
+            let positions = batch.entries.iter().map(|(_, update)| encode_position(update));
+            let request = v1::UpdatePositionsRequest { positions: positions.collect() };
+            let call = within(DEADLINE, agents.update_positions(request));
+            if let Err(error) = span.origin().cover(call).await {
+                debug!(peer = %address, error = %error.message(), "positions not sent");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::agent;
+    use fabricast_groups::ids::{Epoch, Version};
+    use fabricast_groups::names::NodeName;
+    use tokio::net::TcpListener;
+
+    fn position(pn: u32, epoch: u64, version: u64) -> PositionUpdate {
+        PositionUpdate {
+            gn: Gn(1),
+            epoch: Epoch(epoch),
+            pn: Pn(pn),
+            node: NodeName::new("n1").unwrap(),
+            parent: None,
+            children: Vec::new(),
+            route: None,
+            version: Version(version),
+            enrolment: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_position_of_a_member_waits_even_during_a_call() {
+        let test = agent();
+        let positions = &test.agent.positions;
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address::new(&silent.local_addr().unwrap().to_string()).unwrap();
+        positions.send(address.clone(), position(1, 1, 5));
+        let _held = silent.accept().await.unwrap();
+        for (epoch, version) in [(2, 1), (1, 6), (2, 0)] {
+            positions.send(address.clone(), position(1, epoch, version));
+        }
+        let queue = positions.queue.lock();
+        let waiting = queue.waiting(&address, &(Gn(1), Pn(1))).unwrap();
+        assert_eq!((waiting.epoch, waiting.version), (Epoch(2), Version(1)));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_answer_delays_no_other() {
+        let test = agent();
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address =
+            |at: &TcpListener| Address::new(&at.local_addr().unwrap().to_string()).unwrap();
+        test.agent.positions.send(address(&silent), position(0, 1, 1));
+        let _held = silent.accept().await.unwrap();
+        test.agent.positions.send(address(&other), position(0, 1, 1));
+        let _told = other.accept().await.unwrap();
+    }
+}

@@ -1,0 +1,301 @@
+//! Sessions: a process is attached from the call that attaches it to the end of that call.
+//!
+//! Invariants
+//! - SESSION-1: of the processes of one name on one node, at most one is attached; its successor
+//!   waits until all memberships of the predecessor have ended.
+//! - SESSION-2: a join that a process began before it died ends with its session, too.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::names::{GroupName, NodeName, ProcessName, RequestId};
+use fabricast_groups::operating::LeaveCall;
+use fabricast_rpc::{Backoff, Reason, request_id};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::info;
+
+use super::memory::Sharing;
+use crate::links::member_handle::MemberHandle;
+use crate::runtime::Runtime;
+use crate::tic::membership_calls::MembershipCalls;
+
+/// Processes attached at one time.
+const MAX_SESSIONS: usize = 16_384;
+/// A process waits this long for the end of a predecessor of its name.
+const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// A process by its node and name.
+pub(crate) type ProcessId = (NodeName, ProcessName);
+
+/// One attached process.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Random, so that nobody guesses another's session.
+    pub(crate) number: u64,
+    pub(crate) process: ProcessId,
+    /// Cancelled when the process has died or detached.
+    pub(crate) over: CancellationToken,
+    /// The user that the process runs as; `None` if the system does not tell.
+    user: Option<u32>,
+    calls: TaskTracker,
+    /// The members that the process has opened, by group.
+    pub(crate) members: Mutex<BTreeMap<GroupName, MemberHandle>>,
+    pub(crate) memory: Mutex<Sharing>,
+    /// Processes that are to attach before this session ends.
+    reserved: Mutex<Vec<ProcessId>>,
+}
+
+/// All sessions; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    runtime: Runtime,
+    calls: MembershipCalls,
+    table: Mutex<Table>,
+    /// Notified when a session has been removed.
+    removed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    sessions: BTreeMap<u64, Arc<Session>>,
+    numbers: BTreeMap<ProcessId, u64>,
+}
+
+/// A call of an attached process; the session's end waits for it.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) session: Arc<Session>,
+    _token: TaskTrackerToken,
+}
+
+/// Ends the session when dropped, which is when the call that attached the process ends.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    sessions: Sessions,
+    pub(crate) session: Arc<Session>,
+}
+
+/// The refusal of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum SessionError {
+    #[error("session: none such, or it has ended; attach again")]
+    Unknown,
+    #[error("session: it belongs to a process of another user")]
+    NotYours,
+    #[error("process: '{process}' is attached on node '{node}' already")]
+    Attached { node: NodeName, process: ProcessName },
+    #[error("{MAX_SESSIONS} processes are attached already")]
+    TooMany,
+    #[error("the memberships of a process of this name that died have not ended yet")]
+    PredecessorNotEnded,
+}
+
+impl SessionError {
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Unknown => Reason::UnknownSession,
+            Self::NotYours => Reason::SessionNotYours,
+            Self::Attached { .. } => Reason::ProcessAttached,
+            Self::TooMany => Reason::LimitReached,
+            Self::PredecessorNotEnded => Reason::PeerUnavailable,
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let table = self.sessions.0.table.lock();
+        self.session.over.cancel(); // under the lock: no call begins after this
+        drop(table);
+        let members = std::mem::take(&mut *self.session.members.lock());
+        members.values().for_each(MemberHandle::close); // calls in flight on them end
+        let sessions = self.sessions.clone();
+        let session = Arc::clone(&self.session);
+        self.sessions.0.runtime.tasks.spawn(sessions.end(session));
+    }
+}
+
+impl Session {
+    /// Notes processes that are to attach before this session ends.
+    pub(crate) fn reserve(&self, processes: impl IntoIterator<Item = ProcessId>) {
+        self.reserved.lock().extend(processes);
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(runtime: Runtime, calls: MembershipCalls) -> Self {
+        let (table, removed) = Default::default();
+        Self(Arc::new(Inner { runtime, calls, table, removed }))
+    }
+
+    /// Finds the session of a call, and keeps it from ending before the call.
+    ///
+    /// - `user`: the user that the caller runs as.
+    pub(crate) fn call(&self, number: u64, user: Option<u32>) -> Result<Call, SessionError> {
+        let table = self.0.table.lock();
+        let session = table.sessions.get(&number).filter(|session| !session.over.is_cancelled());
+        let session = session.ok_or(SessionError::Unknown)?;
+        if session.user != user {
+            return Err(SessionError::NotYours);
+        }
+        Ok(Call { session: Arc::clone(session), _token: session.calls.token() })
+    }
+
+    /// Begins a session, once a predecessor of the same name has ended.
+    pub(crate) async fn attach(
+        &self,
+        process: ProcessId,
+        user: Option<u32>,
+    ) -> Result<Attached, SessionError> {
+        let attaching = async {
+            loop {
+                let removed = self.0.removed.notified();
+                tokio::pin!(removed);
+                removed.as_mut().enable();
+                if let Some(session) = self.insert(&process, user)? {
+                    return Ok(Attached { sessions: self.clone(), session });
+                }
+                removed.await;
+            }
+        };
+        let attached = tokio::time::timeout(PREDECESSOR_TIMEOUT, attaching).await;
+        attached.unwrap_or(Err(SessionError::PredecessorNotEnded))
+    }
+
+    /// Adds a session; `None` while a predecessor is ending.
+    fn insert(
+        &self,
+        process: &ProcessId,
+        user: Option<u32>,
+    ) -> Result<Option<Arc<Session>>, SessionError> {
+        let mut table = self.0.table.lock();
+        if let Some(held) = table.numbers.get(process).and_then(|held| table.sessions.get(held)) {
+            if held.over.is_cancelled() {
+                return Ok(None);
+            }
+            let (node, process) = process.clone();
+            return Err(SessionError::Attached { node, process });
+        }
+        if table.sessions.len() >= MAX_SESSIONS {
+            return Err(SessionError::TooMany);
+        }
+        // The one source of randomness of the standard library.
+        let number = RandomState::new().build_hasher().finish();
+        let session = Arc::new(Session {
+            number,
+            process: process.clone(),
+            over: CancellationToken::new(),
+            user,
+            calls: TaskTracker::new(),
+            members: Mutex::default(),
+            memory: Mutex::default(),
+            reserved: Mutex::default(),
+        });
+        table.numbers.insert(process.clone(), number);
+        table.sessions.insert(number, Arc::clone(&session));
+        Ok(Some(session))
+    }
+
+    /// Takes a process that is gone out of all its groups, and those that it reserved and that have
+    /// not attached.
+    async fn end(self, session: Arc<Session>) {
+        session.calls.close();
+        session.calls.wait().await;
+        let mut gone = vec![session.process.clone()];
+        gone.append(&mut session.reserved.lock());
+        let mut backoff = Backoff::default();
+        loop {
+            gone.retain(|process| *process == session.process || !self.is_attached(process));
+            let leaves: Vec<_> = gone.iter().flat_map(|process| self.leaves(process)).collect();
+            if leaves.is_empty() {
+                break;
+            }
+            // The memberships show which leaves have failed.
+            let _ = self.0.calls.leave_many(leaves).await;
+            if gone.iter().any(|process| !self.leaves(process).is_empty()) {
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
+        self.remove(&session);
+        let (node, process) = &session.process;
+        info!(%node, %process, "process detached");
+    }
+
+    /// One leave for each group that a process is a member of.
+    fn leaves(&self, process: &ProcessId) -> Vec<(NodeName, LeaveCall)> {
+        let (node, process) = process;
+        let groups = self.0.runtime.nodes.read(node, |agent| {
+            let held = agent.memberships().filter(|held| held.member.process == *process);
+            held.map(|held| held.group.clone()).collect::<Vec<GroupName>>()
+        });
+        let leave = |group| {
+            let request_id = RequestId::new(&request_id()).ok()?;
+            Some((node.clone(), LeaveCall { request_id, group, process: process.clone() }))
+        };
+        groups.unwrap_or_default().into_iter().filter_map(leave).collect()
+    }
+
+    fn remove(&self, session: &Session) {
+        let mut table = self.0.table.lock();
+        table.sessions.remove(&session.number);
+        table.numbers.remove(&session.process);
+        drop(table);
+        self.0.removed.notify_waiters();
+    }
+
+    fn is_attached(&self, process: &ProcessId) -> bool {
+        self.0.table.lock().numbers.contains_key(process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::agent;
+
+    fn named(node: &NodeName, name: &str) -> ProcessId {
+        (node.clone(), ProcessName::new(name).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_name_is_attached_once_and_free_again_after_the_end() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let process = named(&test.node, "p0");
+        let first = sessions.attach(process.clone(), Some(7)).await.unwrap();
+        let refused = sessions.attach(process.clone(), Some(7)).await.unwrap_err();
+        assert_eq!(refused.reason(), Reason::ProcessAttached);
+        let number = first.session.number;
+        let call = sessions.call(number, Some(7)).unwrap();
+        drop(first);
+        assert_eq!(sessions.call(number, Some(7)).unwrap_err(), SessionError::Unknown);
+        // A call of the first is still in flight, so the next of the name waits.
+        let next = sessions.attach(process, Some(7));
+        tokio::pin!(next);
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(call);
+        assert_ne!(next.await.unwrap().session.number, number);
+    }
+
+    #[tokio::test]
+    async fn a_session_of_another_user_is_refused() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let attached = sessions.attach(named(&test.node, "p0"), Some(7)).await.unwrap();
+        for user in [Some(8), None] {
+            let refused = sessions.call(attached.session.number, user).unwrap_err();
+            assert_eq!(refused, SessionError::NotYours);
+        }
+    }
+}

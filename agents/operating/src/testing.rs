@@ -1,0 +1,91 @@
+//! An agent with one node, for unit tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::agent::GaConfig;
+use fabricast_groups::detector::{DetectorConfig, Probing};
+use fabricast_groups::ids::Incarnation;
+use fabricast_groups::names::{Address, EndpointName, NodeName};
+use fabricast_groups::operating::{Identity, OaConfig};
+use fabricast_groups::record::{NodeRecord, NodeState};
+use fabricast_proto::v1;
+use fabricast_rpc::{Leader, Peer, Security};
+use tokio::sync::mpsc;
+
+use crate::agent::{Agent, Parts};
+use crate::fabric::packets::PacketSender;
+use crate::nodes::NodeSettings;
+use crate::processes::memory::Memories;
+
+/// Where nobody listens.
+const NOWHERE: &str = "127.0.0.1:1";
+
+pub(crate) struct TestAgent {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) node: NodeName,
+    /// Messages to the fabric.
+    pub(crate) messages: mpsc::Receiver<v1::AttachEndpointsRequest>,
+}
+
+/// An agent with node `n0` and endpoint `h0` that reaches nobody.
+pub(crate) fn agent() -> TestAgent {
+    agent_with(NOWHERE, NOWHERE)
+}
+
+pub(crate) fn agent_with_fabric(fabric: &str) -> TestAgent {
+    agent_with(NOWHERE, fabric)
+}
+
+pub(crate) fn agent_with_tic(tic: &str) -> TestAgent {
+    agent_with(tic, NOWHERE)
+}
+
+fn agent_with(tic: &str, fabric: &str) -> TestAgent {
+    let second = Duration::from_secs(1);
+    let node = NodeName::new("n0").unwrap();
+    let identity = Identity {
+        node: node.clone(),
+        address: Address::new(NOWHERE).unwrap(),
+        endpoints: vec![EndpointName::new("h0").unwrap()],
+    };
+    let detector = DetectorConfig::new(second, Probing { timeout: second, attempts: 1 });
+    let (packets, messages) = PacketSender::with_queue(1);
+    let agent = Agent::new(Parts {
+        nodes: NodeSettings {
+            nodes: vec![identity],
+            operating_config: OaConfig {
+                retry: second,
+                host_timeout: second,
+                call_timeout: second,
+                calls: 10,
+            },
+            group_config: GaConfig { detector, resend: second, retry: second },
+            start_id: 1,
+        },
+        tic: Leader::new(&[tic.to_owned()]).unwrap(),
+        fabric: Peer::new(fabric).unwrap(),
+        security: Security::plaintext(),
+        memories: Memories::default(),
+        address: NOWHERE.to_owned(),
+        packets,
+    });
+    TestAgent { agent, node, messages }
+}
+
+impl TestAgent {
+    /// Answers the node's registration, so that it is up.
+    pub(crate) fn node_up(&self) {
+        let nodes = &self.agent.runtime.nodes;
+        let record = nodes.read(&self.node, |agent| NodeRecord {
+            name: self.node.clone(),
+            address: agent.identity().address.clone(),
+            endpoints: agent.identity().endpoints.clone(),
+            incarnation: Incarnation(1),
+            start_id: 1,
+            state: NodeState::Up,
+            flaps: None,
+        });
+        nodes.input(&self.node, |agent, now| agent.registered(now, Ok(record.unwrap())));
+    }
+}

@@ -1,0 +1,318 @@
+//! Joins and leaves of processes: from the call of a process to the TIC's answer and back.
+//!
+//! ```text
+//!  process ──► join_many ──► Oa ──► Effect::Join ──► send_join: queue ──► JoinMany ──► TIC
+//!          ◄── end_call ◄─── Oa ◄── join_answered ◄────────────────────────────────────┘
+//! ```
+//!
+//! The state machine repeats the request until the TIC has answered or the call's time is up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fabricast_groups::TicRefusal;
+use fabricast_groups::command::{Join, Leave};
+use fabricast_groups::ids::{Gn, Incarnation, Moment, Pn, Revision};
+use fabricast_groups::names::NodeName;
+use fabricast_groups::operating::{
+    CallAnswer, CallError, CallId, JoinCall, LeaveCall, Membership, Oa,
+};
+use fabricast_proto::v1;
+use fabricast_rpc::RpcError;
+use fabricast_telemetry::traces::Origin;
+use fabricast_wire::decode_refusal;
+use parking_lot::Mutex;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use super::requests::{join_request, leave_request, read_joined, refusal};
+use crate::runtime::Runtime;
+use crate::runtime::batch_queue::BatchQueue;
+use crate::runtime::channels::{one_by_one, unavailable};
+
+/// Joins or leaves in one call.
+const PER_CALL: usize = 4_096;
+
+/// Makes calls of processes; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct MembershipCalls(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    runtime: Runtime,
+    pending: Mutex<BTreeMap<(NodeName, CallId), PendingCall>>,
+    joins: Mutex<BatchQueue<(), Key, Join>>,
+    leaves: Mutex<BatchQueue<(), Key, Leave>>,
+}
+
+/// A call to the TIC. A call repeated in another incarnation of the node is another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    node: NodeName,
+    incarnation: Incarnation,
+    id: CallId,
+}
+
+/// A call of a process that has not ended.
+#[derive(Debug)]
+struct PendingCall {
+    end: CallEnd,
+    /// The traced request that made the call.
+    origin: Origin,
+    /// The TIC's last answer, if it was neither a success nor final.
+    last_error: Option<RpcError>,
+}
+
+#[derive(Debug)]
+enum CallEnd {
+    Join(oneshot::Sender<Result<Box<Membership>, CallFailure>>),
+    Leave(oneshot::Sender<Result<(), CallFailure>>),
+}
+
+/// A call that was begun; its end comes through the receiver.
+type Begun<T> = Result<oneshot::Receiver<Result<T, CallFailure>>, CallFailure>;
+
+/// The failure of a join or leave.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum CallFailure {
+    #[error("node: '{node}' is not hosted here")]
+    UnknownNode { node: NodeName },
+    #[error("node '{node}' is stopped")]
+    NodeStopped { node: NodeName },
+    #[error("{limit} calls are waiting already")]
+    TooManyCalls { limit: usize },
+    #[error("{0}")]
+    Refused(TicRefusal),
+    /// The call may have succeeded nevertheless.
+    #[error(
+        "no answer in time from the TIC or the group's agent; ask again with the same request_id"
+    )]
+    TimedOut {
+        /// The TIC's last answer, if there was one.
+        last_error: Option<RpcError>,
+    },
+    #[error("the agent is stopping")]
+    ShuttingDown,
+}
+
+impl CallFailure {
+    fn new(error: CallError, last_error: Option<RpcError>) -> Self {
+        match error {
+            CallError::Refused(refusal) => Self::Refused(refusal),
+            CallError::TimedOut => Self::TimedOut { last_error },
+            CallError::Stopped { node } => Self::NodeStopped { node },
+            CallError::Busy { limit } => Self::TooManyCalls { limit },
+        }
+    }
+}
+
+impl MembershipCalls {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self(Arc::new(Inner {
+            runtime,
+            pending: Mutex::default(),
+            joins: Mutex::new(BatchQueue::new(PER_CALL)),
+            leaves: Mutex::new(BatchQueue::new(PER_CALL)),
+        }))
+    }
+
+    /// Begins joins, all at once, and waits for their ends.
+    pub(crate) async fn join_many(
+        &self,
+        joins: Vec<(NodeName, JoinCall)>,
+    ) -> Vec<Result<Box<Membership>, CallFailure>> {
+        ends(self.begin(joins, Oa::join, CallEnd::Join)).await
+    }
+
+    /// Begins leaves, all at once, and waits for their ends.
+    pub(crate) async fn leave_many(
+        &self,
+        leaves: Vec<(NodeName, LeaveCall)>,
+    ) -> Vec<Result<(), CallFailure>> {
+        ends(self.begin(leaves, Oa::leave, CallEnd::Leave)).await
+    }
+
+    fn begin<C, T>(
+        &self,
+        calls: Vec<(NodeName, C)>,
+        start: fn(&mut Oa, Moment, C) -> Result<CallId, CallError>,
+        end: fn(oneshot::Sender<Result<T, CallFailure>>) -> CallEnd,
+    ) -> Vec<Begun<T>> {
+        let origin = Origin::kept();
+        let nodes: Vec<NodeName> = calls.iter().map(|(node, _)| node.clone()).collect();
+        let begun = self.0.runtime.nodes.input_many(calls, |node, agent, now, call| {
+            let id = start(agent, now, call).map_err(|error| CallFailure::new(error, None))?;
+            let (sender, ended) = oneshot::channel();
+            let call = PendingCall { end: end(sender), origin: origin.clone(), last_error: None };
+            // Under the lock of the nodes, so that the call is pending before it is answered.
+            self.0.pending.lock().insert((node.clone(), id), call);
+            Ok(ended)
+        });
+        let unknown = |node| Err(CallFailure::UnknownNode { node });
+        nodes
+            .into_iter()
+            .zip(begun)
+            .map(|(node, begun)| begun.unwrap_or_else(|| unknown(node)))
+            .collect()
+    }
+
+    /// Tells a process how its call has ended.
+    pub(crate) fn end_call(&self, node: NodeName, id: CallId, answer: CallAnswer) {
+        let Some(call) = self.0.pending.lock().remove(&(node, id)) else { return };
+        // A process that has gone away needs no answer.
+        match (call.end, answer) {
+            (CallEnd::Join(end), CallAnswer::Joined(held)) => drop(end.send(Ok(held))),
+            (CallEnd::Leave(end), CallAnswer::Left) => drop(end.send(Ok(()))),
+            (CallEnd::Join(end), CallAnswer::Failed(error)) => {
+                drop(end.send(Err(CallFailure::new(error, call.last_error))));
+            }
+            (CallEnd::Leave(end), CallAnswer::Failed(error)) => {
+                drop(end.send(Err(CallFailure::new(error, call.last_error))));
+            }
+            (CallEnd::Join(_), CallAnswer::Left) | (CallEnd::Leave(_), CallAnswer::Joined(_)) => {
+                debug!("a join was answered as a leave, or a leave as a join");
+            }
+        }
+    }
+
+    /// Asks the TIC for a membership soon; the node's state machine gets the answer.
+    pub(crate) fn send_join(&self, node: NodeName, id: CallId, join: Join) {
+        let origin = self.origin(&node, id);
+        let key = Key { node, incarnation: join.member.incarnation, id };
+        if self.0.joins.lock().push((), key, join, origin) {
+            self.0.runtime.tasks.spawn(self.clone().work_joins());
+        }
+    }
+
+    /// Asks the TIC to end a membership soon; the node's state machine gets the answer.
+    pub(crate) fn send_leave(&self, node: NodeName, id: CallId, leave: Leave) {
+        let origin = self.origin(&node, id);
+        let key = Key { node, incarnation: leave.incarnation, id };
+        if self.0.leaves.lock().push((), key, leave, origin) {
+            self.0.runtime.tasks.spawn(self.clone().work_leaves());
+        }
+    }
+
+    fn origin(&self, node: &NodeName, id: CallId) -> Origin {
+        let pending = self.0.pending.lock();
+        pending.get(&(node.clone(), id)).map_or_else(Origin::default, |call| call.origin.clone())
+    }
+
+    async fn work_joins(self) {
+        loop {
+            let batch = self.0.joins.lock().take(&());
+            let Some(batch) = batch else { return };
+            let span = batch.span("join");
+            span.origin().cover(self.join_batch(batch.entries)).await;
+        }
+    }
+
+    async fn work_leaves(self) {
+        loop {
+            let batch = self.0.leaves.lock().take(&());
+            let Some(batch) = batch else { return };
+            let span = batch.span("leave");
+            span.origin().cover(self.leave_batch(batch.entries)).await;
+        }
+    }
+
+    async fn join_batch(&self, batch: Vec<(Key, Join)>) {
+        let channels = &self.0.runtime.channels;
+        let requests: Vec<_> = batch.iter().map(|(_, join)| join_request(join)).collect();
+        let answers = match <[_; 1]>::try_from(requests) {
+            Ok([request]) => {
+                let answer = channels.tic().join_group(request).await;
+                Ok(vec![answer.map(tonic::Response::into_inner).map_err(RpcError::from)])
+            }
+            Err(joins) => {
+                let request = v1::JoinManyRequest { joins };
+                let answer = channels.tic_batches().join_many(request).await;
+                let answers = |answer: tonic::Response<v1::JoinManyResponse>| {
+                    answer.into_inner().answers.into_iter().map(read_join).collect()
+                };
+                answer.map(answers).map_err(RpcError::from)
+            }
+        };
+        self.0.joins.lock().answered(&());
+        for ((key, _), answer) in batch.into_iter().zip(one_by_one(answers)) {
+            let answer = answer.and_then(|answer| read_joined(&answer));
+            if let Some(answer) = self.judge(&key, answer) {
+                let Key { node, id, .. } = key;
+                self.0
+                    .runtime
+                    .nodes
+                    .input(&node, |agent, now| agent.join_answered(now, id, answer));
+            }
+        }
+    }
+
+    async fn leave_batch(&self, batch: Vec<(Key, Leave)>) {
+        let channels = &self.0.runtime.channels;
+        let requests: Vec<_> = batch.iter().map(|(_, leave)| leave_request(leave)).collect();
+        let answers = match <[_; 1]>::try_from(requests) {
+            Ok([request]) => {
+                let answer = channels.tic().leave_group(request).await;
+                Ok(vec![answer.map(tonic::Response::into_inner).map_err(RpcError::from)])
+            }
+            Err(leaves) => {
+                let request = v1::LeaveManyRequest { leaves };
+                let answer = channels.tic_batches().leave_many(request).await;
+                let answers = |answer: tonic::Response<v1::LeaveManyResponse>| {
+                    answer.into_inner().answers.into_iter().map(read_leave).collect()
+                };
+                answer.map(answers).map_err(RpcError::from)
+            }
+        };
+        self.0.leaves.lock().answered(&());
+        for ((key, _), answer) in batch.into_iter().zip(one_by_one(answers)) {
+            let answer = answer.map(|left| (Gn(left.gn), Pn(left.pn), Revision(left.revision)));
+            if let Some(answer) = self.judge(&key, answer) {
+                let Key { node, id, .. } = key;
+                self.0.runtime.nodes.input(&node, |agent, _now| agent.leave_answered(id, answer));
+            }
+        }
+    }
+
+    /// Sorts the TIC's answer to a call; `None` if the call is to be repeated.
+    fn judge<T>(&self, key: &Key, answer: Result<T, RpcError>) -> Option<Result<T, TicRefusal>> {
+        let (answer, last_error) = match answer {
+            Ok(answer) => (Some(Ok(answer)), None),
+            Err(error) => match refusal(&error) {
+                Some(refusal) => (Some(Err(refusal)), None),
+                None => (None, Some(error)),
+            },
+        };
+        if let Some(call) = self.0.pending.lock().get_mut(&(key.node.clone(), key.id)) {
+            call.last_error = last_error;
+        }
+        answer
+    }
+}
+
+async fn ends<T>(begun: Vec<Begun<T>>) -> Vec<Result<T, CallFailure>> {
+    let mut ends = Vec::with_capacity(begun.len());
+    for begun in begun {
+        ends.push(match begun {
+            Ok(ended) => ended.await.unwrap_or(Err(CallFailure::ShuttingDown)),
+            Err(failure) => Err(failure),
+        });
+    }
+    ends
+}
+
+fn read_join(answer: v1::JoinAnswer) -> Result<v1::JoinGroupResponse, RpcError> {
+    match answer.answer {
+        Some(v1::join_answer::Answer::Joined(joined)) => Ok(joined),
+        Some(v1::join_answer::Answer::Refusal(refusal)) => Err(decode_refusal(&refusal)),
+        None => Err(unavailable("the TIC did not answer this join")),
+    }
+}
+
+fn read_leave(answer: v1::LeaveAnswer) -> Result<v1::LeaveGroupResponse, RpcError> {
+    match answer.answer {
+        Some(v1::leave_answer::Answer::Left(left)) => Ok(left),
+        Some(v1::leave_answer::Answer::Refusal(refusal)) => Err(decode_refusal(&refusal)),
+        None => Err(unavailable("the TIC did not answer this leave")),
+    }
+}

@@ -1,0 +1,119 @@
+//! `fabricast up`: every part in one process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use fabricast_routing::{EngineKind, EngineOptions, RootPolicy, mgid_space};
+use fabricast_rpc::BoundServer;
+use fabricast_tic::StoreLocation;
+
+use crate::args::{colors, engine_kind, root_policy};
+use crate::cluster::{Cluster, Layout, engine_options};
+use crate::command::{Globals, Run};
+use crate::failure::Failure;
+use crate::output;
+use crate::plan_input::build_failure;
+use crate::serve::{block_on_threads, interrupted};
+use crate::source::Topology;
+use crate::telemetry::{self, Telemetry};
+
+/// Run every part in one process and serve until interrupted.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// File as `ibnetdiscover` prints it, a topology spec in TOML, or a preset: `cluster` (real, 96
+    /// hosts; the default), `demo` (2 048 endpoints) or `paper` (32 768 endpoints).
+    #[arg(long, value_name = "FILE|PRESET")]
+    topology: Option<String>,
+    /// Routing engine.
+    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
+    engine: EngineKind,
+    /// Give every group two trees that share nothing above the leaf switches, so that packets
+    /// survive any one failure there (`c-mr4lms-fixed`).
+    #[arg(long)]
+    fault_tolerant: bool,
+    /// Policy for choosing among equally good roots: by the load that port counters show, except
+    /// for `cyclic`; default: the order of the engine. Not for `c-mr4lms-fixed` and `global-tree`.
+    #[arg(long, value_parser = root_policy())]
+    root_policy: Option<RootPolicy>,
+    /// File for the records, `memory`, or etcd://host:port,.../prefix with ?certificates=FOLDER or,
+    /// across machines, ?plaintext.
+    #[arg(long, value_name = "FILE|memory|URL", default_value = "memory")]
+    store: StoreLocation,
+    /// Address at which all services answer; port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7400")]
+    listen: SocketAddr,
+    /// Allow `--listen` to be reachable from other machines, although nothing is encrypted and
+    /// every caller is accepted.
+    #[arg(long)]
+    plaintext: bool,
+    /// Unix domain socket at which processes of this machine attach, to any of the nodes; default:
+    /// none.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Entries of each multicast table (C).
+    #[arg(long, default_value_t = 32, value_parser = colors())]
+    colors: u16,
+}
+
+impl Run for UpArgs {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        if !self.listen.ip().is_loopback() && !self.plaintext {
+            let what = format!("--listen: {} can be reached from other machines", self.listen);
+            return Err(
+                Failure::input(what).hint("nothing is encrypted: give --plaintext to accept that")
+            );
+        }
+        let mut settings = telemetry::settings(&globals.trace)?;
+        // The lines that begin and end a log are for services; here they would frame every refusal.
+        settings.log.push_str(",fabricast_telemetry=warn");
+        let _telemetry = Telemetry::begin("fabricast", &settings)?;
+        let topology = Topology::read(self.topology.as_deref().unwrap_or("cluster"))?;
+        let fat_tree = if self.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
+        let options =
+            engine_options(self.engine, self.colors, self.fault_tolerant, fat_tree.as_ref())?;
+        let options = EngineOptions { root_policy: self.root_policy, ..options };
+        mgid_space(self.engine, fat_tree.as_ref(), options).map_err(build_failure)?;
+        let (engine, store) = (self.engine, self.store.clone());
+        let socket = self.socket.clone();
+        let layout = Layout {
+            topology,
+            engine,
+            options,
+            store,
+            agent_hosts: 1,
+            switch_agents: 1,
+            socket,
+            strict: true,
+        };
+        block_on_threads(async {
+            // First of all, so that a port in use stops everything before it has begun.
+            let front = BoundServer::bind(self.listen).map_err(|error| {
+                Failure::from(error).hint("--listen names another address, port 0 takes a free one")
+            })?;
+            let address = front.address();
+            let cluster = Cluster::start(layout).await?;
+            cluster.serve_at(front).await;
+            output::notice(&format!(
+                "fabricast: all services at {address} ({} nodes); parts: tic {}, router {}, fabric {}, \
+             switch agent {}, operating agents {}",
+                cluster.node_count(),
+                cluster.tic,
+                cluster.router,
+                cluster.fabric,
+                listed(&cluster.switch_agents),
+                listed(&cluster.operating),
+            ));
+            let ended = tokio::select! {
+                stopped = interrupted() => stopped,
+                failed = cluster.failed() => Err(failed),
+            };
+            cluster.stop().await;
+            ended
+        })
+    }
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}

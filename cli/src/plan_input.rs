@@ -1,0 +1,175 @@
+//! A fabric, an engine and groups, as the command line gives them to the verbs that plan offline.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fabricast_routing::formats::GroupRecord;
+use fabricast_routing::{
+    BuildError, EngineKind, EngineOptions, GroupSource, LayoutError, MAX_COLORS, PatternMaker,
+    PortLoads, RootScope, Routed, Scenario, ScenarioError,
+};
+use fabricast_topology::{FatTree, TableKind};
+
+use crate::args::{EngineArgs, GroupArgs, Scope, Tables};
+use crate::failure::Failure;
+use crate::group_file;
+use crate::loads;
+use crate::pattern::Pattern;
+use crate::source::Topology;
+
+/// Topology, engine and groups of an offline plan.
+pub(crate) struct PlanInput {
+    pub(crate) topology: Topology,
+    fat_tree: Option<Arc<FatTree>>,
+    kind: EngineKind,
+    options: EngineOptions,
+    loads: Option<Arc<PortLoads>>,
+    groups: Groups,
+}
+
+enum Groups {
+    Listed(Vec<GroupRecord>),
+    Pattern { text: String, make: Box<PatternMaker<'static>> },
+}
+
+impl fmt::Debug for PlanInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}, {:?}", self.kind, self.topology.title, self.options)
+    }
+}
+
+impl PlanInput {
+    /// Reads everything.
+    ///
+    /// # Errors
+    ///
+    /// Names the option or the file, the line and the field that is wrong.
+    pub(crate) fn read(
+        topology: &str,
+        groups: &GroupArgs,
+        engine: &EngineArgs,
+    ) -> Result<Self, Failure> {
+        let topology = Topology::read(topology)?;
+        let options = options(engine, MAX_COLORS)?;
+        let fat_tree = match topology.fat_tree() {
+            Ok(view) => Some(Arc::new(view)),
+            Err(failure) if engine.engine.needs_fat_tree() => return Err(failure),
+            Err(_) => None,
+        };
+        let loads = loads::read(engine, &topology.graph)?;
+        let groups = Groups::read(groups, &topology)?;
+        Ok(Self { topology, fat_tree, kind: engine.engine, options, loads, groups })
+    }
+
+    /// Gives what is to be routed.
+    pub(crate) fn scenario(&self) -> Scenario<'_> {
+        let groups = match &self.groups {
+            Groups::Listed(records) => GroupSource::Listed(records),
+            Groups::Pattern { make, .. } => GroupSource::Pattern(&**make),
+        };
+        let Self { topology, fat_tree, kind, options, .. } = self;
+        let (kind, options) = (*kind, *options);
+        let (graph, fat_tree, loads) = (&topology.graph, fat_tree.as_ref(), self.loads.as_ref());
+        Scenario { graph, fat_tree, kind, options, loads, groups }
+    }
+
+    /// Lists the names of the groups of a routed scenario, in its order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::failure`].
+    pub(crate) fn names(&self, routed: &Routed) -> Result<Vec<String>, Failure> {
+        Ok(match &self.groups {
+            Groups::Listed(records) => {
+                (1..).zip(records).map(|(at, record)| group_file::name(at, record)).collect()
+            }
+            Groups::Pattern { make, .. } => {
+                let groups = make(routed.engine.space()).map_err(|e| self.failure(e.into()))?;
+                groups.into_iter().map(|group| group.name).collect()
+            }
+        })
+    }
+
+    /// Tells whether the groups file gives the MGID of a group, by its place.
+    pub(crate) fn gives_mgid(&self, group: usize) -> bool {
+        match &self.groups {
+            Groups::Listed(records) => records[group].mgid.is_some(),
+            Groups::Pattern { .. } => false,
+        }
+    }
+
+    /// Makes a failure that names the option that makes the scenario impossible.
+    pub(crate) fn failure(&self, error: ScenarioError) -> Failure {
+        match (error, &self.groups) {
+            (ScenarioError::Build(error), _) => build_failure(error),
+            (error, Groups::Pattern { text, .. }) => {
+                anyhow::Error::from(error).context(format!("--pattern '{text}'")).into()
+            }
+            (error, Groups::Listed(_)) => anyhow::Error::from(error).context("groups").into(),
+        }
+    }
+}
+
+impl Groups {
+    fn read(args: &GroupArgs, topology: &Topology) -> Result<Self, Failure> {
+        if let Some(file) = &args.groups {
+            return Ok(Self::Listed(group_file::read(file, &topology.graph)?));
+        }
+        let text = args.pattern.clone().unwrap_or_default();
+        let pattern = Pattern::read(&text, args, topology.graph.endpoint_count())
+            .map_err(|error| error.context(format!("--pattern '{text}'")))?;
+        Ok(Self::Pattern { text, make: Box::new(move |space| pattern.groups(space)) })
+    }
+}
+
+/// Makes engine options from arguments.
+///
+/// # Errors
+///
+/// Options that do not fit together.
+pub(crate) fn options(args: &EngineArgs, colors: u16) -> Result<EngineOptions, Failure> {
+    let (kind, tables) = (args.engine, table_kind(args.tables));
+    if args.root_scope.is_some() && !kind.has_root_scopes() {
+        let dynamic = EngineKind::CMr4lmsDynamic;
+        return Err(Failure::input(format!("--root-scope: {kind} has no choice, {dynamic} has")));
+    }
+    let root_scope = match args.root_scope {
+        None | Some(Scope::Tn) => RootScope::Tn,
+        Some(Scope::TnGroup) => RootScope::TnGroup,
+    };
+    if root_scope == RootScope::TnGroup && tables == TableKind::PerSwitch {
+        return Err(build_failure(BuildError::ScopeNeedsPerPortTables));
+    }
+    let (fault_tolerant, root_policy) = (args.fault_tolerant, args.root_policy);
+    if root_policy.is_some() && !kind.chooses_roots() {
+        return Err(build_failure(BuildError::NoRootPolicy { kind }));
+    }
+    let options = EngineOptions::new(colors, tables);
+    Ok(EngineOptions { root_scope, fault_tolerant, root_policy, ..options })
+}
+
+/// Makes a failure that names the option that the engine does not accept.
+pub(crate) fn build_failure(error: BuildError) -> Failure {
+    match error {
+        BuildError::ScopeNeedsPerPortTables => {
+            Failure::input(format!("--root-scope, --tables: {error}"))
+        }
+        BuildError::NoFaultTolerance { .. }
+        | BuildError::Layout(LayoutError::NoSecondTree | LayoutError::NoSecondEntry) => {
+            Failure::input(format!("--fault-tolerant: {error}"))
+        }
+        BuildError::NoRootPolicy { .. } => Failure::input(format!("--root-policy: {error}")),
+        BuildError::NoStay { .. } => Failure::input(error.to_string()),
+        BuildError::Layout(_) | BuildError::NeedsFatTree { .. } => {
+            anyhow::Error::from(error).context("--colors").into()
+        }
+    }
+}
+
+/// Converts the kind of tables.
+pub(crate) const fn table_kind(tables: Tables) -> TableKind {
+    match tables {
+        Tables::PerPort => TableKind::PerPort,
+        Tables::PerSwitch => TableKind::PerSwitch,
+    }
+}

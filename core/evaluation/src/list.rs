@@ -1,0 +1,23 @@
+//! The list of all experiments.
+
+use crate::experiment::Experiment;
+use crate::{aggregation, c_mr4lms, dawning, latency, mr4lms};
+
+/// Lists all experiments, in the order of the papers.
+#[must_use]
+pub const fn experiments() -> &'static [Experiment] {
+    &[
+        c_mr4lms::EXPERIMENT,
+        c_mr4lms::ENGINES,
+        mr4lms::EXPERIMENT,
+        latency::EXPERIMENT,
+        dawning::EXPERIMENT,
+        aggregation::EXPERIMENT,
+    ]
+}
+
+/// Finds an experiment by its name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    experiments().iter().find(|experiment| experiment.name == name)
+}

@@ -1,0 +1,54 @@
+//! State of the watch while too many nodes are silent at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Life;
+use crate::directory::Directory;
+use crate::ids::Moment;
+use crate::record::NodeState;
+
+#[cfg(test)]
+mod tests;
+
+/// Fewest and most nodes that are probed at a time only to learn whether they answer.
+const OTHERS: (usize, usize) = (16, 1_024);
+
+/// Silence of too many nodes at once, and the evidence for and against it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disruption {
+    /// More nodes than allowed are silent.
+    pub(super) lasts: bool,
+    /// Nodes that have answered no probe and are not expelled yet.
+    pub(super) held: BTreeSet<Life>,
+    /// Nodes that are not watched and have answered a probe, and when.
+    pub(super) answered: BTreeMap<Life, Moment>,
+    /// Time at which those that are held, and others, are probed again.
+    pub(super) probe_again: Option<Moment>,
+}
+
+impl Disruption {
+    pub(super) fn forget(&mut self, life: &Life) {
+        self.held.remove(life);
+        self.answered.remove(life);
+    }
+
+    pub(super) fn keep(&mut self, keeps: impl Fn(&Life) -> bool) {
+        self.held.retain(|life| keeps(life));
+        self.answered.retain(|life, _| keeps(life));
+    }
+}
+
+/// Chooses nodes to probe, spread evenly over all that are up and that `is_other` accepts: twice as
+/// many as are silent, within bounds.
+pub(super) fn others(
+    directory: &Directory,
+    is_other: impl Fn(&Life) -> bool,
+    silent: usize,
+) -> Vec<Life> {
+    let up = directory.nodes_after(None).filter(|node| node.state == NodeState::Up);
+    let lives = up.map(|node| (node.name.clone(), node.incarnation));
+    let lives: Vec<Life> = lives.filter(|life| is_other(life)).collect();
+    let most = (2 * silent).clamp(OTHERS.0, OTHERS.1);
+    let step = lives.len().div_ceil(most).max(1);
+    lives.into_iter().step_by(step).collect()
+}

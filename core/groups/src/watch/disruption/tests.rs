@@ -1,0 +1,146 @@
+//! A TIC that loses its connection to some of its nodes, or nodes that fail.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fabricast_topology::Mgid;
+
+use crate::command::{Command, GroupSpec, Join, Joiner, RegisterNode};
+use crate::detector::{DetectorConfig, Policy, Probing};
+use crate::directory::{Directory, Limits};
+use crate::ids::{Incarnation, Moment};
+use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::watch::{Life, NodeWatch, WatchConfig, WatchOutput};
+
+const NODES: usize = 40;
+const REPORT: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(50);
+
+fn config() -> WatchConfig {
+    let probing = Probing { timeout: REPORT, attempts: 2 };
+    let detector = DetectorConfig::new(Duration::from_secs(2), probing);
+    WatchConfig { max_silent_percent: 55, ..WatchConfig::new(detector) }
+}
+
+fn life(number: usize) -> Life {
+    (NodeName::new(&format!("n{number:02}")).unwrap(), Incarnation(1))
+}
+
+fn run(directory: &mut Directory, command: &Command) {
+    let mut next = (0..).map(Mgid);
+    let mut choose = |_: &crate::directory::NewGroup<'_>| next.find(|_| true);
+    let changes = directory.decide(Moment(0), command, &mut choose).unwrap().changes;
+    changes.iter().for_each(|change| directory.apply(change));
+}
+
+/// A directory of [`NODES`], of which each `every`-th hosts the agent of a group.
+fn directory(every: usize) -> Directory {
+    let mut directory = Directory::new(Limits::default());
+    for number in 0..NODES {
+        let (name, _) = life(number);
+        let endpoint = EndpointName::new(&format!("h{number}")).unwrap();
+        run(
+            &mut directory,
+            &Command::RegisterNode(RegisterNode {
+                name: name.clone(),
+                address: Address::new("a:1").unwrap(),
+                endpoints: vec![endpoint.clone()],
+                start_id: 1,
+            }),
+        );
+        if number % every == 0 {
+            let group = GroupSpec {
+                mgid: Some(Mgid(u32::try_from(number).unwrap())),
+                ..GroupSpec::new(GroupName::new(&format!("g{number}")).unwrap())
+            };
+            let process = ProcessName::new("p").unwrap();
+            let member = Joiner { node: name, incarnation: Incarnation(1), endpoint, process };
+            let request_id = RequestId::new(&format!("r{number}")).unwrap();
+            run(&mut directory, &Command::Join(Join { request_id, group, member }));
+        }
+    }
+    directory
+}
+
+/// Runs the watch of a TIC that does not reach the first `cut` nodes for a time, and 20 s after;
+/// returns who was expelled, when the first was, and the most that were held.
+fn watch(
+    config: WatchConfig,
+    every: usize,
+    cut: usize,
+    time: Duration,
+) -> (BTreeSet<Life>, Option<Duration>, usize) {
+    let directory = directory(every);
+    let begin = Duration::from_secs(5);
+    let mut watch = NodeWatch::new(config);
+    watch.follow_hosts(Moment(0), &directory);
+    let (mut expelled, mut first, mut held) = (BTreeSet::new(), None, 0);
+    let mut elapsed = Duration::ZERO;
+    while elapsed < begin + time + Duration::from_secs(20) {
+        let now = Moment(0).after(elapsed);
+        let lost = |number: usize| number < cut && elapsed >= begin && elapsed < begin + time;
+        for number in (0..NODES).step_by(every) {
+            let due = elapsed + STEP * u32::try_from(number).unwrap();
+            if due.as_nanos().is_multiple_of(REPORT.as_nanos()) && !lost(number) {
+                watch.heard(now, &life(number));
+            }
+        }
+        watch.poll(now, &directory);
+        while let Some(output) = watch.poll_output() {
+            match output {
+                WatchOutput::Probe { life, probe } => {
+                    let number: usize = life.0.as_str()[1..].parse().unwrap();
+                    if !lost(number) {
+                        watch.probe_answered(now, &life, probe);
+                    }
+                }
+                WatchOutput::Expel { life, .. } => {
+                    first.get_or_insert(elapsed.saturating_sub(begin));
+                    watch.expelled(&life);
+                    expelled.insert(life);
+                }
+            }
+        }
+        held = held.max(watch.held());
+        elapsed += STEP;
+    }
+    assert_eq!(watch.held(), 0, "all have answered or were expelled");
+    (expelled, first, held)
+}
+
+/// WATCH-1: a TIC that is cut off from all nodes expels none, however long it lasts.
+#[test]
+fn a_watch_that_is_cut_off_from_all_nodes_expels_none() {
+    for every in [1, 8, NODES] {
+        for seconds in [1, 3, 6, 20, 60] {
+            let (expelled, _, held) = watch(config(), every, NODES, Duration::from_secs(seconds));
+            assert_eq!(expelled, BTreeSet::new(), "{seconds} s, every {every}th is a host");
+            let holds = held > 0;
+            assert!(holds || seconds <= 3, "{seconds} s, every {every}th is a host");
+            assert!(!holds || seconds > 1, "{seconds} s, every {every}th is a host");
+        }
+    }
+}
+
+#[test]
+fn more_than_the_set_share_is_kept_and_less_is_expelled() {
+    let minute = Duration::from_secs(60);
+    for (cut, expelled) in [(4, 4), (20, 20), (22, 22), (23, 0), (36, 0)] {
+        assert_eq!(watch(config(), 1, cut, minute).0.len(), expelled, "{cut} of {NODES}");
+    }
+    let anyway = WatchConfig { max_silent_percent: 100, ..config() };
+    assert_eq!(watch(anyway, 1, NODES, minute).0.len(), NODES);
+}
+
+/// A host that is the only one is no share of the nodes: those that host nothing answer.
+#[test]
+fn the_only_host_of_agents_is_expelled_in_time_if_other_nodes_answer() {
+    for policy in [Policy::Probe, Policy::ExpelAtOnce] {
+        let mut config = config();
+        config.detector.policy = policy;
+        let (expelled, first, _) = watch(config, NODES, 1, Duration::from_secs(60));
+        assert_eq!(expelled, BTreeSet::from([life(0)]));
+        let probing = config.detector.probing.worst_case();
+        assert!(first.unwrap() <= config.detector.report_timeout + probing + 2 * STEP, "{first:?}");
+    }
+}

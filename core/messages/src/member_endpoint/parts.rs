@@ -1,0 +1,440 @@
+//! Messages: sent, forwarded, delivered and acknowledged.
+//!
+//! A part that came over a link is forwarded over all other links; the root sends it on the
+//! multicast connection, too. A part that came by multicast is forwarded only to neighbours that
+//! multicast misses. Parts that a neighbour still lacks after a while are sent to it over the link.
+//! Best-effort parts take the same ways, but are neither kept nor acknowledged.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fabricast_groups::{Moment, Pn};
+
+use super::{MemberEndpoint, Neighbor};
+use crate::frame::{Ack, Body, Notice, Packet, Part, Source};
+use crate::outputs::{Mode, Output, SendError, SendId};
+use crate::stream::{BestEffort, Stream};
+
+/// State of the member's own messages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sends {
+    next_id: u64,
+    numbered: u64,           // last number of a reliable part
+    best_effort: u64,        // last number of a best-effort part
+    backlog: VecDeque<Part>, // waiting for room in the window
+    receipts: VecDeque<Receipt>,
+    announced: u64, // floor that the neighbours know
+    refused: bool,  // a message was refused for lack of room
+}
+
+/// A message that is not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+struct Receipt {
+    id: SendId,
+    last: u64,
+    roster: u64,
+}
+
+impl MemberEndpoint {
+    /// Sends a message of the member.
+    pub(crate) fn send(
+        &mut self,
+        now: Moment,
+        mode: Mode,
+        payload: &[u8],
+    ) -> Result<SendId, SendError> {
+        if !self.is_open() {
+            return Err(SendError::NotOpen { gn: self.gn, pn: self.pn });
+        }
+        let (bytes, limit) = (payload.len(), self.limits.message);
+        if bytes > limit {
+            return Err(SendError::TooLong { bytes, limit });
+        }
+        let waiting = self.sends.backlog.len();
+        let parts = bytes.div_ceil(self.limits.part).max(1);
+        if mode == Mode::Reliable && waiting > 0 && waiting + parts > self.limits.backlog {
+            self.sends.refused = true;
+            return Err(SendError::NoRoom);
+        }
+        let id = SendId(self.sends.next_id);
+        self.sends.next_id += 1;
+        let numbers = match mode {
+            Mode::Reliable => &mut self.sends.numbered,
+            Mode::BestEffort => &mut self.sends.best_effort,
+        };
+        let source = Source { pn: self.pn, life: self.life };
+        let parts = split(source, numbers, payload, self.limits.part);
+        match mode {
+            Mode::Reliable => {
+                let last = self.sends.numbered;
+                let roster = self.roster.version();
+                self.sends.receipts.push_back(Receipt { id, last, roster });
+                self.sends.backlog.extend(parts);
+                self.advance(now, self.pn);
+            }
+            Mode::BestEffort => {
+                parts.into_iter().for_each(|part| self.forward_best_effort(None, &Arc::new(part)));
+            }
+        }
+        Ok(id)
+    }
+
+    /// Notes that the process has taken this many messages.
+    pub(crate) fn consumed(&mut self, now: Moment, messages: usize) {
+        let was_full = self.inbox >= self.limits.inbox;
+        self.inbox = self.inbox.saturating_sub(messages);
+        if was_full {
+            self.settle(now);
+        }
+    }
+
+    /// Drops the member's messages when it closes.
+    pub(super) fn drop_sends(&mut self) {
+        self.sends.receipts.clear();
+        self.sends.backlog.clear();
+        let numbered = self.sends.numbered;
+        if let Some(own) = self.streams.get_mut(&self.pn) {
+            own.skip_to(numbered);
+        }
+    }
+
+    /// Sends all neighbours the floor of the member's parts, if it has sent some in an earlier
+    /// session.
+    pub(super) fn send_own_floor(&mut self) {
+        let ready = self.neighbors.iter().filter(|(_, one)| one.is_ready());
+        for pn in ready.map(|(pn, _)| *pn).collect::<Vec<_>>() {
+            self.send_floor(self.pn, pn);
+        }
+    }
+
+    /// Handles a reliable part from a neighbour, or from the multicast connection (`None`).
+    pub(crate) fn handle_part(&mut self, now: Moment, from: Option<Pn>, part: Arc<Part>) {
+        let (Source { pn: source, life }, number) = (part.source, part.number);
+        let window = self.limits.window;
+        let Some(stream) = self.streams.get_mut(&source).filter(|stream| stream.life == life)
+        else {
+            return; // the source is not in the roster, or not yet
+        };
+        if source != self.pn && stream.skip_to(part.floor) {
+            self.unsettled.insert(source);
+        }
+        if stream.is_copy(number) {
+            if from.is_some() {
+                stream.told = None; // the sender missed the acknowledgement
+                self.advance(now, source);
+            }
+            return;
+        }
+        if source == self.pn || number > stream.base + window {
+            return; // no correct source sends this
+        }
+        stream.keep(part.clone());
+        self.unsettled.insert(source);
+        self.forward(now, from, &part);
+        self.advance(now, source);
+        self.schedule_tick(now);
+    }
+
+    /// Skips the parts up to `floor`, which no member needs any more, and forwards the floor.
+    pub(super) fn handle_floor(&mut self, now: Moment, from: Pn, source: Source, floor: u64) {
+        let known = self.streams.get_mut(&source.pn).filter(|stream| stream.life == source.life);
+        if source.pn != self.pn && known.is_some_and(|stream| stream.skip_to(floor)) {
+            self.unsettled.insert(source.pn);
+            for out in self.ready_downstream(source.pn).into_iter().filter(|out| *out != from) {
+                self.send_floor(source.pn, out);
+            }
+            self.advance(now, source.pn);
+        }
+    }
+
+    /// Handles a neighbour's acknowledgement.
+    pub(super) fn handle_ack(&mut self, now: Moment, from: Pn, source: Source, ack: Ack) {
+        let Ack { have, side } = ack;
+        let is_out = self.upstream(source.pn) != Some(from);
+        let known = self.streams.get_mut(&source.pn).filter(|stream| stream.life == source.life);
+        let Some(stream) = known.filter(|_| is_out) else { return };
+        let reach = stream.reach.entry(from).or_default();
+        reach.acked = reach.acked.max(side);
+        if have > reach.covered {
+            (reach.covered, reach.since) = (have, now);
+        }
+        self.advance(now, source.pn);
+    }
+
+    /// Delivers, acknowledges and sends parts of one source, as far as that is possible now.
+    pub(super) fn advance(&mut self, now: Moment, source: Pn) {
+        loop {
+            self.deliver(source);
+            let downstream = self.downstream(source);
+            let Some(stream) = self.streams.get_mut(&source) else { return };
+            let side = stream.side(&downstream);
+            if source != self.pn {
+                return self.acknowledge(source, side);
+            }
+            if stream.skip_to(side) {
+                self.schedule_tick(now); // announces the floor if no part does until then
+            }
+            self.acknowledge_sends();
+            if !self.fill_window(now) {
+                return;
+            }
+        }
+    }
+
+    /// Delivers parts to the process while its inbox has room.
+    fn deliver(&mut self, source: Pn) {
+        let passes_on = !self.is_open() || source == self.pn;
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        if passes_on {
+            stream.taken = stream.have;
+            return;
+        }
+        while stream.taken < stream.have {
+            let Some(part) = stream.parts.get(&(stream.taken + 1)) else { return };
+            if stream.assembly.completes(part) && self.inbox >= self.limits.inbox {
+                return;
+            }
+            stream.taken += 1;
+            if let Some(payload) = stream.assembly.add(part) {
+                self.inbox += 1;
+                let (gn, pn) = (self.gn, self.pn);
+                self.out.push_back(Output::Deliver { gn, pn, from: source, payload });
+            }
+        }
+    }
+
+    /// Notifies the process of its messages that all members have.
+    fn acknowledge_sends(&mut self) {
+        let base = self.streams.get(&self.pn).map_or(0, |own| own.base);
+        while let Some(receipt) = self.sends.receipts.front().filter(|one| one.last <= base) {
+            let (id, missed) = (receipt.id, self.roster.gone_since(receipt.roster));
+            let (gn, pn) = (self.gn, self.pn);
+            self.out.push_back(Output::Acknowledged { gn, pn, id, missed });
+            self.sends.receipts.pop_front();
+        }
+        self.roster.forget(self.sends.receipts.front().map(|receipt| receipt.roster));
+        if self.sends.backlog.len() * 2 <= self.limits.backlog
+            && std::mem::take(&mut self.sends.refused)
+        {
+            self.out.push_back(Output::Room { gn: self.gn, pn: self.pn });
+        }
+    }
+
+    /// Sends parts of the backlog while the window has room; returns whether it sent any.
+    fn fill_window(&mut self, now: Moment) -> bool {
+        let mut any = false;
+        while let Some(own) = self.streams.get_mut(&self.pn)
+            && let Some(part) = self.sends.backlog.front()
+            && part.number <= own.base + self.limits.window
+            && let Some(part) = self.sends.backlog.pop_front()
+        {
+            let part = Arc::new(Part { floor: own.base, ..part });
+            self.sends.announced = own.base;
+            own.keep(part.clone());
+            self.unsettled.insert(self.pn);
+            self.forward(now, None, &part);
+            any = true;
+        }
+        if any {
+            self.schedule_tick(now);
+        }
+        any
+    }
+
+    /// Acknowledges the parts that this side has, if there is news for the neighbour upstream.
+    fn acknowledge(&mut self, source: Pn, side: u64) {
+        let Some(to) = self.upstream(source) else { return };
+        if !self.neighbors.get(&to).is_some_and(Neighbor::is_ready) {
+            return; // an acknowledgement must not overtake the roster
+        }
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        let have = stream.have;
+        let news = match stream.told {
+            None => stream.is_used(),
+            Some(told) => side > told.side || have >= told.have + self.limits.window / 4,
+        };
+        if news {
+            stream.told = Some(Ack { have, side });
+            let source = Source { pn: source, life: stream.life };
+            self.send_frame(to, Body::Ack { source, ack: Ack { have, side } });
+        }
+    }
+
+    /// Forwards a new part; `from` is `None` for the member's own parts and those that came by
+    /// multicast.
+    fn forward(&mut self, now: Moment, from: Option<Pn>, part: &Arc<Part>) {
+        let by_multicast = from.is_none() && part.source.pn != self.pn;
+        if !by_multicast {
+            self.multicast(Notice::Part(part.clone()));
+        }
+        for out in self.ready_downstream(part.source.pn) {
+            let deaf = self.neighbors.get(&out).is_some_and(|one| misses_multicast(one, now));
+            if by_multicast && deaf {
+                self.supply(now, part.source.pn, out);
+                continue;
+            }
+            let Some(stream) = self.streams.get_mut(&part.source.pn) else { return };
+            let reach = stream.reach.entry(out).or_default();
+            if reach.covered + 1 == part.number {
+                reach.since = now; // it lacks this part since now at most
+                if !by_multicast {
+                    reach.covered = part.number;
+                    self.send_frame(out, Body::Part(part.clone()));
+                }
+            }
+        }
+    }
+
+    /// Sends a neighbour the parts of a source that it lacks and that are here.
+    pub(super) fn supply(&mut self, now: Moment, source: Pn, to: Pn) {
+        if !self.ready_downstream(source).contains(&to) {
+            return;
+        }
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        let reach = stream.reach.entry(to).or_default();
+        reach.covered = reach.covered.max(stream.base);
+        let missing = stream.parts.range(reach.covered + 1..);
+        let row = missing.take_while(|(number, _)| **number <= stream.have);
+        let missing: Vec<Arc<Part>> = row.map(|(_, part)| part.clone()).collect();
+        (reach.covered, reach.since) = (stream.have.max(reach.covered), now);
+        for part in missing {
+            self.send_frame(to, Body::Part(part));
+        }
+    }
+
+    /// Sends parts that neighbours have lacked for too long; returns whether to tick again.
+    pub(super) fn resend(&mut self, now: Moment) -> bool {
+        let mut again = false;
+        for source in std::mem::take(&mut self.unsettled) {
+            let mut lags = false;
+            for out in self.ready_downstream(source) {
+                let Some(stream) = self.streams.get(&source) else { continue };
+                let reach = stream.reach.get(&out).copied().unwrap_or_default();
+                if reach.covered >= stream.have {
+                    continue;
+                }
+                lags = true;
+                if reach.since.after(self.limits.retry) <= now {
+                    self.supply(now, source, out);
+                    self.distrust(now, out);
+                }
+            }
+            let Some(stream) = self.streams.get_mut(&source) else { continue };
+            if stream.told.is_none_or(|told| told.have < stream.have) && source != self.pn {
+                stream.told = None;
+                self.advance(now, source);
+            }
+            lags |= self.streams.get(&source).is_some_and(Stream::is_unfinished);
+            if lags {
+                self.unsettled.insert(source);
+                again = true;
+            }
+        }
+        self.announce_floor();
+        again
+    }
+
+    /// Announces the floor of the member's parts, if no part has carried it.
+    fn announce_floor(&mut self) {
+        let base = self.streams.get(&self.pn).map_or(0, |own| own.base);
+        if base > std::mem::replace(&mut self.sends.announced, base) {
+            for out in self.ready_downstream(self.pn) {
+                self.send_floor(self.pn, out);
+            }
+        }
+    }
+
+    /// Sends a neighbour everything over the link for a while, as multicast has missed it.
+    pub(super) fn distrust(&mut self, now: Moment, pn: Pn) {
+        if let Some(neighbor) = self.neighbors.get_mut(&pn) {
+            neighbor.unicast_until = now.after(self.limits.mistrust);
+        }
+    }
+
+    /// Handles a best-effort part from a neighbour, or from the multicast connection (`None`).
+    pub(crate) fn handle_best_effort(&mut self, now: Moment, from: Option<Pn>, part: Arc<Part>) {
+        let source = part.source;
+        if source.pn == self.pn || self.roster.life(source.pn) != Some(source.life) {
+            return;
+        }
+        let seen: &mut BestEffort = self.best_effort.entry(source.pn).or_default();
+        let Some(message) = seen.take(&part) else { return };
+        if let Some(payload) = message
+            && self.is_open()
+            && self.inbox < self.limits.inbox
+        {
+            self.inbox += 1;
+            let (gn, pn) = (self.gn, self.pn);
+            self.out.push_back(Output::Deliver { gn, pn, from: source.pn, payload });
+        }
+        match from {
+            Some(from) => self.forward_best_effort(Some(from), &part),
+            None => {
+                for out in self.ready_downstream(source.pn) {
+                    if self.neighbors.get(&out).is_some_and(|one| misses_multicast(one, now)) {
+                        self.send_frame(out, Body::BestEffort(part.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn forward_best_effort(&mut self, from: Option<Pn>, part: &Arc<Part>) {
+        self.multicast(Notice::BestEffort(part.clone()));
+        for out in
+            self.ready_downstream(part.source.pn).into_iter().filter(|out| Some(*out) != from)
+        {
+            self.send_frame(out, Body::BestEffort(part.clone()));
+        }
+    }
+
+    /// Sends on the multicast connection, if this is the root and the connection is open.
+    pub(super) fn multicast(&mut self, notice: Notice) {
+        let others = self.neighbors.values().any(|one| one.may_take_part());
+        if self.parent.is_none() && self.multicast && others {
+            let packet = Packet { gn: self.gn, notice };
+            self.out.push_back(Output::Multicast { pn: self.pn, packet });
+        }
+    }
+
+    /// The neighbours on whose sides members need the parts of a source.
+    fn downstream(&self, source: Pn) -> Vec<Pn> {
+        let upstream = self.upstream(source);
+        let downstream =
+            self.neighbors.iter().filter(|(pn, one)| one.may_take_part() && Some(**pn) != upstream);
+        downstream.map(|(pn, _)| *pn).collect()
+    }
+
+    /// The ready ones among [`Self::downstream`].
+    pub(super) fn ready_downstream(&self, source: Pn) -> Vec<Pn> {
+        let mut downstream = self.downstream(source);
+        downstream.retain(|pn| self.neighbors.get(pn).is_some_and(Neighbor::is_ready));
+        downstream
+    }
+}
+
+/// Returns whether multicast misses a neighbour, as far as is known.
+pub(super) fn misses_multicast(neighbor: &Neighbor, now: Moment) -> bool {
+    !neighbor.hears || neighbor.unicast_until > now
+}
+
+/// Cuts a message into numbered parts; an empty one is one empty part.
+fn split(source: Source, numbers: &mut u64, payload: &[u8], size: usize) -> Vec<Part> {
+    let mut pieces: Vec<&[u8]> = payload.chunks(size).collect();
+    if pieces.is_empty() {
+        pieces.push(&[]);
+    }
+    let last = pieces.len() - 1;
+    let part = |(at, piece): (usize, &[u8])| {
+        *numbers += 1;
+        Part {
+            source,
+            number: *numbers,
+            floor: 0,
+            first: at == 0,
+            last: at == last,
+            payload: piece.to_vec(),
+        }
+    };
+    pieces.into_iter().enumerate().map(part).collect()
+}

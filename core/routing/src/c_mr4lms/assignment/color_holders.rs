@@ -1,0 +1,29 @@
+//! Spanning trees that hold the color of one round, by endpoint.
+
+/// Which spanning tree holds the color of the round at each slot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ColorHolders {
+    by_slot: Vec<u32>, // base + tree in round
+    base: u32,
+    step: u32,
+}
+
+impl ColorHolders {
+    pub(super) fn start_round(&mut self, slots: usize, trees: u32) {
+        if self.by_slot.len() != slots || self.base > u32::MAX - 2 * trees {
+            self.by_slot = vec![0; slots];
+            (self.base, self.step) = (1, 0);
+        }
+        self.base += self.step;
+        self.step = trees;
+    }
+
+    pub(super) fn other_than(&self, slot: u32, tree: u32) -> Option<u32> {
+        let holder = self.by_slot[slot as usize];
+        (holder >= self.base && holder != self.base + tree).then(|| holder - self.base)
+    }
+
+    pub(super) fn hold(&mut self, slot: u32, tree: u32) {
+        self.by_slot[slot as usize] = self.base + tree;
+    }
+}

@@ -1,0 +1,438 @@
+//! C-MR4LMS with dynamic roots: fewer merges than with the fixed root, at the price of history.
+//!
+//! Source: C-MR4LMS §3, "dynamic". A group has the spanning tree of its MGID, but may hang from
+//! any root in a [`RootScope`]; which one depends on the groups that were there before. The plan is
+//! therefore a function of the fabric, its faults, the groups and the [`RecordedChoice`]s.
+//!
+//! Which rules hold: R1, R2 and R4 as with the fixed root. R3 does not: a group that comes can give
+//! the groups it is merged with another root (lemma 1 fails), from scratch or in another order the
+//! plan can be another, and groups that were merged stay so until one of them that held them
+//! together changes. Kept is that no other group moves, and that failures move only groups that are
+//! hit and those they have to be merged with. R5 is up to whoever programs the switches.
+
+mod place_owners;
+mod restore;
+mod root_search;
+mod roots;
+mod virtual_groups;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, TableKind};
+
+use crate::c_mr4lms::fabric::{Fabric, NONE};
+use crate::c_mr4lms::footprint::Footprint;
+use crate::c_mr4lms::group_trees::group_tree;
+use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::pending::Pending;
+use crate::c_mr4lms::registry::{Memberships, Registry};
+use crate::c_mr4lms::staging::{Staged, stage};
+use crate::c_mr4lms::tree_builder::TreeBuilder;
+use crate::change::{Change, ChangeError};
+use crate::group_tree::GroupTree;
+use crate::plan::{Moved, Part, Plan, Unrouted};
+use crate::root_choice::{PortLoads, RootChooser};
+use crate::routing_engine::{
+    BuildError, EngineEntry, EngineKind, EngineOptions, RecordedChoice, RestoreError, RootScope,
+    RoutingEngine,
+};
+use crate::spt::{Layout, MgidSpace, SpanningTree};
+use root_search::{PlaceError, RootChange};
+use virtual_groups::{Context, VirtualGroups};
+
+/// The engine in the list of engines.
+pub(crate) const ENTRY: EngineEntry = EngineEntry {
+    needs_fat_tree: true,
+    has_root_scopes: true,
+    groups_hang_together: true,
+    ..EngineEntry::new("c-mr4lms-dynamic", |mut input| {
+        let fat_tree = input.fat_tree()?;
+        Ok(Box::new(DynamicRootEngine::new(input.graph, fat_tree, input.options)?))
+    })
+};
+
+/// Keeps groups and their trees on one fabric, each tree with a root of its own.
+#[derive(Clone, Debug)]
+pub struct DynamicRootEngine {
+    layout: Layout,
+    fabric: Fabric,
+    registry: Registry,
+    memberships: Option<Memberships>, // built when first needed
+    virtual_groups: VirtualGroups,
+    /// Groups that are not on the spanning tree of their MGID, by MGID.
+    displaced: BTreeMap<Mgid, Displaced>,
+    /// Their indices by the spanning tree they are on, if any.
+    guests: BTreeMap<u32, BTreeMap<Mgid, GroupIndex>>,
+    trees: Pending<u32>, // to build again
+    builder: TreeBuilder,
+    plan: Plan,
+}
+
+impl DynamicRootEngine {
+    /// Makes an engine without groups or faults.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the colors are out of range, the fabric has no spanning tree, or the roots
+    /// are to be in all of a TN group and the tables are per switch.
+    pub fn new(
+        graph: Arc<Graph>,
+        fat_tree: Arc<FatTree>,
+        options: EngineOptions,
+    ) -> Result<Self, BuildError> {
+        if options.root_scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
+            return Err(BuildError::ScopeNeedsPerPortTables);
+        }
+        let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
+        let fabric = Fabric::new(graph, fat_tree, &layout);
+        let space = *layout.space();
+        let chooser = RootChooser::new(options.root_policy);
+        Ok(Self {
+            registry: Registry::new(space),
+            memberships: None,
+            virtual_groups: VirtualGroups::new(&fabric, &layout, options.root_scope, chooser),
+            displaced: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            trees: Pending::new(space.total()),
+            builder: TreeBuilder::new(&fabric, options.tables),
+            plan: Plan::numbered(space),
+            layout,
+            fabric,
+        })
+    }
+
+    /// Gives the numbering of spanning trees.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Takes groups from where they are.
+    fn take_out(&mut self, indices: &[GroupIndex]) -> Vec<Unplaced> {
+        let context = Context { fabric: &self.fabric, registry: &self.registry };
+        let roots = self.virtual_groups.take_out(context, indices);
+        indices.iter().zip(roots).map(|(index, root)| self.note_unplaced(*index, root)).collect()
+    }
+
+    fn note_unplaced(&mut self, index: GroupIndex, root: u32) -> Unplaced {
+        let group = self.registry.get_mut(index);
+        let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed, NONE));
+        self.trees.add(placed);
+        if self.displaced.remove(&mgid).is_some() && placed != NONE {
+            let guests = self.guests.get_mut(&placed).expect("guests are listed where they are");
+            guests.remove(&mgid);
+        }
+        Unplaced { mgid, index, tree_before: placed, root_before: root }
+    }
+
+    /// Notes where a group is now.
+    fn put(&mut self, index: GroupIndex, spt: u32) {
+        let group = self.registry.get_mut(index);
+        let (mgid, home) = (group.mgid, self.layout.space().spt(group.mgid));
+        group.placed = spt;
+        self.trees.add(spt);
+        if spt == home {
+            self.displaced.remove(&mgid);
+        } else {
+            self.displaced.insert(mgid, Displaced { index, ..Displaced::default() });
+            self.guests.entry(spt).or_default().insert(mgid, index);
+        }
+    }
+
+    /// Finds a place for a group that has none: at home, else where it was before, else on the
+    /// first spanning tree that will do, other rounds first.
+    fn place(&mut self, unplaced: &Unplaced, root_change: RootChange) -> bool {
+        let space = *self.layout.space();
+        let Unplaced { mgid, index, tree_before: before, root_before: root } = *unplaced;
+        let home = space.spt(mgid);
+        let context = Context { fabric: &self.fabric, registry: &self.registry };
+        let Some(mut candidate) = self.virtual_groups.candidate(context, index) else {
+            self.put(index, home); // without a tree it is in nobody's way
+            return true;
+        };
+        let mut tried = Displaced { index, broken: 0, held: 0 };
+        let before = Some(before).filter(|before| *before != NONE && *before != home);
+        let elsewhere = space.search_order(home).filter(|spt| *spt != home);
+        for spt in [home].into_iter().chain(before).chain(elsewhere) {
+            candidate.before = if before == Some(spt) || spt == home { root } else { NONE };
+            match self.virtual_groups.place(context, candidate, spt, root_change) {
+                Ok(()) => {
+                    self.put(index, spt);
+                    return true;
+                }
+                Err((back, error)) => {
+                    candidate = back;
+                    match error {
+                        PlaceError::ColorHeld => tried.held += 1,
+                        PlaceError::NoRoot => tried.broken += 1,
+                    }
+                }
+            }
+        }
+        self.registry.get_mut(index).placed = NONE;
+        self.displaced.insert(mgid, tried);
+        false
+    }
+
+    /// Places groups again that have been taken out, in the order of their MGIDs.
+    fn place_all(&mut self, mut unplaced: Vec<Unplaced>, root_change: RootChange) {
+        unplaced.sort_unstable_by_key(|one| one.mgid);
+        for one in unplaced {
+            let found = self.place(&one, root_change);
+            if !found && root_change == RootChange::Forbidden {
+                self.place(&one, RootChange::Allowed);
+            }
+        }
+    }
+
+    /// Brings displaced groups home where that pushes nobody, and looks again for a place for those
+    /// that have none, until none of them moves any more: each that does can make room for others.
+    /// A group whose home's color has not changed anywhere need not be asked.
+    fn retry_displaced(&mut self) {
+        let trees = self.layout.space().trees_per_color();
+        let mut changed: BTreeSet<u32> = self.trees.iter().map(|spt| spt / trees).collect();
+        loop {
+            let asked = |(mgid, one): (&Mgid, &Displaced)| {
+                let home = self.layout.space().spt(*mgid);
+                let unrouted = self.registry.get(one.index).placed == NONE;
+                (unrouted || changed.contains(&(home / trees))).then_some((one.index, home))
+            };
+            let asked: Vec<(GroupIndex, u32)> = self.displaced.iter().filter_map(asked).collect();
+            changed.clear();
+            for (index, home) in asked {
+                let moved = self.retry(index, home).into_iter().flatten();
+                changed.extend(moved.filter(|spt| *spt != NONE).map(|spt| spt / trees));
+            }
+            if changed.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Gives a displaced group a better place, if there is one, and says from where to where it
+    /// went.
+    fn retry(&mut self, index: GroupIndex, home: u32) -> Option<[u32; 2]> {
+        let unplaced = self.take_out(&[index]);
+        let Unplaced { tree_before: before, root_before: root, .. } = unplaced[0];
+        if before == NONE {
+            self.place_all(unplaced, RootChange::Forbidden);
+            let now = self.registry.get(index).placed;
+            return (now != NONE).then_some([before, now]);
+        }
+        let context = Context { fabric: &self.fabric, registry: &self.registry };
+        let candidate = self.virtual_groups.candidate(context, index);
+        let candidate = candidate.expect("a group without a tree is at home");
+        match self.virtual_groups.place(context, candidate, home, RootChange::Forbidden) {
+            Ok(()) => {
+                self.put(index, home);
+                Some([before, home])
+            }
+            Err((back, _)) => {
+                self.virtual_groups.attach(&self.fabric, back, before, root);
+                self.put(index, before);
+                None
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.retry_displaced();
+        while let Some(spt) = self.trees.pop() {
+            self.plan.parts[spt as usize] = self.build(spt).map(Arc::new);
+        }
+        let (mut moved, mut unrouted) = (Vec::new(), Vec::new());
+        for (mgid, Displaced { index, broken, held }) in &self.displaced {
+            let (mgid, broken, held) = (*mgid, *broken, *held);
+            let (from, to) = (self.layout.space().spt(mgid), self.registry.get(*index).placed);
+            let context = Context { fabric: &self.fabric, registry: &self.registry };
+            let why = self.virtual_groups.obstacle(context, *index, from);
+            if to == NONE {
+                unrouted.push(Unrouted { mgid, why, broken, held });
+            } else {
+                moved.push(Moved { mgid, from, to, why });
+            }
+        }
+        self.plan.moved = Arc::new(moved);
+        self.plan.unrouted = Arc::new(unrouted);
+    }
+
+    fn build(&mut self, spt: u32) -> Option<Part> {
+        let mut indices: Vec<(Mgid, GroupIndex)> = self.groups_on(spt).collect();
+        indices.sort_unstable();
+        let trees =
+            indices.iter().map(|(_, index)| self.virtual_groups.tree(&self.fabric, *index, spt));
+        let trees: Vec<SpanningTree> = trees.collect();
+        let inputs = indices.iter().zip(&trees);
+        let inputs: Vec<_> =
+            inputs.map(|((_, index), tree)| self.registry.get(*index).on_tree(tree)).collect();
+        let home = self.fabric.tree(spt);
+        (!inputs.is_empty()).then(|| self.builder.build(&self.fabric, home, &inputs))
+    }
+
+    /// Lists the groups on a spanning tree whose own tree lacks a link.
+    fn list_broken(&self, spt: u32, hit: &mut BTreeSet<GroupIndex>) {
+        let mut footprint = Footprint::default();
+        for (_, index) in self.groups_on(spt) {
+            let tree = self.virtual_groups.tree(&self.fabric, index, spt);
+            if !self.fabric.has_all_links(&tree) {
+                footprint.trace(&self.fabric, &self.registry.get(index).members);
+                if self.fabric.broken_link(&tree, footprint.places()).is_some() {
+                    hit.insert(index);
+                }
+            }
+        }
+    }
+
+    /// Tells whether other members of a group are live than the plan says.
+    fn has_other_members(&self, index: GroupIndex, footprint: &mut Footprint) -> bool {
+        let group = self.registry.get(index);
+        let Some(planned) = self.plan.group(group.mgid) else { return true };
+        footprint.trace(&self.fabric, &group.members);
+        let now = footprint.cut_off.iter().map(|(slot, _)| self.fabric.endpoint_at(*slot));
+        let now: BTreeSet<EndpointId> = now.collect();
+        now != planned.cut_off.iter().map(|cut| cut.endpoint).collect()
+    }
+
+    /// Walks the groups on a spanning tree, those at home first.
+    fn groups_on(&self, spt: u32) -> impl Iterator<Item = (Mgid, GroupIndex)> {
+        let at_home = self.registry.at_home(spt).iter().copied();
+        let at_home = at_home.filter(move |(_, index)| self.registry.get(*index).placed == spt);
+        let guests = self.guests.get(&spt).into_iter().flatten();
+        at_home.chain(guests.map(|(mgid, index)| (*mgid, *index)))
+    }
+
+    fn index_members(&mut self) {
+        if self.memberships.is_none() {
+            self.memberships = Some(Memberships::of(&self.registry, self.fabric.slots()));
+        }
+    }
+}
+
+/// A displaced group, and for one that is nowhere, how often a color or a root was missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Displaced {
+    index: GroupIndex,
+    broken: u32,
+    held: u32,
+}
+
+/// A group that has been taken out of its place.
+struct Unplaced {
+    mgid: Mgid,
+    index: GroupIndex,
+    /// The spanning tree it was on, and its root there; [`NONE`] if nowhere.
+    tree_before: u32,
+    root_before: u32,
+}
+
+impl RoutingEngine for DynamicRootEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::CMr4lmsDynamic
+    }
+
+    fn graph(&self) -> &Arc<Graph> {
+        &self.fabric.graph
+    }
+
+    fn space(&self) -> &MgidSpace {
+        self.layout.space()
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        let staged = stage(&self.fabric, &self.registry, changes)?;
+        let known: Vec<GroupIndex> = staged.values().filter_map(|change| change.index).collect();
+        let mut unplaced = self.take_out(&known);
+        unplaced.retain(|one| staged[&one.mgid].members.is_some());
+        for (mgid, Staged { index, members, .. }) in staged {
+            let lists = self.memberships.as_mut();
+            if let Some(members) = members {
+                let found = index.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
+                self.registry.replace_members(found, members, lists);
+                if index.is_none() {
+                    unplaced.push(Unplaced {
+                        mgid,
+                        index: found,
+                        tree_before: NONE,
+                        root_before: NONE,
+                    });
+                }
+            } else if let Some(index) = index {
+                self.registry.replace_members(index, Vec::new(), lists);
+                self.registry.remove(index);
+            }
+        }
+        self.place_all(unplaced, RootChange::Allowed);
+        self.settle();
+        Ok(())
+    }
+
+    fn set_faults(&mut self, faults: Faults) {
+        let touched = self.fabric.set_faults(faults);
+        self.index_members();
+        let mut hit: BTreeSet<GroupIndex> = BTreeSet::new();
+        for spt in 0..self.fabric.tree_count() {
+            let meets = |tree: &SpanningTree| touched.meets(&self.fabric, tree);
+            if self.virtual_groups.roots.any(self.fabric.tree(spt), meets) {
+                self.trees.add(spt);
+                self.list_broken(spt, &mut hit);
+            }
+        }
+        let lists = self.memberships.as_ref().expect("built above");
+        let near: BTreeSet<GroupIndex> =
+            touched.slots.iter().flat_map(|slot| lists.groups_of(*slot)).collect();
+        let mut footprint = Footprint::default();
+        for index in near {
+            if self.has_other_members(index, &mut footprint) {
+                hit.insert(index);
+            } else {
+                self.trees.add(self.registry.get(index).placed); // for the reasons of those cut off
+            }
+        }
+        let unplaced = self.take_out(&hit.into_iter().collect::<Vec<_>>());
+        self.place_all(unplaced, RootChange::Forbidden);
+        self.settle();
+    }
+
+    fn set_loads(&mut self, loads: Arc<PortLoads>) {
+        self.virtual_groups.chooser.set_loads(loads);
+    }
+
+    fn faults(&self) -> &Faults {
+        &self.fabric.faults
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn groups(&self) -> Vec<Mgid> {
+        self.registry.iter().map(|(_, group)| group.mgid).collect()
+    }
+
+    fn group_count(&self) -> usize {
+        self.registry.len()
+    }
+
+    fn members(&self, mgid: Mgid) -> Option<Vec<EndpointId>> {
+        self.registry.members(&self.fabric, mgid)
+    }
+
+    fn group_trees(&self, mgid: Mgid) -> Vec<GroupTree> {
+        let planned = self.plan.group(mgid).filter(|group| group.has_tree());
+        let (Some(planned), Some(index)) = (planned, self.registry.find(mgid)) else {
+            return Vec::new();
+        };
+        let tree = self.virtual_groups.tree(&self.fabric, index, planned.part);
+        group_tree(&self.fabric, &tree, &self.registry.get(index).members).into_iter().collect()
+    }
+
+    fn choices(&self) -> Vec<RecordedChoice> {
+        self.recorded()
+    }
+
+    fn restore(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
+        *self = self.restored(choices)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! Finds a root for a group, and merges where none is free.
+//!
+//! Source: C-MR4LMS, algorithms 1 to 3 with the dynamic root. Among roots without conflict the
+//! engine prefers the one that most groups of the virtual group have already, then the one with the
+//! least load (groups whose trees hang from the same switch), then the smallest number; a root
+//! policy replaces load and number. If every root has a conflict, the virtual group takes in the
+//! fewest groups that make a root free, and the search starts again: all of them move to one root,
+//! which can need links that yet other groups hold (the second merge).
+//!
+//! Groups that share a place that is the same under every root are merged from the start.
+
+use std::cmp::Reverse;
+
+use fabricast_topology::SwitchId;
+
+use crate::c_mr4lms::dynamic_root::virtual_groups::{
+    Candidate, Context, VirtualGroupState, VirtualGroups,
+};
+use crate::c_mr4lms::fabric::{NONE, dense};
+use crate::c_mr4lms::group_trees::group_tree;
+use crate::c_mr4lms::numbers::GroupIndex;
+use crate::group_tree::GroupTree;
+use crate::plan::Displacement;
+use crate::root_choice::RootChoice;
+use crate::spt::SpanningTree;
+
+/// Permission to change the roots of groups that are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RootChange {
+    /// Others may get another root.
+    Allowed,
+    /// All others keep their roots.
+    Forbidden,
+}
+
+/// Why a group cannot be on a spanning tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceError {
+    /// A member uses the color on another.
+    ColorHeld,
+    /// No root serves it and the groups it meets.
+    NoRoot,
+}
+
+/// A possible root: groups to take in, groups that keep their root, load and number. The
+/// smallest is the best.
+type Offer = (u32, Reverse<u32>, u32, u32);
+
+impl VirtualGroups {
+    /// Places a group on a spanning tree, or gives it back and changes nothing.
+    pub(super) fn place(
+        &mut self,
+        context: Context<'_>,
+        candidate: Candidate,
+        spt: u32,
+        root_change: RootChange,
+    ) -> Result<(), (Candidate, PlaceError)> {
+        if !self.collect_owners(spt, 0, &candidate.places[..2]) {
+            return Err((candidate, PlaceError::ColorHeld));
+        }
+        for at in 0..self.merging.len() {
+            self.release_places(self.merging[at]);
+        }
+        if let Some(root) = self.settle(context, &candidate, spt, root_change) {
+            self.unite(context.fabric, candidate, spt, root);
+            return Ok(());
+        }
+        for at in 0..self.merging.len() {
+            self.claim_places(self.merging[at]);
+        }
+        Err((candidate, PlaceError::NoRoot))
+    }
+
+    /// Takes in virtual groups until there is a root without conflict, and gives it.
+    fn settle(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        spt: u32,
+        root_change: RootChange,
+    ) -> Option<u32> {
+        loop {
+            self.list_wanted(candidate);
+            let (extra, _, _, root) = self.best_root(context, candidate, spt, root_change)?;
+            if extra == 0 {
+                return Some(root);
+            }
+            self.list_in_the_way(spt, root);
+            for virtual_group in std::mem::take(&mut self.in_the_way) {
+                self.release_places(virtual_group);
+                self.merging.push(virtual_group);
+            }
+        }
+    }
+
+    fn list_wanted(&mut self, candidate: &Candidate) {
+        let mut wanted = std::mem::take(&mut self.wanted);
+        let merging = self.merging.iter().map(|virtual_group| &self.get(*virtual_group).places);
+        for (rank, wanted) in (2..).zip(&mut wanted) {
+            wanted.clear();
+            wanted.resize(self.owners.words(rank), 0);
+            for at in merging.clone().chain([&candidate.places]).flat_map(|all| &all[rank]) {
+                wanted[*at as usize >> 6] |= 1 << (at & 63);
+            }
+        }
+        self.wanted = wanted;
+    }
+
+    fn best_root(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        spt: u32,
+        root_change: RootChange,
+    ) -> Option<Offer> {
+        let first = [first_bit(&self.wanted[0]), first_bit(&self.wanted[1])];
+        let ups = if first[0].is_some() { self.roots.ups } else { 1 };
+        let tops = if first[1].is_some() { self.roots.tops } else { 1 };
+        let home = context.fabric.tree(spt);
+        let mut best: Option<Offer> = None;
+        let mut offers: Vec<Offer> = Vec::new(); // only for a policy
+        for up in 0..ups {
+            let lower_meets =
+                overlap(self.owners.taken(2, spt, up * self.roots.tops), &self.wanted[0]);
+            for root in up * self.roots.tops..up * self.roots.tops + tops {
+                let is_free =
+                    !lower_meets && !overlap(self.owners.taken(3, spt, root), &self.wanted[1]);
+                if !is_free && best.is_some_and(|(extra, ..)| extra == 0) {
+                    continue;
+                }
+                let tree = self.roots.tree(home, root);
+                let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
+                let moves = |virtual_group: &u32| self.moves(self.get(*virtual_group), root);
+                if root_change == RootChange::Forbidden
+                    && (self.merging.iter().any(moves)
+                        || !is_free && self.in_the_way.iter().any(moves))
+                    || !self.is_live(context, candidate, &tree)
+                {
+                    continue;
+                }
+                let votes = Reverse(self.staying(candidate, root));
+                let offer = (extra, votes, self.load(context.fabric, &tree, first), root);
+                best = Some(best.map_or(offer, |best| best.min(offer)));
+                if self.chooser.is_on() {
+                    offers.push(offer);
+                }
+            }
+        }
+        let best = best?;
+        offers.retain(|offer| (offer.0, offer.1) == (best.0, best.1));
+        offers.sort_unstable();
+        Some(if offers.len() > 1 { self.by_policy(context, candidate, spt, &offers) } else { best })
+    }
+
+    /// Chooses among offers that are equal but for load and number.
+    fn by_policy(
+        &self,
+        Context { fabric, registry }: Context<'_>,
+        candidate: &Candidate,
+        spt: u32,
+        offers: &[Offer],
+    ) -> Offer {
+        let group = registry.get(candidate.index);
+        let trees = offers.iter().map(|(.., root)| {
+            let tree = self.roots.tree(fabric.tree(spt), *root);
+            group_tree(fabric, &tree, &group.members).expect("two members or more are live")
+        });
+        let trees: Vec<GroupTree> = trees.collect();
+        let roots: Vec<SwitchId> = trees.iter().map(|tree| tree.root).collect();
+        let source = fabric.graph.switch_of(trees[0].member_ports[0]);
+        let links = |at: usize| trees[at].links.clone();
+        let choice = RootChoice { graph: &fabric.graph, mgid: group.mgid, roots: &roots, source };
+        offers[self.chooser.choose(choice, links)]
+    }
+
+    /// Lists the virtual groups at wanted places under a root, and counts their groups.
+    fn list_in_the_way(&mut self, spt: u32, root: u32) -> u32 {
+        self.in_the_way.clear();
+        let mut count = 0;
+        for (rank, wanted) in (2..).zip(&self.wanted) {
+            for (word, (taken, wanted)) in
+                (0u32..).zip(self.owners.taken(rank, spt, root).iter().zip(wanted))
+            {
+                let mut bits = taken & wanted;
+                while bits != 0 {
+                    let at = word * 64 + bits.trailing_zeros();
+                    bits &= bits - 1;
+                    let virtual_group = self.owners.owner(rank, spt, root, at);
+                    if !self.in_the_way.contains(&virtual_group) {
+                        self.in_the_way.push(virtual_group);
+                        count += dense(self.get(virtual_group).groups.len());
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Tells whether a virtual group would have to give up its root for another.
+    pub(super) fn moves(&self, virtual_group: &VirtualGroupState, root: u32) -> bool {
+        let [.., lower, upper] = &virtual_group.places;
+        if upper.is_empty() {
+            !lower.is_empty() && self.roots.steps(virtual_group.root).0 != self.roots.steps(root).0
+        } else {
+            virtual_group.root != root
+        }
+    }
+
+    /// Counts the groups that have a root already, or had it before.
+    fn staying(&self, candidate: &Candidate, root: u32) -> u32 {
+        let own = u32::from(candidate.before == root);
+        let merging = self.merging.iter().map(|virtual_group| self.get(*virtual_group));
+        let stay = merging.filter(|virtual_group| !self.moves(virtual_group, root));
+        own + stay.map(|virtual_group| dense(virtual_group.groups.len())).sum::<u32>()
+    }
+
+    /// Tells whether all groups that come together have the links they need under a root.
+    fn is_live(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        tree: &SpanningTree,
+    ) -> bool {
+        let Context { fabric, registry } = context;
+        if fabric.has_all_links(tree) {
+            return true;
+        }
+        let mut footprint = std::mem::take(&mut self.footprint);
+        let merging =
+            self.merging.iter().flat_map(|virtual_group| &self.get(*virtual_group).groups);
+        let is_live = merging.chain([&candidate.index]).all(|index| {
+            footprint.trace(fabric, &registry.get(*index).members);
+            fabric.broken_link(tree, footprint.places()).is_none()
+        });
+        self.footprint = footprint;
+        is_live
+    }
+}
+
+impl VirtualGroups {
+    /// Says why a group is not on the spanning tree of its MGID.
+    pub(super) fn obstacle(
+        &mut self,
+        context: Context<'_>,
+        index: GroupIndex,
+        home: u32,
+    ) -> Displacement {
+        let fabric = context.fabric;
+        let candidate = self.candidate(context, index).expect("a group without a tree is at home");
+        let link = fabric.broken_link(fabric.tree(home), self.footprint.places());
+        let own = self.of_group(index);
+        let other = candidate.places[0].iter().find_map(|at| {
+            let virtual_group = self.owners.owner(0, home, 0, *at);
+            let holds = virtual_group != NONE
+                && virtual_group != own
+                && self.get(virtual_group).spt != home;
+            holds.then(|| (*at, self.get(virtual_group).spt))
+        });
+        match (link, other) {
+            (Some(link), _) => Displacement::TreeBroken { link },
+            (None, Some((at, by))) => {
+                Displacement::ColorHeld { endpoint: fabric.endpoint_at(at), by }
+            }
+            (None, None) => Displacement::NoSharedRoot,
+        }
+    }
+}
+
+fn first_bit(words: &[u64]) -> Option<u32> {
+    let at = words.iter().position(|word| *word != 0)?;
+    Some(dense(at) * 64 + words[at].trailing_zeros())
+}
+
+fn overlap(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).any(|(a, b)| a & b != 0)
+}

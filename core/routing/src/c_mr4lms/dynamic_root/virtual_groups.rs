@@ -1,0 +1,307 @@
+//! The virtual groups of the dynamic-root engine: which groups share a tree, and with which root.
+//!
+//! A virtual group has one group, or several on one spanning tree with one root, each of which
+//! shares a place with another. The virtual groups follow from the spanning tree and the root of
+//! every group alone, so taking a group out and placing the others again splits what it connected.
+
+use crate::c_mr4lms::dynamic_root::place_owners::{PlaceOwners, Places};
+use crate::c_mr4lms::dynamic_root::roots::Roots;
+use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
+use crate::c_mr4lms::footprint::Footprint;
+use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::registry::Registry;
+use crate::root_choice::RootChooser;
+use crate::routing_engine::RootScope;
+use crate::spt::{Layout, SpanningTree};
+
+/// One virtual group.
+#[derive(Clone, Debug)]
+pub(super) struct VirtualGroupState {
+    pub(super) spt: u32,
+    /// Its root; steps that no place depends on are 0.
+    pub(super) root: u32,
+    /// Group indices, any order.
+    pub(super) groups: Vec<GroupIndex>,
+    pub(super) places: Places,
+    loaded_switch: LoadedSwitch,
+}
+
+/// The switch whose load a virtual group adds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadedSwitch {
+    /// None that a choice of root could change.
+    Fixed,
+    L2(u32),
+    L3(u32),
+}
+
+/// The fabric and the groups on it.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) registry: &'a Registry,
+}
+
+/// All virtual groups, and scratch memory to find places for groups.
+#[derive(Clone, Debug)]
+pub(super) struct VirtualGroups {
+    pub(super) chooser: RootChooser,
+    pub(super) roots: Roots,
+    blocks: u32,
+    l3_per_tn: u32,
+    pub(super) owners: PlaceOwners,
+    list: Vec<VirtualGroupState>,
+    free: Vec<u32>,
+    of_group: Vec<u32>, // by index
+    l2_load: Vec<u32>,  // by TN and block: groups whose tree hangs from there
+    l3_load: Vec<u32>,  // by TN and number
+    pub(super) footprint: Footprint,
+    pub(super) merging: Vec<u32>,     // virtual groups that become one
+    pub(super) in_the_way: Vec<u32>,  // virtual groups at wanted places
+    pub(super) wanted: [Vec<u64>; 2], // places of ranks 2 and 3, one bit each
+}
+
+/// A group that looks for a place.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) index: GroupIndex,
+    /// The root that it had, which it keeps if it can; [`NONE`] if it is new.
+    pub(super) before: u32,
+    pub(super) places: Places,
+}
+
+impl VirtualGroups {
+    pub(super) fn new(
+        fabric: &Fabric,
+        layout: &Layout,
+        scope: RootScope,
+        chooser: RootChooser,
+    ) -> Self {
+        let roots = Roots::new(layout, scope);
+        let params = layout.params();
+        let blocks = params.blocks.max(1);
+        Self {
+            chooser,
+            owners: PlaceOwners::new(fabric, *layout.space(), &roots),
+            roots,
+            blocks,
+            l3_per_tn: params.l3_per_tn,
+            list: Vec::new(),
+            free: Vec::new(),
+            of_group: Vec::new(),
+            l2_load: vec![0; (params.tns * blocks) as usize],
+            l3_load: vec![0; (params.tns * params.l3_per_tn) as usize],
+            footprint: Footprint::default(),
+            merging: Vec::new(),
+            in_the_way: Vec::new(),
+            wanted: Default::default(),
+        }
+    }
+
+    pub(super) fn get(&self, virtual_group: u32) -> &VirtualGroupState {
+        &self.list[virtual_group as usize]
+    }
+
+    /// Gives the virtual group of a group, or [`NONE`] if it has no tree.
+    pub(super) fn of_group(&self, index: GroupIndex) -> u32 {
+        self.of_group.get(index.at()).copied().unwrap_or(NONE)
+    }
+
+    /// Gives the virtual group of a group; none if it has no tree.
+    pub(super) fn of(&self, index: GroupIndex) -> Option<&VirtualGroupState> {
+        self.list.get(self.of_group(index) as usize)
+    }
+
+    /// Gives the spanning tree of a group as it is with the root that the group has.
+    pub(super) fn tree(&self, fabric: &Fabric, index: GroupIndex, spt: u32) -> SpanningTree {
+        self.roots
+            .tree(fabric.tree(spt), self.of(index).map_or(0, |virtual_group| virtual_group.root))
+    }
+
+    /// Finds out where the live members of a group are; none if fewer than two live.
+    pub(super) fn candidate(
+        &mut self,
+        context: Context<'_>,
+        index: GroupIndex,
+    ) -> Option<Candidate> {
+        let members = &context.registry.get(index).members;
+        self.footprint.trace(context.fabric, members);
+        (self.footprint.live(members).len() >= 2).then(|| Candidate {
+            index,
+            before: NONE,
+            places: self.owners.places(&self.footprint, members).map(<[u32]>::to_vec),
+        })
+    }
+
+    /// Lists the virtual groups at some ranks of places; false if one of them is on another
+    /// spanning tree.
+    pub(super) fn collect_owners(&mut self, spt: u32, root: u32, places: &[Vec<u32>]) -> bool {
+        self.merging.clear();
+        for (rank, places) in places.iter().enumerate() {
+            for at in places {
+                let virtual_group = self.owners.owner(rank, spt, root, *at);
+                if virtual_group == NONE || self.merging.last() == Some(&virtual_group) {
+                    continue;
+                }
+                if self.get(virtual_group).spt != spt {
+                    return false;
+                }
+                if !self.merging.contains(&virtual_group) {
+                    self.merging.push(virtual_group);
+                }
+            }
+        }
+        true
+    }
+
+    /// Releases the places of a virtual group, which stays in the list.
+    pub(super) fn release_places(&mut self, virtual_group: u32) {
+        let VirtualGroupState { spt, root, places, .. } = &self.list[virtual_group as usize];
+        self.owners.set_owner(*spt, *root, places, NONE);
+        self.add_load(virtual_group, false);
+    }
+
+    /// Claims the places of a virtual group.
+    pub(super) fn claim_places(&mut self, virtual_group: u32) {
+        let VirtualGroupState { spt, root, places, .. } = &self.list[virtual_group as usize];
+        self.owners.set_owner(*spt, *root, places, virtual_group);
+        self.add_load(virtual_group, true);
+    }
+
+    fn add_load(&mut self, virtual_group: u32, more: bool) {
+        let VirtualGroupState { groups, loaded_switch, .. } = &self.list[virtual_group as usize];
+        let load = match *loaded_switch {
+            LoadedSwitch::Fixed => return,
+            LoadedSwitch::L2(at) => &mut self.l2_load[at as usize],
+            LoadedSwitch::L3(at) => &mut self.l3_load[at as usize],
+        };
+        let count = dense(groups.len());
+        *load = if more { *load + count } else { *load - count };
+    }
+
+    /// Makes one virtual group of a group and those in `merging`, whose places have been released.
+    pub(super) fn unite(&mut self, fabric: &Fabric, candidate: Candidate, spt: u32, root: u32) {
+        let Candidate { index, places, .. } = candidate;
+        let mut merging = std::mem::take(&mut self.merging);
+        merging.sort_by_key(|virtual_group| self.get(*virtual_group).groups.len());
+        let mut united = VirtualGroupState {
+            spt,
+            root,
+            groups: vec![index],
+            places,
+            loaded_switch: LoadedSwitch::Fixed,
+        };
+        for virtual_group in merging.drain(..).rev() {
+            let one = &mut self.list[virtual_group as usize];
+            let mut one = VirtualGroupState {
+                groups: std::mem::take(&mut one.groups),
+                places: std::mem::take(&mut one.places),
+                ..*one
+            };
+            self.free.push(virtual_group);
+            if one.groups.len() > united.groups.len() {
+                std::mem::swap(&mut one, &mut united); // the longer lists stay
+            }
+            united.groups.append(&mut one.groups);
+            for (all, more) in united.places.iter_mut().zip(&mut one.places) {
+                all.append(more);
+            }
+        }
+        self.merging = merging;
+        united.root = self.roots.needed(root, [2, 3].map(|rank| !united.places[rank].is_empty()));
+        let tree = self.roots.tree(fabric.tree(spt), united.root);
+        united.loaded_switch = self.loaded_switch(
+            fabric,
+            &tree,
+            [2, 3].map(|rank| united.places[rank].first().copied()),
+        );
+        let virtual_group = self.free.pop().unwrap_or_else(|| dense(self.list.len()));
+        for index in &united.groups {
+            let index = index.at();
+            if self.of_group.len() <= index {
+                self.of_group.resize(index + 1, NONE);
+            }
+            self.of_group[index] = virtual_group;
+        }
+        match self.list.get_mut(virtual_group as usize) {
+            Some(place) => *place = united,
+            None => self.list.push(united),
+        }
+        self.claim_places(virtual_group);
+    }
+
+    /// The switch that a virtual group hangs from, given its first place of ranks 2 and 3.
+    fn loaded_switch(
+        &self,
+        fabric: &Fabric,
+        tree: &SpanningTree,
+        first: [Option<u32>; 2],
+    ) -> LoadedSwitch {
+        match first {
+            [_, Some(_)] => LoadedSwitch::L3(tree.tn * self.l3_per_tn + tree.l3),
+            [Some(at), None] => {
+                LoadedSwitch::L2(tree.tn * self.blocks + self.owners.block_of(fabric, at))
+            }
+            [None, None] => LoadedSwitch::Fixed,
+        }
+    }
+
+    /// Gives the load of the switch that a virtual group would hang from.
+    pub(super) fn load(
+        &self,
+        fabric: &Fabric,
+        tree: &SpanningTree,
+        first: [Option<u32>; 2],
+    ) -> u32 {
+        match self.loaded_switch(fabric, tree, first) {
+            LoadedSwitch::Fixed => 0,
+            LoadedSwitch::L2(at) => self.l2_load[at as usize],
+            LoadedSwitch::L3(at) => self.l3_load[at as usize],
+        }
+    }
+
+    /// Takes groups out of their virtual groups, which fall apart where only these held them
+    /// together; gives the root of each, or [`NONE`] if it had no tree. The places of all others
+    /// must be as they were when they were placed.
+    pub(super) fn take_out(&mut self, context: Context<'_>, indices: &[GroupIndex]) -> Vec<u32> {
+        let mut roots = Vec::with_capacity(indices.len());
+        let mut broken: Vec<u32> = Vec::new();
+        for index in indices {
+            let virtual_group = self.of_group(*index);
+            roots.push(
+                self.list
+                    .get(virtual_group as usize)
+                    .map_or(NONE, |virtual_group| virtual_group.root),
+            );
+            if virtual_group != NONE {
+                broken.push(virtual_group);
+                self.of_group[index.at()] = NONE;
+            }
+        }
+        broken.sort_unstable();
+        broken.dedup();
+        for virtual_group in broken {
+            self.release_places(virtual_group);
+            let one = &mut self.list[virtual_group as usize];
+            let (spt, root, groups) = (one.spt, one.root, std::mem::take(&mut one.groups));
+            self.free.push(virtual_group);
+            for index in groups {
+                if self.of_group(index) != NONE {
+                    let left = self.candidate(context, index).expect("it had a tree");
+                    self.attach(context.fabric, left, spt, root);
+                }
+            }
+        }
+        roots
+    }
+
+    /// Places a group with a given root; it must not meet groups that have another.
+    pub(super) fn attach(&mut self, fabric: &Fabric, one: Candidate, spt: u32, root: u32) {
+        let fits = self.collect_owners(spt, root, &one.places);
+        assert!(fits, "a color at an endpoint has one spanning tree");
+        for at in 0..self.merging.len() {
+            self.release_places(self.merging[at]);
+        }
+        self.unite(fabric, one, spt, root);
+    }
+}

@@ -1,0 +1,98 @@
+//! Hops from every switch to the members of one group, and the candidate roots that follow.
+//!
+//! Source: MR4LMS §3.1.1. Candidate roots are the switches whose farthest member is nearest;
+//! lighter ones come first. The paper does not say what the load of a switch is nor how ties are
+//! broken: here it is the number of groups whose packets pass, and ties go to the switch whose
+//! number, multiplied by 2^32 over the golden ratio, is smallest. So equal switches are taken from
+//! all over the fabric and not one after the other, which would pile up trees on the links above
+//! them.
+
+use fabricast_topology::{PortId, SwitchId};
+
+use crate::min_hop::NO_PATH;
+use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::occupancy::{Context, Occupancy};
+
+/// The members to be connected.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveMembers {
+    /// Their ports, rising.
+    pub(crate) member_ports: Vec<PortId>,
+    /// Their switches, rising.
+    pub(crate) leaves: Vec<SwitchId>,
+}
+
+impl LiveMembers {
+    pub(crate) fn new(fabric: &Fabric, member_ports: Vec<PortId>) -> Self {
+        let leaves = fabric.switches(&member_ports).collect();
+        Self { member_ports, leaves }
+    }
+}
+
+/// A switch's place in the order in which roots are tried; smaller comes first.
+pub(super) type Preference = (u32, u32, SwitchId);
+
+pub(super) fn preference(occupancy: &Occupancy, switch: SwitchId) -> Preference {
+    (occupancy.load(switch), switch.0.wrapping_mul(0x9E37_79B9), switch)
+}
+
+/// Hops from all switches to the members of one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemberHops {
+    /// By switch: hops to the nearest member.
+    pub(crate) near: Vec<u8>,
+    /// By switch: hops to the farthest member.
+    pub(crate) far: Vec<u8>,
+    /// The farthest member of the best root.
+    pub(crate) height: u8,
+}
+
+impl MemberHops {
+    /// Looks up the hops to the switches of a group. Cost: a byte for every switch and leaf of the
+    /// group.
+    pub(crate) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
+        let switches = fabric.graph.switch_count();
+        self.near.clear();
+        self.near.resize(switches, NO_PATH);
+        self.far.clear();
+        self.far.resize(switches, 0);
+        for leaf in leaves {
+            let row = row(fabric, *leaf);
+            for ((near, far), hops) in self.near.iter_mut().zip(&mut self.far).zip(row) {
+                *near = (*near).min(*hops);
+                *far = (*far).max(*hops);
+            }
+        }
+        self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
+    }
+
+    /// Walks the candidate roots in no order.
+    fn candidates<'a>(
+        &'a self,
+        Context { fabric, occupancy }: Context<'a>,
+    ) -> impl Iterator<Item = Preference> + 'a {
+        let best = (0u32..).zip(&self.far).filter(|(_, far)| **far == self.height);
+        let has_entry = |switch: &SwitchId| {
+            fabric.root_domain(*switch).is_none_or(|domain| !occupancy.is_full(domain))
+        };
+        let roots = best.map(|(switch, _)| SwitchId(switch)).filter(has_entry);
+        roots.map(|root| preference(occupancy, root))
+    }
+
+    /// Returns the best candidate root; none if all tables are full.
+    pub(super) fn root(&self, context: Context<'_>) -> Option<SwitchId> {
+        self.candidates(context).min().map(|(_, _, root)| root)
+    }
+
+    /// Lists the candidate roots, best first.
+    pub(super) fn roots(&self, context: Context<'_>) -> Vec<SwitchId> {
+        let mut roots: Vec<Preference> = self.candidates(context).collect();
+        roots.sort_unstable();
+        roots.into_iter().map(|(_, _, root)| root).collect()
+    }
+}
+
+pub(crate) fn row(fabric: &Fabric, leaf: SwitchId) -> &[u8] {
+    let number = fabric.hops.leaf_number(leaf).expect("members are on leaves");
+    fabric.hops.row(number)
+}

@@ -1,0 +1,186 @@
+//! Occupied colors by conflict domain, and the number of groups that cross each link and switch.
+//!
+//! Invariants
+//! - R1: of one color a domain belongs to one tree.
+//! - `free` and `owners` say the same.
+
+use fabricast_topology::{PortId, SwitchId, TableKind};
+
+use crate::mr4lms::fabric::Fabric;
+
+/// Colors in one word.
+const WORD: u16 = 64;
+
+/// Returns the first color of a word of a column.
+pub(super) fn first_color(column: u16, colors: u64) -> Option<u16> {
+    let bit = u16::try_from(colors.trailing_zeros()).expect("at most 64");
+    (colors != 0).then_some(column * WORD + bit)
+}
+
+/// The fabric and what its trees occupy: what every search for a tree looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) occupancy: &'a Occupancy,
+}
+
+/// The use of colors and links.
+#[derive(Clone, Debug)]
+pub(super) struct Occupancy {
+    colors: u16,
+    /// By 64 colors, by domain: a bit for every free color. There is always one more column than
+    /// colors in use need, up to the number of colors.
+    free: Vec<Vec<u64>>,
+    /// By domain: colors in use and their trees, rising.
+    owners: Vec<Vec<(u16, u32)>>,
+    /// By lower port of a link: the groups whose packets cross it, its EFI.
+    efi: Vec<u32>,
+    /// By switch: the groups whose packets pass it.
+    passing: Vec<u32>,
+    /// By color: groups.
+    groups: Vec<u32>,
+}
+
+impl Occupancy {
+    pub(super) fn new(fabric: &Fabric, colors: u16) -> Self {
+        let mut occupancy = Self {
+            colors,
+            free: Vec::new(),
+            owners: vec![Vec::new(); fabric.domain_count()],
+            efi: vec![0; fabric.graph.port_count()],
+            passing: vec![0; fabric.graph.switch_count()],
+            groups: vec![0; usize::from(colors)],
+        };
+        occupancy.add_column();
+        occupancy
+    }
+
+    fn add_column(&mut self) {
+        let first = self.free.len() * usize::from(WORD);
+        let left = usize::from(self.colors).saturating_sub(first);
+        if left > 0 {
+            let all = if left >= usize::from(WORD) { u64::MAX } else { (1 << left) - 1 };
+            self.free.push(vec![all; self.owners.len()]);
+        }
+    }
+
+    /// Returns the free colors of all domains, 64 by 64. Colors beyond are free everywhere, and so
+    /// is the last column then.
+    pub(super) fn columns(&self) -> &[Vec<u64>] {
+        &self.free
+    }
+
+    pub(super) fn is_free(&self, domain: usize, color: u16) -> bool {
+        self.free[usize::from(color / WORD)][domain] >> (color % WORD) & 1 == 1
+    }
+
+    /// Returns the test whether a domain is free of a color.
+    pub(super) fn free_of(&self, color: u16) -> impl Fn(usize) -> bool + use<'_> {
+        let (column, bit) = (&self.free[usize::from(color / WORD)][..], 1 << (color % WORD));
+        move |domain| column[domain] & bit != 0
+    }
+
+    /// Tells whether no color is free.
+    pub(super) fn is_full(&self, domain: usize) -> bool {
+        self.owners[domain].len() == usize::from(self.colors)
+    }
+
+    /// Lists the colors in use in a domain and whose they are, rising.
+    pub(super) fn owners(&self, domain: usize) -> &[(u16, u32)] {
+        &self.owners[domain]
+    }
+
+    pub(super) fn owner(&self, domain: usize, color: u16) -> Option<u32> {
+        let owners = &self.owners[domain];
+        let at = owners.binary_search_by_key(&color, |(color, _)| *color).ok()?;
+        Some(owners[at].1)
+    }
+
+    /// Returns the weight of a link from the port at either end.
+    pub(super) fn weight(&self, port: PortId, peer: PortId) -> u32 {
+        self.efi[port.min(peer).index()]
+    }
+
+    pub(super) fn load(&self, switch: SwitchId) -> u32 {
+        self.passing[switch.index()]
+    }
+
+    /// Returns the color with the fewest groups, of equal ones the first.
+    pub(super) fn rarest_color(&self) -> u16 {
+        let rarest = (0..self.colors).min_by_key(|color| self.groups[usize::from(*color)]);
+        rarest.expect("there is a color")
+    }
+
+    /// Gives domains to a tree.
+    pub(super) fn take(&mut self, domains: impl Iterator<Item = usize>, color: u16, tree: u32) {
+        let (column, bit) = (usize::from(color / WORD), 1 << (color % WORD));
+        for domain in domains {
+            debug_assert!(self.is_free(domain, color), "R1");
+            self.free[column][domain] &= !bit;
+            let owners = &mut self.owners[domain];
+            let at = owners.partition_point(|(other, _)| *other < color);
+            owners.insert(at, (color, tree));
+        }
+        if column + 1 == self.free.len() {
+            self.add_column();
+        }
+    }
+
+    /// Gives a tree the ports of more members at switches it passes.
+    pub(super) fn join(&mut self, fabric: &Fabric, member_ports: &[PortId], color: u16, tree: u32) {
+        if fabric.tables == TableKind::PerPort {
+            self.take(fabric.domains(member_ports), color, tree);
+        }
+    }
+
+    /// Takes domains away from a tree.
+    pub(super) fn give_back(&mut self, domains: impl Iterator<Item = usize>, color: u16) {
+        let (column, bit) = (usize::from(color / WORD), 1 << (color % WORD));
+        for domain in domains {
+            self.free[column][domain] |= bit;
+            let owners = &mut self.owners[domain];
+            let at = owners.binary_search_by_key(&color, |(color, _)| *color);
+            owners.remove(at.expect("it was taken"));
+        }
+    }
+
+    /// Counts groups that use a tree, given by its ports.
+    pub(super) fn count_in(
+        &mut self,
+        fabric: &Fabric,
+        ports: &[PortId],
+        color: u16,
+        groups: usize,
+    ) {
+        let groups = dense(groups);
+        self.groups[usize::from(color)] += groups;
+        for (port, _) in fabric.tree_links(ports) {
+            self.efi[port.index()] += groups;
+        }
+        for switch in fabric.switches(ports) {
+            self.passing[switch.index()] += groups;
+        }
+    }
+
+    /// Takes groups that used a tree out of the counts.
+    pub(super) fn count_out(
+        &mut self,
+        fabric: &Fabric,
+        ports: &[PortId],
+        color: u16,
+        groups: usize,
+    ) {
+        let groups = dense(groups);
+        self.groups[usize::from(color)] -= groups;
+        for (port, _) in fabric.tree_links(ports) {
+            self.efi[port.index()] -= groups;
+        }
+        for switch in fabric.switches(ports) {
+            self.passing[switch.index()] -= groups;
+        }
+    }
+}
+
+fn dense(groups: usize) -> u32 {
+    u32::try_from(groups).expect("a group has a 32-bit MGID")
+}

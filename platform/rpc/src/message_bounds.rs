@@ -1,0 +1,450 @@
+//! Bounds the memory that a request takes once it is decoded.
+//!
+//! Two bytes on the wire can be an element of a list that takes hundreds of bytes in memory. This
+//! layer reads the wire format as the bytes arrive, before anything is decoded, and adds up the
+//! elements of lists. A message is refused once they take more than [`FACTOR`] times its length
+//! and more than [`FREE_BYTES`]. Sizes are computed from the descriptors, so that every message of
+//! every call is bounded without a list to keep.
+//!
+//! Not counted: what texts and bytes hold, which takes what it has on the wire, and lists of
+//! numbers, which take at most eight bytes for each byte.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use http::{Request, Response};
+use http_body_util::{BodyStream, StreamBody};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use tokio_stream::StreamExt;
+use tonic::Status;
+use tonic::body::Body;
+
+use crate::middleware::{InnerService, Middleware};
+use crate::status::Reason;
+
+/// Bytes of elements that a message may have for each byte of its length.
+const FACTOR: usize = 4;
+/// Bytes of elements that a message of any length may have: as many as for the longest message of
+/// most calls.
+const FREE_BYTES: usize = FACTOR * (4 << 20);
+/// Calls whose messages may have more, since they hold whole groups of short names and there are
+/// few of them at one time.
+const LARGE: [(&str, usize); 1] = [("/fabricast.v1.GroupBatchService/FormGroups", 128 << 20)];
+/// Bytes of flag and length before a message.
+const FRAME_HEADER: usize = 5;
+/// Levels of messages in messages; decoders refuse more.
+const DEPTH: usize = 100;
+/// Bytes of a `String`, a `Vec` or a map in memory.
+const CONTAINER: usize = 24;
+/// Bytes of a pointer, or of the tag beside a part that may be absent.
+const WORD: usize = 8;
+
+static MESSAGES: LazyLock<Messages> = LazyLock::new(|| {
+    let pool = DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET);
+    pool.map(|pool| Messages::new(&pool)).unwrap_or_default()
+});
+
+/// The messages of the services.
+#[derive(Debug, Default)]
+struct Messages {
+    messages: Vec<MessageFields>,
+    /// By path of a call: its request.
+    requests: BTreeMap<String, usize>,
+}
+
+/// The fields of one message that are messages themselves or lists of texts, by number.
+#[derive(Debug, Default)]
+struct MessageFields(BTreeMap<u32, MessageField>);
+
+#[derive(Clone, Copy, Debug)]
+struct MessageField {
+    /// `None` for texts.
+    message: Option<usize>,
+    /// Bytes of one element in memory; 0 for a field that is no list, which is part of its message.
+    element: usize,
+}
+
+impl Messages {
+    fn new(pool: &DescriptorPool) -> Self {
+        let numbers: BTreeMap<String, usize> = pool
+            .all_messages()
+            .enumerate()
+            .map(|(at, one)| (one.full_name().to_owned(), at))
+            .collect();
+        let field = |field: FieldDescriptor| {
+            let is_list = field.is_list() || field.is_map();
+            let of_list = |bytes| if is_list { bytes } else { 0 };
+            let counted = match field.kind() {
+                Kind::Message(message) => MessageField {
+                    message: Some(numbers[message.full_name()]),
+                    element: of_list(size_of_message(&message, 0)),
+                },
+                Kind::String | Kind::Bytes if is_list => {
+                    MessageField { message: None, element: CONTAINER }
+                }
+                _ => return None,
+            };
+            Some((field.number(), counted))
+        };
+        let fields = |message: MessageDescriptor| {
+            MessageFields(message.fields().filter_map(field).collect())
+        };
+        let calls = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+        let request = |method: prost_reflect::MethodDescriptor| {
+            let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+            (path, numbers[method.input().full_name()])
+        };
+        Self {
+            messages: pool.all_messages().map(fields).collect(),
+            requests: calls.map(request).collect(),
+        }
+    }
+}
+
+/// Bytes of a message in memory, without what its lists and texts hold.
+fn size_of_message(message: &MessageDescriptor, depth: usize) -> usize {
+    let of_field = |field: &FieldDescriptor| {
+        if field.is_list() || field.is_map() {
+            return CONTAINER;
+        }
+        match field.kind() {
+            Kind::String | Kind::Bytes => CONTAINER,
+            Kind::Message(_) if depth >= DEPTH => WORD, // a message in itself is boxed
+            Kind::Message(inner) => size_of_message(&inner, depth + 1) + WORD,
+            Kind::Double | Kind::Int64 | Kind::Uint64 | Kind::Sint64 => WORD,
+            Kind::Fixed64 | Kind::Sfixed64 => WORD,
+            _ if field.supports_presence() => WORD,
+            Kind::Bool => 1,
+            _ => WORD / 2,
+        }
+    };
+    let alone = message.fields().filter(|field| field.containing_oneof().is_none());
+    let alone: usize = alone.map(|field| of_field(&field)).sum();
+    let choices = message
+        .oneofs()
+        .map(|choice| choice.fields().map(|field| of_field(&field)).max().unwrap_or(0) + WORD);
+    (alone + choices.sum::<usize>()).next_multiple_of(WORD)
+}
+
+/// Refuses requests that would take too much memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoundMessages;
+
+impl Middleware for BoundMessages {
+    async fn handle<S: InnerService>(
+        self,
+        request: Request<Body>,
+        mut inner: S,
+    ) -> Result<Response<Body>, S::Error> {
+        let path = request.uri().path();
+        let Some(message) = MESSAGES.requests.get(path).copied() else {
+            return inner.call(request).await;
+        };
+        let large = LARGE.iter().find(|(call, _)| *call == path);
+        let free = large.map_or(FREE_BYTES, |(_, free)| *free);
+        let mut scanner = Scanner::new(&MESSAGES, message, free);
+        let request = request.map(|body| {
+            Body::new(StreamBody::new(BodyStream::new(body).map(move |frame| {
+                let frame = frame?;
+                if let Some(data) = frame.data_ref() {
+                    scanner.read(data)?;
+                }
+                Ok::<_, Status>(frame)
+            })))
+        });
+        inner.call(request).await
+    }
+}
+
+/// Reads the messages of one call as they arrive.
+#[derive(Debug)]
+struct Scanner {
+    messages: &'static Messages,
+    request: usize,
+    free: usize,
+    state: State,
+    /// Bytes of the present message that were read, and its length.
+    read: usize,
+    length: usize,
+    /// The messages around the present byte, from the outermost: their ends and their fields.
+    around: Vec<(usize, usize)>,
+    elements: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Flag and length of a message, of which so many bytes were read.
+    Header(usize),
+    /// A number of many bytes: its value so far and the bits that it has.
+    Number { of: Number, value: u64, bits: u32 },
+    /// So many bytes that do not matter.
+    Skip(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Key,
+    Value,
+    Length { field: u32 },
+}
+
+const KEY: State = State::Number { of: Number::Key, value: 0, bits: 0 };
+
+impl Scanner {
+    fn new(messages: &'static Messages, request: usize, free: usize) -> Self {
+        Self {
+            messages,
+            request,
+            free,
+            state: State::Header(0),
+            read: 0,
+            length: 0,
+            around: Vec::new(),
+            elements: 0,
+        }
+    }
+
+    /// Reads the next bytes of the call.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory. Bytes that
+    /// are no message are left to the decoder.
+    fn read(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
+        while let Some((first, rest)) = bytes.split_first() {
+            match self.state {
+                State::Header(have) => {
+                    if have > 0 {
+                        self.length = self.length << 8 | usize::from(*first);
+                    }
+                    self.state = State::Header(have + 1);
+                    if have + 1 == FRAME_HEADER {
+                        self.begin();
+                    }
+                    bytes = rest;
+                }
+                State::Skip(left) => {
+                    let now = left.min(bytes.len());
+                    bytes = &bytes[now..];
+                    self.read += now;
+                    self.state = if left == now { KEY } else { State::Skip(left - now) };
+                    self.leave();
+                }
+                State::Number { of, value, bits } => {
+                    bytes = rest;
+                    self.read += 1;
+                    let value = value | u64::from(first & 0x7f).checked_shl(bits).unwrap_or(0);
+                    if first & 0x80 == 0 {
+                        self.number(of, value)?;
+                    } else if bits < 63 {
+                        self.state = State::Number { of, value, bits: bits + 7 };
+                    } else {
+                        self.give_up();
+                    }
+                    self.leave();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a message, whose length is known.
+    fn begin(&mut self) {
+        (self.read, self.elements, self.state) = (0, 0, KEY);
+        self.around.clear();
+        self.around.push((self.length, self.request));
+        self.leave();
+    }
+
+    /// Leaves the messages that end at the present byte.
+    fn leave(&mut self) {
+        while self.around.last().is_some_and(|(end, _)| *end <= self.read) {
+            self.around.pop();
+        }
+        if self.around.is_empty() {
+            (self.state, self.length) = (State::Header(0), 0);
+        }
+    }
+
+    /// Leaves the rest of the message to the decoder, which will refuse it.
+    fn give_up(&mut self) {
+        self.around.truncate(1);
+        self.skip(usize::MAX);
+    }
+
+    /// Skips bytes of the innermost message; if it does not have so many, the rest of all.
+    fn skip(&mut self, count: usize) {
+        let left = |around: Option<&(usize, usize)>| around.map_or(0, |(end, _)| end - self.read);
+        let skipped =
+            if count <= left(self.around.last()) { count } else { left(self.around.first()) };
+        self.state = if skipped == 0 { KEY } else { State::Skip(skipped) };
+    }
+
+    fn number(&mut self, of: Number, value: u64) -> Result<(), Status> {
+        match of {
+            Number::Value => self.state = KEY,
+            Number::Key => match value & 7 {
+                0 => self.state = State::Number { of: Number::Value, value: 0, bits: 0 },
+                1 => self.skip(8),
+                2 => {
+                    let field = u32::try_from(value >> 3).unwrap_or(0);
+                    self.state = State::Number { of: Number::Length { field }, value: 0, bits: 0 };
+                }
+                3 | 4 => self.state = KEY, // the ends of a group, whose fields are read as any
+                5 => self.skip(4),
+                _ => self.give_up(),
+            },
+            Number::Length { field } => {
+                let length = usize::try_from(value).unwrap_or(usize::MAX);
+                let Some((end, message)) = self.around.last().copied() else { return Ok(()) };
+                let fits = length <= end - self.read;
+                let known = self.messages.messages[message].0.get(&field).filter(|_| fits);
+                let Some(known) = known else {
+                    self.skip(length);
+                    return Ok(());
+                };
+                self.count(known.element)?;
+                match known.message.filter(|_| self.around.len() <= DEPTH) {
+                    None => self.skip(length),
+                    Some(inner) => {
+                        self.around.push((self.read + length, inner));
+                        self.state = KEY;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, element: usize) -> Result<(), Status> {
+        self.elements += element;
+        let most = self.free.max(self.length.saturating_mul(FACTOR));
+        if self.elements <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "the request has so many elements that they take more than {most} bytes of memory: \
+             send them in several calls"
+        );
+        Err(Reason::LimitReached.status(message, &[]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_proto::v1;
+    use prost::Message;
+    use tonic::Code;
+
+    use super::*;
+
+    fn framed(message: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[0], &length[..], message].concat()
+    }
+
+    /// Reads a call in pieces of some length; gives the bytes of elements of the last message.
+    fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
+        let request = MESSAGES.requests[&format!("/fabricast.v1.{path}")];
+        let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+        bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
+        Ok(scanner.elements)
+    }
+
+    /// An element without a field: its key and its length, 0.
+    fn empty_elements(field: u8, count: usize) -> Vec<u8> {
+        [field << 3 | 2, 0].repeat(count)
+    }
+
+    #[test]
+    fn lists_of_empty_elements_are_refused_before_they_are_decoded() {
+        for path in [
+            "GroupBatchService/JoinMany",
+            "GroupBatchService/LeaveMany",
+            "GroupBatchService/GetMany",
+            "GroupAgentService/RegisterMembers",
+            "GroupAgentService/ReportOperatingAgents",
+            "OperatingAgentService/UpdatePositions",
+            "OperatingAgentService/JoinMany",
+            "FabricService/AttachEndpoints",
+            "TicService/PlanMgids",
+        ] {
+            let few = framed(&empty_elements(1, 1_000));
+            let elements = scan(path, &few, 7).unwrap();
+            assert!(elements >= 24 * 1_000, "{path}: {elements}");
+            let many = framed(&empty_elements(1, 1 << 20));
+            let refused = scan(path, &many, 4_096).unwrap_err();
+            assert_eq!(refused.code(), Code::ResourceExhausted, "{path}");
+        }
+    }
+
+    /// The sizes that the bound is about are those of the messages in memory.
+    #[test]
+    fn sizes_are_near_those_in_memory() {
+        let of = |path: &str| scan(path, &framed(&empty_elements(1, 1)), 1).unwrap();
+        for (path, real) in [
+            ("GroupBatchService/JoinMany", size_of::<v1::JoinGroupRequest>()),
+            ("GroupBatchService/LeaveMany", size_of::<v1::LeaveGroupRequest>()),
+            ("GroupAgentService/RegisterMembers", size_of::<v1::RegisterMemberRequest>()),
+            ("OperatingAgentService/UpdatePositions", size_of::<v1::Position>()),
+            ("GroupAgentService/ReportOperatingAgents", size_of::<v1::OperatingAgentStatus>()),
+        ] {
+            let counted = of(path);
+            assert!(
+                counted * 4 >= real * 3 && counted * 3 <= real * 4,
+                "{path}: {counted}, {real}"
+            );
+        }
+    }
+
+    #[test]
+    fn ordinary_messages_pass_in_pieces_of_any_length() {
+        let member = |at: u32| v1::Member {
+            pn: at,
+            node: format!("n{at}"),
+            process: "p".to_owned(),
+            ..Default::default()
+        };
+        let register = |at: u32| v1::RegisterMemberRequest {
+            agent_node: "n0".to_owned(),
+            gn: 7,
+            epoch: 1 << 60,
+            member: Some(member(at)),
+        };
+        let request = v1::RegisterMembersRequest { members: (0..10_000).map(register).collect() };
+        let message = request.encode_to_vec();
+        let two = [framed(&message), framed(&message)].concat();
+        let path = "GroupAgentService/RegisterMembers";
+        let whole = scan(path, &two, two.len()).unwrap();
+        assert_eq!(whole, scan(path, &framed(&empty_elements(1, 10_000)), 99).unwrap());
+        for piece in [1, 2, 3, 1_000] {
+            assert_eq!(scan(path, &two, piece).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn elements_within_elements_count() {
+        let path = "OperatingAgentService/UpdatePositions";
+        let children = empty_elements(6, 100);
+        let position = [&[1 << 3 | 2, 200, 1][..], &children].concat();
+        let one = scan(path, &framed(&empty_elements(1, 1)), 8).unwrap();
+        let neighbor = size_of::<v1::Neighbor>();
+        assert_eq!(scan(path, &framed(&position), 8).unwrap(), one + 100 * neighbor);
+        // Fields of an unknown group, which decoders pass over, hide nothing.
+        let hidden = [&[15 << 3 | 3][..], &position, &[15 << 3 | 4]].concat();
+        assert_eq!(scan(path, &framed(&hidden), 8).unwrap(), one + 100 * neighbor);
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_are_left_to_the_decoder() {
+        let path = "GroupBatchService/JoinMany";
+        let beyond = [&[1 << 3 | 2, 250][..], &empty_elements(1, 20)].concat();
+        for bytes in [beyond, vec![0xff; 300], vec![7; 300]] {
+            let two = [framed(&bytes), framed(&empty_elements(1, 3))].concat();
+            let after = scan(path, &framed(&empty_elements(1, 3)), 5).unwrap();
+            for piece in [1, 64, 1_000] {
+                assert_eq!(scan(path, &two, piece).unwrap(), after, "the next one is read");
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The gRPC API of the route service.
+
+use fabricast_proto::v1;
+use fabricast_proto::v1::route_service_server::RouteService;
+use fabricast_rpc::Reason;
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Request, Response, Status};
+
+use crate::control_loop::Query;
+use crate::standby::ActiveRouter;
+
+/// Hands queries to the control loop and its answers back.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteServer {
+    pub(crate) queries: mpsc::Sender<Query>,
+    pub(crate) active: ActiveRouter,
+}
+
+impl RouteServer {
+    async fn query<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> Query) -> Result<T, Status> {
+        let stopping = || Reason::ShuttingDown.status("the route service is not running", &[]);
+        let (reply, answer) = oneshot::channel();
+        self.queries.send(query(reply)).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())
+    }
+
+    /// Refuses a call that only the active route service can answer, and names that one.
+    fn not_active(&self) -> Status {
+        let v1::Leadership { address, term, .. } = self.active.leadership();
+        let text = match address.as_str() {
+            "" => "this route service is not active, and no other is known to be yet".to_owned(),
+            address => format!("this route service is not active, the one at {address} is"),
+        };
+        let facts = [("leader", address.as_str()), ("term", &term.to_string())];
+        Reason::NotLeader.status(text, &facts)
+    }
+}
+
+#[tonic::async_trait]
+impl RouteService for RouteServer {
+    async fn get_route_status(
+        &self,
+        _request: Request<v1::GetRouteStatusRequest>,
+    ) -> Result<Response<v1::GetRouteStatusResponse>, Status> {
+        if self.active.own_term() == 0 {
+            let active_address = self.active.leadership().address;
+            let standby = v1::GetRouteStatusResponse { active_address, ..Default::default() };
+            return Ok(Response::new(standby));
+        }
+        let status = self.query(Query::Status).await?;
+        let figures = tokio::task::spawn_blocking(move || status.complete());
+        let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
+        figures.await.map(Response::new).map_err(stopping)
+    }
+
+    async fn list_table_drifts(
+        &self,
+        _request: Request<v1::ListTableDriftsRequest>,
+    ) -> Result<Response<v1::ListTableDriftsResponse>, Status> {
+        if self.active.own_term() == 0 {
+            return Ok(Response::new(v1::ListTableDriftsResponse::default()));
+        }
+        self.query(Query::Drifts).await.map(Response::new)
+    }
+
+    async fn explain_route(
+        &self,
+        request: Request<v1::ExplainRouteRequest>,
+    ) -> Result<Response<v1::ExplainRouteResponse>, Status> {
+        let group = request.into_inner().group;
+        if self.active.own_term() == 0 {
+            return Err(self.not_active());
+        }
+        let explain = |reply| Query::Explain { group: group.clone(), reply };
+        let explanation = self.query(explain).await?;
+        if explanation.is_none() {
+            let text = format!("group: no live group is named '{group}'");
+            return Err(Reason::UnknownGroup.status(text, &[("group", &group)]));
+        }
+        Ok(Response::new(v1::ExplainRouteResponse { explanation }))
+    }
+}

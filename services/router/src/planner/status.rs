@@ -1,0 +1,42 @@
+//! The status of the route service: the figures of its plan cost time, and the loop has none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_proto::v1;
+use fabricast_routing::{GroupPlan, Plan, metrics};
+use fabricast_topology::{Graph, Mgid};
+
+/// The status of the route service, and the plan that its figures are computed from.
+#[derive(Debug)]
+pub(crate) struct PlanStatus {
+    pub(super) status: v1::GetRouteStatusResponse,
+    pub(super) graph: Arc<Graph>,
+    pub(super) plan: Plan,
+    /// Number of groups in the records.
+    pub(super) groups: usize,
+}
+
+impl PlanStatus {
+    /// Computes the figures of the plan.
+    ///
+    /// Cost: linear in the ports of all trees.
+    pub(crate) fn complete(self) -> v1::GetRouteStatusResponse {
+        let Self { mut status, graph, plan, groups } = self;
+        let figures = metrics(&graph, &plan);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        status.colors = u32::from(plan.colors());
+        status.routed_groups = count(plan.groups().filter(GroupPlan::has_tree).count());
+        status.unicast_only_groups = count(groups).saturating_sub(status.routed_groups);
+        status.virtual_groups = count(plan.virtual_groups().filter(|one| one.tree == 0).count());
+        status.fault_tolerant = plan.is_dual();
+        let unprotected: BTreeSet<Mgid> = plan.unprotected().map(|one| one.mgid).collect();
+        status.unprotected_groups = count(unprotected.len());
+        status.max_efi = figures.switch_links.max_efi;
+        status.mean_efi = figures.switch_links.mean_efi;
+        status.max_tfi = figures.max_tfi;
+        status.mean_tfi = figures.mean_tfi;
+        status.used_entries = figures.max_entries;
+        status
+    }
+}

@@ -1,0 +1,49 @@
+//! Settings of the work in one term, and which of them may change meanwhile.
+
+use std::sync::Arc;
+
+use fabricast_config::RouterConfig;
+use fabricast_routing::{EngineKind, EngineOptions};
+use tokio::sync::watch;
+
+/// Settings of the control loop.
+#[derive(Clone, Debug)]
+pub struct RoutingSettings {
+    /// Engine that computes the trees.
+    pub(crate) engine: EngineKind,
+    /// Tables of the switches, and options of the engine.
+    pub(crate) engine_options: EngineOptions,
+    /// Settings that may change while the loop runs.
+    pub(crate) live: LiveSettings,
+}
+
+impl RoutingSettings {
+    /// Makes the settings of a loop with this engine, whichever the settings name.
+    #[must_use]
+    pub fn new(engine: EngineKind, live: LiveSettings) -> Self {
+        let engine_options = live.config().engine_options();
+        Self { engine, engine_options, live }
+    }
+}
+
+/// Settings of a route service, some of which may change while it runs; clones share them.
+#[derive(Clone, Debug)]
+pub struct LiveSettings(Arc<watch::Sender<RouterConfig>>);
+
+impl LiveSettings {
+    /// Starts with these settings.
+    #[must_use]
+    pub fn new(config: RouterConfig) -> Self {
+        Self(Arc::new(watch::Sender::new(config)))
+    }
+
+    /// Replaces the settings; `config` may differ only where [`fabricast_config::Reload`] allows
+    /// it. A timer that is set already keeps its time.
+    pub fn set(&self, config: &RouterConfig) {
+        self.0.send_replace(config.clone());
+    }
+
+    pub(crate) fn config(&self) -> watch::Ref<'_, RouterConfig> {
+        self.0.borrow()
+    }
+}

@@ -1,0 +1,214 @@
+//! A batch of groups: read from a stream, checked, and cut into portions for the writer.
+//!
+//! A portion is one decision and one store transaction. The cuts depend on the content of the batch
+//! alone, so a repetition has the same portions under the same request ids, and those that are
+//! durable already are answered from the log of requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use fabricast_groups::command::{FormGroup, FormGroups, FormMember, Formed, GroupSpec, Refusal};
+use fabricast_groups::directory::{Directory, NewGroup};
+use fabricast_groups::hints::{Layer, MgidHints};
+use fabricast_groups::ids::{Incarnation, Moment};
+use fabricast_groups::names::{
+    EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
+};
+use fabricast_proto::v1;
+use fabricast_rpc::Reason;
+use fabricast_topology::Graph;
+use fabricast_topology::Mgid;
+use tonic::Status;
+
+use crate::api::batch_limits::PacedMessages;
+use crate::api::{fields, members, status};
+use crate::writer::directory;
+
+/// Groups and memberships at which a portion is closed: few enough that other requests do not wait
+/// long for the writer.
+const PORTION: usize = 4_096;
+
+/// A batch that has been read.
+pub(crate) struct Batch {
+    request_id: RequestId,
+    job: Option<JobName>,
+    groups: Vec<FormGroup>,
+    names: BTreeSet<GroupName>,
+    mgids: BTreeMap<Mgid, usize>,
+    memberships: usize,
+}
+
+/// A part of a batch that is one decision.
+pub(crate) struct Portion {
+    pub(crate) request: Arc<FormGroups>,
+    /// Index of its first group in the batch.
+    pub(crate) first: usize,
+}
+
+impl Batch {
+    /// Reads the messages of a batch.
+    ///
+    /// - `limit`: most memberships of a batch.
+    pub(crate) async fn read(
+        first: v1::FormGroupsRequest,
+        messages: &mut PacedMessages,
+        graph: &Graph,
+        limit: usize,
+    ) -> Result<Self, Status> {
+        let mut batch = Self {
+            request_id: fields::request_id(&first.request_id)?,
+            job: members::job("job", &first.job)?,
+            groups: Vec::new(),
+            names: BTreeSet::new(),
+            mgids: BTreeMap::new(),
+            memberships: 0,
+        };
+        let mut next = Some(first);
+        while let Some(message) = next {
+            for group in message.groups {
+                batch.add(group, graph, limit)?;
+            }
+            next = messages.next().await?;
+        }
+        if batch.groups.is_empty() { Err(fields::missing("groups")) } else { Ok(batch) }
+    }
+
+    /// Number of groups.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn add(
+        &mut self,
+        asked: v1::FormedGroupSpec,
+        graph: &Graph,
+        limit: usize,
+    ) -> Result<(), Status> {
+        let at = self.groups.len();
+        let field = |name: &str| format!("groups[{at}].{name}");
+        let name = fields::name(&field("group"), &asked.group, GroupName::new)?;
+        if !self.names.insert(name.clone()) {
+            let message = format!("{}: '{name}' is named twice in one batch", field("group"));
+            return Err(Reason::GroupDiffers.status(message, &[("group", name.as_str())]));
+        }
+        let mgid = asked.mgid.map(Mgid);
+        if let Some(other) = mgid.and_then(|mgid| self.mgids.insert(mgid, at)) {
+            let message = format!("{}: groups[{other}] has the same", field("mgid"));
+            return Err(Reason::MgidInUse.status(message, &[("group", name.as_str())]));
+        }
+        if asked.members.is_empty() {
+            return Err(fields::missing(&field("members")));
+        }
+        self.memberships += asked.members.len();
+        if self.memberships > limit {
+            let message = format!("groups: more than {limit} memberships in one batch");
+            return Err(Reason::LimitReached.status(message, &[("limit", "batch")]));
+        }
+        let member = |(index, member)| read_member(&field(&format!("members[{index}]")), member);
+        let members = asked.members.iter().enumerate().map(member);
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        for (index, member) in members.iter().enumerate() {
+            if graph.find_endpoint(member.endpoint.as_str()).is_none() {
+                let field = field(&format!("members[{index}].endpoint"));
+                let message = format!("{field}: no endpoint '{}' in the topology", member.endpoint);
+                let fact = ("endpoint", member.endpoint.as_str());
+                return Err(Reason::UnknownEndpoint.status(message, &[fact]));
+            }
+        }
+        let layer = match asked.layer.as_str() {
+            "" => None,
+            text => Some(Layer {
+                name: fields::name(&field("layer"), text, LayerName::new)?,
+                groups: 0,
+                all_groups: 0,
+            }),
+        };
+        let group = GroupSpec {
+            name,
+            mgid,
+            persistent: asked.persistent,
+            exclusive: asked.exclusive,
+            hints: MgidHints { expected: Vec::new(), layer },
+            job: self.job.clone(),
+            complete_at: NonZeroU32::new(asked.complete_at_member_count),
+        };
+        self.groups.push(FormGroup { group, members });
+        Ok(())
+    }
+
+    /// Cuts the batch into portions; no group is divided.
+    pub(crate) fn cut(self) -> Result<Vec<Portion>, Status> {
+        let mut portions: Vec<(usize, FormGroups)> = Vec::new();
+        let mut size = PORTION;
+        for (at, group) in self.groups.into_iter().enumerate() {
+            if size >= PORTION {
+                let id = format!("{}#{}", self.request_id, portions.len());
+                let request_id = fields::name("request_id", &id, RequestId::new)?;
+                portions.push((at, FormGroups { request_id, groups: Vec::new() }));
+                size = 0;
+            }
+            size += 1 + group.members.len();
+            if let Some((_, last)) = portions.last_mut() {
+                last.groups.push(group);
+            }
+        }
+        let portion = |(first, request)| Portion { request: Arc::new(request), first };
+        Ok(portions.into_iter().map(portion).collect())
+    }
+}
+
+impl Portion {
+    /// Checks that the directory would accept the portion; changes nothing.
+    pub(crate) fn check(&self, directory: &Directory) -> Result<(), Status> {
+        // The writer makes the real choice; any free MGID will do here.
+        let mut next = 0;
+        let mut any = |group: &NewGroup<'_>| {
+            let found = (next..directory.limits().mgids).map(Mgid).find(|m| (group.is_free)(*m))?;
+            next = found.0 + 1;
+            Some(found)
+        };
+        let request = Arc::clone(&self.request);
+        let decided = directory::decide(directory, Moment(0), request, &mut any);
+        let formed = decided.map_err(|refusal| status::refusal(&refusal))?.answer;
+        self.formed(formed).1.map_or(Ok(()), Err)
+    }
+
+    /// Splits the answers into the groups that were formed and the first refusal.
+    pub(crate) fn formed(
+        &self,
+        answers: Vec<Result<Formed, Refusal>>,
+    ) -> (Vec<v1::FormedGroup>, Option<Status>) {
+        let mut refused = None;
+        let mut groups = Vec::with_capacity(answers.len());
+        for (index, (asked, answer)) in self.request.groups.iter().zip(answers).enumerate() {
+            match answer {
+                Ok(formed) => groups.push(v1::FormedGroup {
+                    group: asked.group.name.to_string(),
+                    gn: formed.gn.0,
+                    mgid: formed.mgid.0,
+                    pns: formed.pns.iter().map(|pn| pn.0).collect(),
+                }),
+                Err(refusal) => {
+                    let place = format!("groups[{}] '{}'", self.first + index, asked.group.name);
+                    refused.get_or_insert_with(|| status::refusal_of(&place, &refusal));
+                }
+            }
+        }
+        (groups, refused)
+    }
+}
+
+fn read_member(field: &str, member: &v1::FormedMember) -> Result<FormMember, Status> {
+    let of = |name: &str| format!("{field}.{name}");
+    let node = match member.node.as_str() {
+        "" => None,
+        text => Some(fields::name(&of("node"), text, NodeName::new)?),
+    };
+    Ok(FormMember {
+        endpoint: fields::name(&of("endpoint"), &member.endpoint, EndpointName::new)?,
+        process: fields::name(&of("process"), &member.process, ProcessName::new)?,
+        node,
+        incarnation: (member.incarnation > 0).then_some(Incarnation(member.incarnation)),
+    })
+}

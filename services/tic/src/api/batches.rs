@@ -1,0 +1,241 @@
+//! `GroupBatchService`: many groups, joins or leaves with one call.
+
+use std::sync::Arc;
+
+use fabricast_groups::command::{DeleteJobGroups, JobEnd};
+use fabricast_groups::directory::Directory;
+use fabricast_groups::names::JobName;
+use fabricast_proto::v1;
+use fabricast_rpc::{Caller, Reason, client_key};
+use fabricast_telemetry::traces::Origin;
+use fabricast_wire::encode_refusal;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::api::batch::{Batch, Portion};
+use crate::api::batch_limits::{BatchPermit, BatchPermits, MESSAGE_TIMEOUT, PacedMessages};
+use crate::api::tic::Tic;
+use crate::api::{fields, members, status};
+use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
+
+/// Answers that may wait for the caller; then forming waits too.
+const ANSWERS: usize = 8;
+/// Most joins or leaves in one call.
+const MANY: usize = 10_000;
+/// Members at which an answer about many groups is full.
+const FOUND: usize = 4_096;
+/// Records that the end of a job changes in one decision, unless one group has more.
+const ENDS: usize = 4_096;
+
+/// The service; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupBatches {
+    tic: Tic,
+    permits: Arc<BatchPermits>,
+}
+
+impl GroupBatches {
+    pub(crate) fn new(tic: Tic) -> Self {
+        Self { tic, permits: Arc::default() }
+    }
+
+    /// Cuts a batch into portions that the present records would accept.
+    ///
+    /// That may take seconds, so it runs on a thread of its own, and locks the records for one
+    /// portion at a time.
+    async fn checked(&self, batch: Batch) -> Result<Vec<Portion>, Status> {
+        let records = Arc::clone(&self.tic.records);
+        let checking = tokio::task::spawn_blocking(move || {
+            let portions = batch.cut()?;
+            for portion in &portions {
+                records.read(|directory| portion.check(directory))?;
+            }
+            Ok(portions)
+        });
+        checking.await.map_err(|_panic| status::panicked("the check of the batch"))?
+    }
+
+    /// Sends all requests to the writer, then waits for each reply.
+    async fn write_all<R: DirectoryRequest>(
+        &self,
+        requests: Vec<Result<R, Status>>,
+    ) -> Vec<Result<R::Answer, Status>> {
+        let sent: Vec<_> =
+            requests.into_iter().map(|request| Ok(self.tic.queue.send(request?)?)).collect();
+        let mut answers = Vec::with_capacity(sent.len());
+        for pending in sent {
+            answers.push(match pending {
+                Ok(pending) => {
+                    pending.reply().await.map(|Decided { answer, .. }| answer).map_err(Status::from)
+                }
+                Err(refused) => Err(refused),
+            });
+        }
+        answers
+    }
+}
+
+/// Refuses an empty call, and one with too many items.
+fn bounded(field: &str, count: usize) -> Result<(), Status> {
+    match count {
+        0 => Err(fields::missing(field)),
+        count if count > MANY => {
+            let message = format!("{field}: {count}, at most {MANY} go into one call");
+            Err(Reason::LimitReached.status(message, &[("field", field)]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Forms and answers one portion after the other, until one is refused or the caller is gone.
+async fn form(
+    tic: Tic,
+    portions: Vec<Portion>,
+    answers: mpsc::Sender<Result<v1::FormGroupsResponse, Status>>,
+    _permit: BatchPermit,
+) {
+    let last = portions.last();
+    let count = last.map_or(0, |portion| portion.first + portion.request.groups.len());
+    let group_count = u32::try_from(count).unwrap_or(u32::MAX);
+    let mut formed_count = 0;
+    for portion in portions {
+        let (groups, refused) = match tic.queue.write(Arc::clone(&portion.request)).await {
+            Ok(formed) => portion.formed(formed.answer),
+            Err(error) => (Vec::new(), Some(error.into())),
+        };
+        if !groups.is_empty() {
+            formed_count += u32::try_from(groups.len()).unwrap_or(u32::MAX);
+            let answer = v1::FormGroupsResponse { groups, formed_count, group_count };
+            // A caller that is gone, or takes no answers, does not keep others waiting.
+            if answers.send_timeout(Ok(answer), MESSAGE_TIMEOUT).await.is_err() {
+                return;
+            }
+        }
+        if let Some(status) = refused {
+            // A caller that is gone is not missed.
+            let _ = answers.send_timeout(Err(status), MESSAGE_TIMEOUT).await;
+            return;
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
+    type FormGroupsStream = ReceiverStream<Result<v1::FormGroupsResponse, Status>>;
+
+    async fn form_groups(
+        &self,
+        request: Request<Streaming<v1::FormGroupsRequest>>,
+    ) -> Result<Response<Self::FormGroupsStream>, Status> {
+        let limits = self.tic.records.read(|directory| directory.limits().clone());
+        let caller = Caller::of(request.extensions());
+        let client = client_key(request.extensions());
+        let mut messages = PacedMessages::new(Box::pin(request.into_inner()));
+        let first = messages.next().await?.ok_or_else(|| fields::missing("request_id"))?;
+        // A client that has not begun to send takes no permit.
+        let permit = BatchPermits::take(&self.permits, client)?;
+        let graph = &self.tic.topology.graph;
+        let batch = Batch::read(first, &mut messages, graph, limits.batch).await?;
+        if batch.len() > limits.groups {
+            let message = format!("groups: {}, at most {} may exist", batch.len(), limits.groups);
+            return Err(Reason::LimitReached.status(message, &[("limit", "groups")]));
+        }
+        let portions = self.checked(batch).await?;
+        let mut names = portions.iter().flat_map(|portion| &portion.request.groups);
+        names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
+        let (sender, answers) = mpsc::channel(ANSWERS);
+        tokio::spawn(Origin::kept().cover(form(self.tic.clone(), portions, sender, permit)));
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+
+    async fn delete_job_groups(
+        &self,
+        request: Request<v1::DeleteJobGroupsRequest>,
+    ) -> Result<Response<v1::DeleteJobGroupsResponse>, Status> {
+        let asked = request.into_inner();
+        let mut request = DeleteJobGroups {
+            request_id: fields::request_id(&asked.request_id)?,
+            job: fields::name("job", &asked.job, JobName::new)?,
+            before: self.tic.records.read(Directory::next_gn),
+            most: ENDS,
+            ended: JobEnd::default(),
+        };
+        loop {
+            let JobGroupsDeleted { ended, done } =
+                self.tic.queue.write(request.clone()).await?.answer;
+            request.ended = ended;
+            if let Some(revision) = done {
+                return Ok(Response::new(v1::DeleteJobGroupsResponse {
+                    group_count: ended.groups,
+                    membership_count: ended.memberships,
+                    revision: revision.0,
+                }));
+            }
+        }
+    }
+
+    async fn join_many(
+        &self,
+        request: Request<v1::JoinManyRequest>,
+    ) -> Result<Response<v1::JoinManyResponse>, Status> {
+        use v1::join_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
+        let joins = request.into_inner().joins;
+        joins.iter().try_for_each(|join| caller.check_node(&join.node))?;
+        bounded("joins", joins.len())?;
+        let graph = &self.tic.topology.graph;
+        let requests = joins.into_iter().map(|join| members::join(graph, join)).collect();
+        let joined = self.write_all(requests).await;
+        let end = |joined: Result<_, Status>| match joined {
+            Ok(joined) => End::Joined(members::joined(&self.tic.records, &joined)),
+            Err(status) => End::Refusal(encode_refusal(status)),
+        };
+        let answers = joined.into_iter().map(|one| v1::JoinAnswer { answer: Some(end(one)) });
+        Ok(Response::new(v1::JoinManyResponse { answers: answers.collect() }))
+    }
+
+    async fn get_many(
+        &self,
+        request: Request<v1::GetManyRequest>,
+    ) -> Result<Response<v1::GetManyResponse>, Status> {
+        use v1::get_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
+        let gets = request.into_inner().gets;
+        bounded("gets", gets.len())?;
+        let (mut answers, mut members) = (Vec::with_capacity(gets.len()), 0);
+        for get in gets {
+            let end = match members::look_up(&self.tic.records, &caller, &get) {
+                Ok(found) => {
+                    members += found.group.as_ref().map_or(0, |group| group.members.len());
+                    End::Found(found)
+                }
+                Err(status) => End::Refusal(encode_refusal(status)),
+            };
+            answers.push(v1::GetAnswer { answer: Some(end) });
+            if members >= FOUND {
+                break;
+            }
+        }
+        let revision = self.tic.records.read(Directory::revision).0;
+        Ok(Response::new(v1::GetManyResponse { answers, revision }))
+    }
+
+    async fn leave_many(
+        &self,
+        request: Request<v1::LeaveManyRequest>,
+    ) -> Result<Response<v1::LeaveManyResponse>, Status> {
+        use v1::leave_answer::Answer as End;
+        let caller = Caller::of(request.extensions());
+        let leaves = request.into_inner().leaves;
+        leaves.iter().try_for_each(|leave| caller.check_node(&leave.node))?;
+        bounded("leaves", leaves.len())?;
+        let left = self.write_all(leaves.iter().map(members::leave).collect()).await;
+        let end = |left: Result<_, Status>| match left {
+            Ok(left) => End::Left(members::left(&left)),
+            Err(status) => End::Refusal(encode_refusal(status)),
+        };
+        let answers = left.into_iter().map(|one| v1::LeaveAnswer { answer: Some(end(one)) });
+        Ok(Response::new(v1::LeaveManyResponse { answers: answers.collect() }))
+    }
+}

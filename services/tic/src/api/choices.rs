@@ -1,0 +1,63 @@
+//! `RouteChoiceService`: the choices of engines that cannot be computed again.
+
+use fabricast_groups::ids::Gn;
+use fabricast_proto::v1;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::api::choice_report::{ReportContext, ReportReader};
+use crate::api::{fields, pages};
+use crate::domain::choices::text::{self, Topic};
+use crate::writer::queue::WriterQueue;
+use crate::writer::requests::ViewChoices;
+
+/// The service; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteChoices {
+    pub(crate) queue: WriterQueue,
+    pub(crate) context: ReportContext,
+}
+
+#[tonic::async_trait]
+impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
+    async fn record_route_choices(
+        &self,
+        request: Request<Streaming<v1::RecordRouteChoicesRequest>>,
+    ) -> Result<Response<v1::RecordRouteChoicesResponse>, Status> {
+        let mut messages = request.into_inner();
+        let mut message = messages.message().await?.ok_or_else(|| fields::missing("fence"))?;
+        let mut reader = ReportReader::start(&self.context, &message)?;
+        reader.read(&message)?;
+        while !message.last {
+            // A report that breaks off is not complete.
+            message = messages.message().await?.ok_or_else(|| fields::missing("last"))?;
+            reader.read(&message)?;
+        }
+        let groups = self.queue.write(reader.end()).await?;
+        let group_count = u32::try_from(groups).unwrap_or(u32::MAX);
+        Ok(Response::new(v1::RecordRouteChoicesResponse { group_count }))
+    }
+
+    async fn list_route_choices(
+        &self,
+        request: Request<v1::ListRouteChoicesRequest>,
+    ) -> Result<Response<v1::ListRouteChoicesResponse>, Status> {
+        let request = request.into_inner();
+        let from = pages::read_gn(&request.page_token)?;
+        let texts = self.queue.write(ViewChoices).await?;
+        let text = |topic| texts.get(&topic);
+        let choices = texts.range(Topic::Group(from)..).filter_map(|(topic, text)| match topic {
+            Topic::Group(Gn(gn)) => text::read_choice(*gn, text),
+            Topic::Scheme | Topic::Failed => None,
+        });
+        let (choices, next) = pages::fill(request.page_size, choices);
+        let next_page_token = next.map(|choice| pages::gn_token(Gn(choice.gn)));
+        Ok(Response::new(v1::ListRouteChoicesResponse {
+            scheme: text(Topic::Scheme).and_then(|scheme| text::read_scheme(scheme)),
+            failed_elements: text(Topic::Failed)
+                .and_then(|failed| text::read_failed(failed))
+                .unwrap_or_default(),
+            choices,
+            next_page_token: next_page_token.unwrap_or_default(),
+        }))
+    }
+}

@@ -1,0 +1,285 @@
+//! `CollectiveService`: collectives, reservations, quotas, and watches of the trees.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_collectives::{Quota, ReservationId};
+use fabricast_groups::names::GroupName;
+use fabricast_proto::v1;
+use fabricast_rpc::Reason;
+use fabricast_topology::Graph;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status};
+
+use crate::api::{fields, pages};
+use crate::domain::collectives::published::{Published, Publisher};
+use crate::domain::collectives::request::{
+    CancelReservation, CreateCollective, HolderName, ReleaseCollective, ReserveEntries, SetQuota,
+};
+use crate::domain::collectives::wire::read_operation;
+use crate::records::watchers::WatchEnd;
+use crate::writer::queue::WriterQueue;
+use crate::writer::requests::{ReportTrees, ViewUsage};
+
+/// Most trees in one message of a watch.
+const TREES_PER_MESSAGE: usize = 256;
+
+/// The service; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Collectives {
+    pub(crate) queue: WriterQueue,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) graph: Arc<Graph>,
+}
+
+/// Accepts the name of a collective, tenant or job.
+fn name(field: &str, text: &str) -> Result<String, Status> {
+    fields::label(field, text).map(str::to_owned)
+}
+
+fn optional(field: &str, text: &str) -> Result<String, Status> {
+    if text.is_empty() { Ok(String::new()) } else { name(field, text) }
+}
+
+fn holder(holder: Option<v1::CollectiveHolder>) -> Result<HolderName, Status> {
+    let holder = holder.ok_or_else(|| fields::missing("holder"))?;
+    let job = holder.job.map(|job| optional("holder.job", &job)).transpose()?;
+    Ok(HolderName { tenant: optional("holder.tenant", &holder.tenant)?, job })
+}
+
+fn few(field: &str, number: u32) -> Result<u16, Status> {
+    u16::try_from(number).map_err(|_| {
+        let text = format!("{field}: {number} is more than {}", u16::MAX);
+        Reason::CollectiveInvalid.status(text, &[("field", field)])
+    })
+}
+
+#[tonic::async_trait]
+impl v1::collective_service_server::CollectiveService for Collectives {
+    async fn create_collective(
+        &self,
+        request: Request<v1::CreateCollectiveRequest>,
+    ) -> Result<Response<v1::CreateCollectiveResponse>, Status> {
+        let request = request.into_inner();
+        let operation = |number: &i32| {
+            read_operation(*number).ok_or_else(|| {
+                let text = format!("operations: {number} is no operation");
+                Reason::CollectiveInvalid.status(text, &[("field", "operations")])
+            })
+        };
+        let operations =
+            request.operations.iter().map(operation).collect::<Result<BTreeSet<_>, _>>()?;
+        if operations.is_empty() {
+            return Err(fields::missing("operations"));
+        }
+        let request = CreateCollective {
+            name: name("name", &request.name)?,
+            group: fields::name("group", &request.group, GroupName::new)?,
+            tenant: optional("tenant", &request.tenant)?,
+            job: optional("job", &request.job)?,
+            operations: operations.into_iter().collect(),
+            min_bytes: request.min_bytes,
+            max_bytes: request.max_bytes,
+            switch_tree_required: request.switch_tree_required,
+        };
+        let created = self.queue.write(request).await?;
+        let collective = Some(self.publisher.with_state(&created));
+        Ok(Response::new(v1::CreateCollectiveResponse { collective }))
+    }
+
+    async fn release_collective(
+        &self,
+        request: Request<v1::ReleaseCollectiveRequest>,
+    ) -> Result<Response<v1::ReleaseCollectiveResponse>, Status> {
+        let name = name("name", &request.into_inner().name)?;
+        let released = self.queue.write(ReleaseCollective { name }).await?;
+        Ok(Response::new(v1::ReleaseCollectiveResponse { released }))
+    }
+
+    async fn get_collective(
+        &self,
+        request: Request<v1::GetCollectiveRequest>,
+    ) -> Result<Response<v1::GetCollectiveResponse>, Status> {
+        let name = request.into_inner().name;
+        let newest = self.publisher.newest();
+        let found = newest.collectives.get(&name).ok_or_else(|| {
+            let text = format!("name: no collective '{name}'");
+            Reason::UnknownCollective.status(text, &[("collective", &name)])
+        })?;
+        let collective = Some(self.publisher.with_state(found));
+        Ok(Response::new(v1::GetCollectiveResponse { collective }))
+    }
+
+    async fn list_collectives(
+        &self,
+        request: Request<v1::ListCollectivesRequest>,
+    ) -> Result<Response<v1::ListCollectivesResponse>, Status> {
+        let request = request.into_inner();
+        let after = pages::read_job(&request.page_token)?;
+        let newest = self.publisher.newest();
+        let is_later = |name: &str| after.as_ref().is_none_or(|after| name > after.as_str());
+        let later = newest.collectives.iter().filter(|(name, _)| is_later(name));
+        let shown = later.map(|(_, one)| v1::Collective {
+            processes: Vec::new(),
+            switch_tree: None,
+            adapter_tree: None,
+            ..self.publisher.with_state(one)
+        });
+        let (collectives, next) = pages::fill(request.page_size, shown);
+        let last = collectives.last().filter(|_| next.is_some());
+        let next_page_token = last.map(|one| pages::job_token(&one.name)).unwrap_or_default();
+        Ok(Response::new(v1::ListCollectivesResponse { collectives, next_page_token }))
+    }
+
+    async fn reserve_entries(
+        &self,
+        request: Request<v1::ReserveEntriesRequest>,
+    ) -> Result<Response<v1::ReserveEntriesResponse>, Status> {
+        let asked = request.into_inner().reservation;
+        let mut reservation = asked.ok_or_else(|| fields::missing("reservation"))?;
+        if reservation.entries == 0 {
+            return Err(fields::missing("reservation.entries"));
+        }
+        if reservation.endpoints.is_empty() {
+            return Err(fields::missing("reservation.endpoints"));
+        }
+        let endpoint = |name: &String| {
+            self.graph.find_endpoint(name).ok_or_else(|| {
+                let text = format!("reservation.endpoints: no endpoint '{name}' in the topology");
+                Reason::UnknownEndpoint.status(text, &[("endpoint", name)])
+            })
+        };
+        let request = ReserveEntries {
+            holder: holder(reservation.holder.clone())?,
+            entries: few("reservation.entries", reservation.entries)?,
+            endpoints: reservation.endpoints.iter().map(endpoint).collect::<Result<_, _>>()?,
+        };
+        let id = self.queue.write(request).await?;
+        reservation.id = id.0;
+        Ok(Response::new(v1::ReserveEntriesResponse { reservation: Some(reservation) }))
+    }
+
+    async fn cancel_reservation(
+        &self,
+        request: Request<v1::CancelReservationRequest>,
+    ) -> Result<Response<v1::CancelReservationResponse>, Status> {
+        let id = ReservationId(request.into_inner().id);
+        let cancelled = self.queue.write(CancelReservation { id }).await?;
+        Ok(Response::new(v1::CancelReservationResponse { cancelled }))
+    }
+
+    async fn set_collective_quota(
+        &self,
+        request: Request<v1::SetCollectiveQuotaRequest>,
+    ) -> Result<Response<v1::SetCollectiveQuotaResponse>, Status> {
+        let quota = request.into_inner().quota.ok_or_else(|| fields::missing("quota"))?;
+        let per_switch = quota.entries_per_switch;
+        let per_switch =
+            per_switch.map(|most| few("quota.entries_per_switch", most)).transpose()?;
+        let request = SetQuota {
+            holder: holder(quota.holder)?,
+            quota: Quota {
+                collectives: quota.collectives,
+                entries: quota.entries,
+                entries_per_switch: per_switch,
+            },
+        };
+        self.queue.write(request).await?;
+        Ok(Response::new(v1::SetCollectiveQuotaResponse {}))
+    }
+
+    async fn get_entry_usage(
+        &self,
+        _request: Request<v1::GetEntryUsageRequest>,
+    ) -> Result<Response<v1::GetEntryUsageResponse>, Status> {
+        Ok(Response::new(self.queue.write(ViewUsage).await?))
+    }
+
+    type WatchAggregationTreesStream = BoxStream<v1::WatchAggregationTreesResponse>;
+
+    async fn watch_aggregation_trees(
+        &self,
+        _request: Request<v1::WatchAggregationTreesRequest>,
+    ) -> Result<Response<Self::WatchAggregationTreesStream>, Status> {
+        let (to, messages) = mpsc::channel(1);
+        let (newest, closed) = (self.publisher.watch(), self.publisher.closed());
+        tokio::spawn(async move {
+            let ended = closed.run_until_cancelled(send_changes(newest, &to)).await;
+            if ended.is_none() {
+                // A watcher that is gone or slow is not missed.
+                let _ = to.try_send(Err(WatchEnd::ShuttingDown.into()));
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+
+    async fn report_aggregation_trees(
+        &self,
+        request: Request<v1::ReportAggregationTreesRequest>,
+    ) -> Result<Response<v1::ReportAggregationTreesResponse>, Status> {
+        let request = request.into_inner();
+        let term = fields::not_zero("term", request.term)?;
+        let (revision, missing) = (request.revision, request.missing_trees);
+        self.queue.write(ReportTrees { term, revision, missing }).await?;
+        Ok(Response::new(v1::ReportAggregationTreesResponse {}))
+    }
+}
+
+type Message = Result<v1::WatchAggregationTreesResponse, Status>;
+
+/// Sends one watcher the changes since the last state that it got, whenever it is ready for more:
+/// it is never more than one state behind.
+async fn send_changes(
+    mut newest: tokio::sync::watch::Receiver<Arc<Published>>,
+    to: &mpsc::Sender<Message>,
+) {
+    let mut sent: Option<BTreeSet<u32>> = None;
+    loop {
+        let published = Arc::clone(&newest.borrow_and_update());
+        for message in messages(&published, &mut sent) {
+            if to.send(Ok(message)).await.is_err() {
+                return;
+            }
+        }
+        tokio::select! {
+            changed = newest.changed() => if changed.is_err() { return },
+            () = to.closed() => return,
+        }
+    }
+}
+
+/// The changes in messages of bounded size; only the last has the new revision.
+fn messages(
+    published: &Published,
+    sent: &mut Option<BTreeSet<u32>>,
+) -> Vec<v1::WatchAggregationTreesResponse> {
+    let trees = published.trees();
+    let before = sent.replace(trees.keys().copied().collect());
+    let snapshot = before.is_none();
+    let before = before.unwrap_or_default();
+    let added: Vec<v1::AggregationTree> = trees
+        .iter()
+        .filter(|(tree, _)| !before.contains(tree))
+        .map(|(_, tree)| (*tree).clone())
+        .collect();
+    let removed = before.into_iter().filter(|tree| !trees.contains_key(tree)).collect();
+    let mut messages: Vec<v1::WatchAggregationTreesResponse> = added
+        .chunks(TREES_PER_MESSAGE)
+        .map(|part| v1::WatchAggregationTreesResponse {
+            added: part.to_vec(),
+            ..v1::WatchAggregationTreesResponse::default()
+        })
+        .collect();
+    if messages.is_empty() {
+        messages.push(v1::WatchAggregationTreesResponse::default());
+    }
+    if let Some(first) = messages.first_mut() {
+        (first.snapshot, first.removed) = (snapshot, removed);
+    }
+    if let Some(last) = messages.last_mut() {
+        last.revision = published.revision;
+    }
+    messages
+}

@@ -1,0 +1,133 @@
+//! Reads joins, leaves and look-ups from requests, and builds their responses.
+
+use std::num::NonZeroU32;
+
+use fabricast_groups::command::{GroupSpec, Join, Joined, Joiner, Leave};
+use fabricast_groups::hints::{Layer, MgidHints};
+use fabricast_groups::ids::{Gn, Incarnation};
+use fabricast_groups::names::{EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName};
+use fabricast_proto::v1;
+use fabricast_rpc::{Caller, Reason};
+use fabricast_topology::Graph;
+use fabricast_topology::Mgid;
+use fabricast_wire::encode_group;
+use tonic::Status;
+
+use crate::api::fields;
+use crate::records::{Records, wire_group, wire_member, wire_members_on};
+use crate::writer::directory::Left;
+
+/// Reads a request to join.
+pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join, Status> {
+    let incarnation = fields::not_zero("incarnation", request.incarnation)?;
+    Ok(Join {
+        request_id: fields::request_id(&request.request_id)?,
+        group: GroupSpec {
+            name: fields::name("group", &request.group, GroupName::new)?,
+            mgid: request.mgid.map(Mgid),
+            persistent: request.persistent,
+            exclusive: request.exclusive,
+            hints: hints(graph, request.hints.unwrap_or_default())?,
+            job: job("job", &request.job)?,
+            complete_at: NonZeroU32::new(request.complete_at_member_count),
+        },
+        member: Joiner {
+            node: fields::name("node", &request.node, NodeName::new)?,
+            incarnation: Incarnation(incarnation),
+            endpoint: fields::name("endpoint", &request.endpoint, EndpointName::new)?,
+            process: fields::name("process", &request.process, ProcessName::new)?,
+        },
+    })
+}
+
+/// Reads the hints for the MGID of a new group.
+fn hints(graph: &Graph, hints: v1::MgidHints) -> Result<MgidHints, Status> {
+    let expected = match hints.expected_endpoints.as_slice() {
+        [] => Vec::new(),
+        names => fields::endpoints(graph, "hints.expected_endpoints", names)?,
+    };
+    let layer = match hints.layer.as_str() {
+        "" => None,
+        name => Some(Layer {
+            name: fields::name("hints.layer", name, LayerName::new)?,
+            groups: hints.layer_group_count,
+            all_groups: hints.all_group_count,
+        }),
+    };
+    Ok(MgidHints { expected, layer })
+}
+
+/// The response to a granted join.
+pub(crate) fn joined(records: &Records, joined: &Joined) -> v1::JoinGroupResponse {
+    let (count, member) = records.read(|directory| {
+        let member = wire_member(directory, &joined.member);
+        (directory.member_count(joined.group.gn), member)
+    });
+    let address = joined.agent_address.as_str();
+    v1::JoinGroupResponse {
+        group: Some(v1::Group {
+            member_count: u32::try_from(count).unwrap_or(u32::MAX),
+            ..encode_group(&joined.group, address)
+        }),
+        member: Some(member),
+        revision: joined.member.joined.0,
+    }
+}
+
+/// Finds a group, with all its members or those on one node.
+pub(crate) fn look_up(
+    records: &Records,
+    caller: &Caller,
+    request: &v1::GetGroupRequest,
+) -> Result<v1::GetGroupResponse, Status> {
+    let name = match request.gn {
+        0 => Some(fields::name("group", &request.group, GroupName::new)?),
+        _ => None,
+    };
+    let node = match request.members_on_node.as_str() {
+        "" => None,
+        text => Some(fields::name("members_on_node", text, NodeName::new)?),
+    };
+    let group = records.read(|directory| {
+        let gn = match &name {
+            Some(name) => directory.find_group(name),
+            None => Some(Gn(request.gn)),
+        };
+        let group = gn.and_then(|gn| directory.group(gn))?;
+        // A tenant does not even learn that groups of others exist.
+        caller.owns_group(group.name.as_str()).then_some(())?;
+        let is_known = group.members_revision.0 == request.unless_members_revision;
+        let mut found = wire_group(directory, group, node.is_none() && !is_known);
+        if let Some(node) = node.as_ref().filter(|_| !is_known) {
+            found.members = wire_members_on(directory, group.gn, node);
+        }
+        Some((found, directory.revision(), is_known))
+    });
+    let (group, revision, members_left_out) = group.ok_or_else(|| {
+        let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
+        Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
+    })?;
+    Ok(v1::GetGroupResponse { group: Some(group), revision: revision.0, members_left_out })
+}
+
+/// Reads a request to leave.
+pub(crate) fn leave(request: &v1::LeaveGroupRequest) -> Result<Leave, Status> {
+    let incarnation = fields::not_zero("incarnation", request.incarnation)?;
+    Ok(Leave {
+        request_id: fields::request_id(&request.request_id)?,
+        group: fields::name("group", &request.group, GroupName::new)?,
+        node: fields::name("node", &request.node, NodeName::new)?,
+        incarnation: Incarnation(incarnation),
+        process: fields::name("process", &request.process, ProcessName::new)?,
+    })
+}
+
+/// The response to a leave.
+pub(crate) fn left(left: &Left) -> v1::LeaveGroupResponse {
+    v1::LeaveGroupResponse { revision: left.revision.0, gn: left.gn.0, pn: left.pn.0 }
+}
+
+/// Reads the name of a job, which may be empty.
+pub(crate) fn job(field: &str, text: &str) -> Result<Option<JobName>, Status> {
+    (!text.is_empty()).then(|| fields::name(field, text, JobName::new)).transpose()
+}

@@ -1,0 +1,445 @@
+//! `TicService`: groups, members, nodes, failures, routes, and watches of all that.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_groups::command::{Refusal, RegisterNode};
+use fabricast_groups::directory::Directory;
+use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
+use fabricast_groups::names::{GroupName, NodeName};
+use fabricast_groups::record::{NodeRecord, Route, RouteState};
+use fabricast_proto::v1;
+use fabricast_routing::{Choice, MgidSpace};
+use fabricast_rpc::{Caller, Reason};
+use fabricast_wire::{decode_group_agent_status, decode_route, encode_node, encode_timestamp};
+use tokio::sync::Semaphore;
+use tokio_stream::{Iter, StreamExt};
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status};
+
+use crate::api::topology::TopologyChunks;
+use crate::api::{fields, members, pages, status};
+use crate::audit;
+use crate::clock::wall_clock;
+use crate::domain::elements::{self, ElementKey};
+use crate::domain::route_terms::{GrantedTerm, ReportNumber};
+use crate::domain::topology::TopologySnapshot;
+use crate::leadership::state::LeaderState;
+use crate::liveness::inbox::LivenessInbox;
+use crate::records::copy::RecordsCopy;
+use crate::records::{Records, wire_group};
+use crate::writer::directory::{DeleteGroup, ForgetFlaps, NodeFailed, RecordRoutes, Registered};
+use crate::writer::queue::WriterQueue;
+use crate::writer::requests::{
+    AcquireRouteTerm, CopyMgidPlanner, FollowFabric, PutFailedElements, ReleaseRouteTerm,
+    RenewRouteTerm, ReportRoutes,
+};
+
+/// Plans of MGIDs that are made at one time; each keeps a processor busy.
+pub(crate) const PLANS: usize = 1;
+
+/// The service; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Tic {
+    pub(crate) queue: WriterQueue,
+    pub(crate) records: Arc<Records>,
+    pub(crate) liveness: Arc<LivenessInbox>,
+    pub(crate) topology: TopologySnapshot,
+    pub(crate) colors: u16,
+    pub(crate) space: MgidSpace,
+    pub(crate) route_term: GrantedTerm,
+    /// Permits of plans that are made at one time.
+    pub(crate) plans: Arc<Semaphore>,
+    /// Set while this TIC does not lead: it answers stale reads only.
+    pub(crate) stale_reads: Option<StaleReads>,
+}
+
+/// A copy of the records on a TIC that does not lead.
+#[derive(Clone, Debug)]
+pub(crate) struct StaleReads {
+    pub(crate) leader: Arc<LeaderState>,
+    pub(crate) copy: Arc<RecordsCopy>,
+}
+
+impl Tic {
+    /// Waits until the records may be read by a call that allows stale answers or does not.
+    async fn readable(&self, allow_stale: bool) -> Result<(), Status> {
+        match &self.stale_reads {
+            None => Ok(()),
+            Some(reads) if allow_stale => Ok(reads.copy.refresh().await?),
+            Some(reads) => Err(reads.leader.not_leader().into()),
+        }
+    }
+
+    /// Chooses MGIDs for groups that would be formed together; changes nothing.
+    ///
+    /// That may take seconds, so it runs on a thread of its own and not in the writer.
+    async fn plan(&self, groups: Vec<Vec<u32>>) -> Result<Vec<Choice>, Status> {
+        let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
+        let mut planner = self.queue.write(CopyMgidPlanner).await?;
+        let planning = tokio::task::spawn_blocking(move || planner.choose_all(&groups));
+        let choices = planning.await.map_err(|_panic| status::panicked("the plan"))?;
+        choices.map_err(|_full| {
+            Reason::LimitReached.status("groups: there are not so many MGIDs", &[])
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl v1::tic_service_server::TicService for Tic {
+    async fn register_node(
+        &self,
+        request: Request<v1::RegisterNodeRequest>,
+    ) -> Result<Response<v1::RegisterNodeResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let v1::RegisterNodeRequest { node, start_id } = request.into_inner();
+        let node = node.ok_or_else(|| fields::missing("node"))?;
+        caller.check_node(&node.name)?;
+        let graph = &self.topology.graph;
+        let request = RegisterNode {
+            name: fields::name("node.name", &node.name, NodeName::new)?,
+            address: fields::address("node.address", &node.address)?,
+            endpoints: fields::endpoints(graph, "node.endpoints", &node.endpoints)?,
+            start_id: fields::not_zero("start_id", start_id)?,
+        };
+        registered(self.queue.write(request).await?.answer).map(Response::new)
+    }
+
+    async fn join_group(
+        &self,
+        request: Request<v1::JoinGroupRequest>,
+    ) -> Result<Response<v1::JoinGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
+        let join = members::join(&self.topology.graph, request.into_inner())?;
+        let joined = self.queue.write(join).await?.answer;
+        Ok(Response::new(members::joined(&self.records, &joined)))
+    }
+
+    async fn leave_group(
+        &self,
+        request: Request<v1::LeaveGroupRequest>,
+    ) -> Result<Response<v1::LeaveGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
+        let leave = members::leave(&request.into_inner())?;
+        Ok(Response::new(members::left(&self.queue.write(leave).await?.answer)))
+    }
+
+    async fn delete_group(
+        &self,
+        request: Request<v1::DeleteGroupRequest>,
+    ) -> Result<Response<v1::DeleteGroupResponse>, Status> {
+        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
+        let request = request.into_inner();
+        let request = DeleteGroup {
+            request_id: fields::request_id(&request.request_id)?,
+            group: fields::name("group", &request.group, GroupName::new)?,
+        };
+        let revision = self.queue.write(request).await?.answer.0;
+        Ok(Response::new(v1::DeleteGroupResponse { revision }))
+    }
+
+    async fn plan_mgids(
+        &self,
+        request: Request<v1::PlanMgidsRequest>,
+    ) -> Result<Response<v1::PlanMgidsResponse>, Status> {
+        let groups = request.into_inner().groups;
+        let graph = &self.topology.graph;
+        let endpoints = groups.iter().map(|group| {
+            let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
+            let found = endpoints.iter().filter_map(|name| graph.find_endpoint(name.as_str()));
+            Ok(found.map(|endpoint| endpoint.0).collect())
+        });
+        let endpoints = endpoints.collect::<Result<Vec<_>, Status>>()?;
+        let choices = self.plan(endpoints).await?;
+        let mgids = groups.into_iter().zip(choices).map(|(group, choice)| v1::PlannedMgid {
+            group: group.group,
+            mgid: choice.mgid.0,
+            color: u32::from(self.space.color(self.space.spt(choice.mgid))),
+            spanning_tree: self.space.spt(choice.mgid),
+            conflicting_members: choice.breaches,
+            merging_members: choice.merges,
+        });
+        Ok(Response::new(v1::PlanMgidsResponse { mgids: mgids.collect() }))
+    }
+
+    async fn get_group(
+        &self,
+        request: Request<v1::GetGroupRequest>,
+    ) -> Result<Response<v1::GetGroupResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
+        members::look_up(&self.records, &caller, &request).map(Response::new)
+    }
+
+    async fn list_groups(
+        &self,
+        request: Request<v1::ListGroupsRequest>,
+    ) -> Result<Response<v1::ListGroupsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
+        let from = pages::read_gn(&request.page_token)?;
+        Ok(Response::new(self.records.read(|directory| {
+            let groups = directory.groups_from(from);
+            let groups = groups.filter(|group| caller.owns_group(group.name.as_str()));
+            let groups = groups.map(|group| wire_group(directory, group, request.with_members));
+            let (groups, next) = pages::fill(request.page_size, groups);
+            let next_page_token = next.map(|group| pages::gn_token(Gn(group.gn)));
+            v1::ListGroupsResponse {
+                groups,
+                next_page_token: next_page_token.unwrap_or_default(),
+                revision: directory.revision().0,
+            }
+        })))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<v1::ListNodesRequest>,
+    ) -> Result<Response<v1::ListNodesResponse>, Status> {
+        let request = request.into_inner();
+        self.readable(request.allow_stale).await?;
+        let after = pages::read_node(&request.page_token)?;
+        Ok(Response::new(self.records.read(|directory| {
+            let nodes = directory.nodes_after(after.as_ref());
+            let now = wall_clock();
+            let nodes = nodes.map(|node| encode_node(node, now));
+            let (nodes, next) = pages::fill(request.page_size, nodes);
+            let last = nodes.last().filter(|_| next.is_some());
+            let next_page_token = last.map(|node| pages::node_token(&node.name));
+            v1::ListNodesResponse {
+                nodes,
+                next_page_token: next_page_token.unwrap_or_default(),
+                revision: directory.revision().0,
+                held_node_count: self.liveness.held(),
+            }
+        })))
+    }
+
+    async fn report_node_failure(
+        &self,
+        request: Request<v1::ReportNodeFailureRequest>,
+    ) -> Result<Response<v1::ReportNodeFailureResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        let reporter = fields::label("reporter", &request.reporter)?;
+        let node = fields::name("node", &request.node, NodeName::new)?;
+        let incarnation = Some(request.incarnation).filter(|number| *number > 0).map(Incarnation);
+        if request.probe_first {
+            let given = suspected(&self.records, &node, incarnation)?;
+            tracing::info!(%node, reporter, "node reported as unreachable");
+            self.liveness.reported((node, given));
+            let revision = self.records.read(Directory::revision).0;
+            let response = v1::ReportNodeFailureResponse { ended_memberships: 0, revision };
+            return Ok(Response::new(response));
+        }
+        caller.check_administrator("probe_first: without it a node is expelled without a probe")?;
+        let expelled = self.queue.write(NodeFailed { node: node.clone(), incarnation }).await?;
+        let memberships = expelled.answer;
+        tracing::info!(%node, reporter, memberships, "node reported as failed");
+        let ended_memberships = u32::try_from(memberships).unwrap_or(u32::MAX);
+        let revision = expelled.revision.0;
+        Ok(Response::new(v1::ReportNodeFailureResponse { ended_memberships, revision }))
+    }
+
+    async fn readmit_node(
+        &self,
+        request: Request<v1::ReadmitNodeRequest>,
+    ) -> Result<Response<v1::ReadmitNodeResponse>, Status> {
+        let node = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        let node = self.queue.write(ForgetFlaps { node }).await?.answer;
+        tracing::info!(node = %node.name, "node readmitted, its flaps are forgotten");
+        let node = Some(encode_node(&node, wall_clock()));
+        Ok(Response::new(v1::ReadmitNodeResponse { node }))
+    }
+
+    async fn report_group_agents(
+        &self,
+        request: Request<v1::ReportGroupAgentsRequest>,
+    ) -> Result<Response<v1::ReportGroupAgentsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let statuses = request.into_inner().statuses;
+        statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
+        let statuses = statuses.iter().map(decode_group_agent_status);
+        let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
+        let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
+            let verdict = |(node, incarnation, groups): &(NodeName, Incarnation, Vec<_>)| {
+                directory.verdict(node, *incarnation, groups)
+            };
+            statuses.iter().map(verdict).collect()
+        });
+        let heard = statuses.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.expelled);
+        self.liveness.heard(heard.map(|((node, incarnation, _), _)| (node.clone(), *incarnation)));
+        let answers =
+            statuses.into_iter().zip(verdicts).map(|((node, ..), verdict)| v1::GroupAgentVerdict {
+                node: node.into(),
+                expelled: verdict.expelled,
+                refresh_gns: verdict.refresh.into_iter().map(|gn| gn.0).collect(),
+                drop_gns: verdict.drop.into_iter().map(|gn| gn.0).collect(),
+            });
+        Ok(Response::new(v1::ReportGroupAgentsResponse { verdicts: answers.collect() }))
+    }
+
+    async fn report_failed_elements(
+        &self,
+        request: Request<v1::ReportFailedElementsRequest>,
+    ) -> Result<Response<v1::ReportFailedElementsResponse>, Status> {
+        let request = request.into_inner();
+        let reporter = fields::label("reporter", &request.reporter)?;
+        let graph = &self.topology.graph;
+        let elements = request.elements.iter().map(|element| ElementKey::find(graph, element));
+        let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
+        if self.records.is_news(reporter, &elements)? {
+            let elements = elements::text(graph, &elements);
+            self.queue.write(PutFailedElements { reporter: reporter.to_owned(), elements }).await?;
+        }
+        let (count, cut_off) = self.records.report_failed(reporter, elements)?;
+        self.liveness.cut_off(cut_off);
+        if self.records.collectives_lag() {
+            self.queue.write(FollowFabric).await?;
+        }
+        let failed_count = count.try_into().unwrap_or(u32::MAX);
+        let newest_route_term = self.route_term.get();
+        let response = v1::ReportFailedElementsResponse { failed_count, newest_route_term };
+        Ok(Response::new(response))
+    }
+
+    type WatchDirectoryStream = BoxStream<v1::WatchDirectoryResponse>;
+
+    async fn watch_directory(
+        &self,
+        _request: Request<v1::WatchDirectoryRequest>,
+    ) -> Result<Response<Self::WatchDirectoryStream>, Status> {
+        let messages = self.records.watch()?.map(|message| Ok(message?));
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    type DownloadTopologyStream = Iter<TopologyChunks>;
+
+    async fn download_topology(
+        &self,
+        _request: Request<v1::DownloadTopologyRequest>,
+    ) -> Result<Response<Self::DownloadTopologyStream>, Status> {
+        if self.topology.text.is_empty() {
+            return Err(Reason::NoTopology.status("no topology has been discovered yet", &[]));
+        }
+        let chunks = TopologyChunks::new(Arc::clone(&self.topology.text));
+        Ok(Response::new(tokio_stream::iter(chunks)))
+    }
+
+    async fn acquire_route_term(
+        &self,
+        request: Request<v1::AcquireRouteTermRequest>,
+    ) -> Result<Response<v1::AcquireRouteTermResponse>, Status> {
+        let request = request.into_inner();
+        let router = fields::router(&request.router, request.address)?;
+        let name = router.name.clone();
+        let request = AcquireRouteTerm { router, take_over: request.take_over };
+        let granted = self.queue.write(request).await?;
+        let term = granted.term;
+        tracing::info!(router = %name, term, "route service has a new term");
+        audit::route_term(&name, term);
+        let lease = prost_types::Duration::try_from(granted.lease).ok();
+        Ok(Response::new(v1::AcquireRouteTermResponse { term, lease }))
+    }
+
+    async fn renew_route_term(
+        &self,
+        request: Request<v1::RenewRouteTermRequest>,
+    ) -> Result<Response<v1::RenewRouteTermResponse>, Status> {
+        let v1::RenewRouteTermRequest { router: name, term, address } = request.into_inner();
+        let router = fields::router(&name, address)?;
+        let term = fields::not_zero("term", term)?;
+        let lease = self.queue.write(RenewRouteTerm { router, term }).await?;
+        let lease = prost_types::Duration::try_from(lease).ok();
+        Ok(Response::new(v1::RenewRouteTermResponse { lease }))
+    }
+
+    async fn release_route_term(
+        &self,
+        request: Request<v1::ReleaseRouteTermRequest>,
+    ) -> Result<Response<v1::ReleaseRouteTermResponse>, Status> {
+        let term = fields::not_zero("term", request.into_inner().term)?;
+        self.queue.write(ReleaseRouteTerm(term)).await?;
+        tracing::info!(term, "route service has given up its term");
+        Ok(Response::new(v1::ReleaseRouteTermResponse {}))
+    }
+
+    async fn report_routes(
+        &self,
+        request: Request<v1::ReportRoutesRequest>,
+    ) -> Result<Response<v1::ReportRoutesResponse>, Status> {
+        let request = request.into_inner();
+        let term = fields::not_zero("term", request.term)?;
+        let fence = request.fence.ok_or_else(|| fields::missing("fence"))?;
+        if fence.term != term {
+            let message = format!("fence.term: {} differs from term {term}", fence.term);
+            return Err(Reason::StaleTerm.status(message, &[("field", "fence.term")]));
+        }
+        let routes = request.routes.iter().map(|reported| {
+            let gn = Gn(fields::not_zero("routes.gn", reported.gn)?);
+            let route = reported.route.as_ref().ok_or_else(|| fields::missing("routes.route"))?;
+            Ok((gn, read_route(route, self.colors)?))
+        });
+        let routes = routes.collect::<Result<Vec<_>, Status>>()?;
+        let clean = (request.clean_revision > 0).then_some(Revision(request.clean_revision));
+        let report = ReportNumber { term, number: fence.generation };
+        let routes = RecordRoutes { routes, clean };
+        let revision = self.queue.write(ReportRoutes { report, routes }).await?;
+        Ok(Response::new(v1::ReportRoutesResponse { revision: revision.0 }))
+    }
+}
+
+/// Reads a route that the route service reports, and checks it against the tables of the fabric.
+fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
+    let route = decode_route(route).map_err(|error| error.within("routes"))?;
+    if let RouteState::Routed { colors: used, .. } = route.state {
+        let used =
+            [("routes.route.color", Some(used.first)), ("routes.route.second_color", used.second)];
+        for (field, color) in used {
+            if let Some(color) = color.filter(|color| *color >= colors) {
+                let text = format!("{field}: color {color} is not below {colors}");
+                return Err(Reason::ColorOutOfRange.status(text, &[("field", field)]));
+            }
+        }
+    }
+    fields::text("routes.route.reason", &route.reason)?;
+    Ok(route)
+}
+
+/// The incarnation of a node that a caller cannot reach; the present one unless it names another.
+pub(crate) fn suspected(
+    records: &Records,
+    node: &NodeName,
+    given: Option<Incarnation>,
+) -> Result<Incarnation, Status> {
+    let known = records.read(|directory| directory.node(node).map(|node| node.incarnation));
+    let unknown = || Refusal::UnknownNode { node: node.clone() };
+    let known = known.ok_or_else(|| status::refusal(&unknown()))?;
+    let given = given.unwrap_or(known);
+    if given > known {
+        let stale = Refusal::StaleIncarnation { node: node.clone(), given, known };
+        return Err(status::refusal(&stale));
+    }
+    Ok(given)
+}
+
+/// The response to a registration.
+pub(crate) fn registered(answer: Registered) -> Result<v1::RegisterNodeResponse, Status> {
+    match answer {
+        Registered::Recorded(node) => Ok(v1::RegisterNodeResponse {
+            start_id: node.start_id,
+            node: Some(encode_node(&node, wall_clock())),
+        }),
+        Registered::Suppressed(node, until) => Err(suppressed(&node, until)),
+    }
+}
+
+/// The refusal of a node that has flapped too often.
+fn suppressed(node: &NodeRecord, until: Moment) -> Status {
+    let until = encode_timestamp(until).to_string();
+    let why = node.flaps.map_or_else(String::new, |flaps| format!(": {flaps}"));
+    let text = format!("node '{}' is not readmitted until {until}{why}", node.name);
+    Reason::NodeSuppressed.status(text, &[("node", node.name.as_str()), ("until", &until)])
+}

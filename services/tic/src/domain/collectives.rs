@@ -1,0 +1,252 @@
+//! Collectives and their trees: what `fabricast_collectives` allocates, made durable.
+//!
+//! The allocations belong to the writer and run ahead of the store by the batch that is being
+//! decided, as the directory does. Each allocation depends on the earlier ones, so every collective
+//! is durable with its trees before anybody learns of it. Readers see the committed state.
+//!
+//! Invariants
+//! - AGG-8: what switches are told to hold is durable; a tree's number is never used for another
+//!   one.
+
+pub(crate) mod error;
+pub(crate) mod published;
+pub(crate) mod request;
+mod table;
+pub(crate) mod text;
+pub(crate) mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_collectives::{Fabric, ReservationId, Settings};
+use fabricast_groups::directory::Directory;
+use fabricast_groups::record::Change;
+use fabricast_proto::v1;
+use fabricast_topology::{FatTree, Graph};
+
+use crate::domain::collectives::error::CollectiveError;
+use crate::domain::collectives::published::{Published, Publisher};
+use crate::domain::collectives::request::{CreateCollective, ReserveEntries, SetQuota};
+use crate::domain::collectives::table::CollectiveTable;
+use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Texts};
+use crate::domain::elements::ElementKey;
+use crate::records::keys::{COLLECTIVES, Puts};
+
+/// The collectives as the writer has them.
+#[derive(Debug)]
+pub(crate) struct CollectiveAllocations {
+    graph: Arc<Graph>,
+    fat_tree: Option<Arc<FatTree>>,
+    settings: Settings,
+    /// Digest of the topology.
+    topology: String,
+    /// `None` on a fabric that is no fat tree.
+    table: Option<CollectiveTable>,
+    /// The texts in the store.
+    durable: Texts,
+    /// Changes of the texts by the batch.
+    pending: BTreeMap<String, Option<Arc<str>>>,
+    publisher: Arc<Publisher>,
+}
+
+/// Parts of [`CollectiveAllocations`].
+#[derive(Debug)]
+pub(crate) struct CollectiveParts {
+    pub(crate) graph: Arc<Graph>,
+    /// Limits of trees; the most children of an adapter include its own process.
+    pub(crate) settings: Settings,
+    /// Digest of the topology's text; trees of another topology are built anew.
+    pub(crate) topology: String,
+    /// The texts in the store.
+    pub(crate) texts: Texts,
+    pub(crate) publisher: Arc<Publisher>,
+}
+
+impl CollectiveAllocations {
+    /// Starts with what the store holds, and publishes it.
+    pub(crate) fn new(parts: CollectiveParts) -> Self {
+        let CollectiveParts { graph, mut settings, topology, texts, publisher } = parts;
+        let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+        settings.limits.adapter_children -= 1;
+        let mut allocations = Self {
+            graph,
+            fat_tree,
+            settings,
+            topology,
+            table: None,
+            durable: Texts::new(),
+            pending: BTreeMap::new(),
+            publisher,
+        };
+        allocations.start_over(texts);
+        allocations
+    }
+
+    /// Starts again from what the store holds.
+    pub(crate) fn start_over(&mut self, texts: Texts) {
+        self.durable = texts;
+        self.pending.clear();
+        self.reload();
+        self.publish();
+    }
+
+    /// Notes that the batch is durable, and publishes it.
+    pub(crate) fn committed(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        for (key, text) in std::mem::take(&mut self.pending) {
+            match text {
+                Some(text) => drop(self.durable.insert(key, text)),
+                None => drop(self.durable.remove(&key)),
+            }
+        }
+        self.publish();
+    }
+
+    /// Undoes the batch, which the store refused.
+    pub(crate) fn roll_back(&mut self) {
+        if !self.pending.is_empty() {
+            self.pending.clear();
+            self.reload();
+        }
+    }
+
+    /// Follows a change of the directory: releases the collectives of a group that has ended.
+    pub(crate) fn applied(&mut self, change: &Change, puts: &mut Puts) {
+        let Change::GroupDeleted(gn) = change else { return };
+        let Some(table) = &self.table else { return };
+        for name in table.of_group(gn.0) {
+            self.remove(&name, puts);
+        }
+    }
+
+    /// Follows what has failed or been repaired since the last decision, where there are
+    /// collectives at all.
+    pub(crate) fn follow(&mut self, failed: &BTreeSet<ElementKey>, puts: &mut Puts) {
+        let Some(table) = &mut self.table else { return };
+        let Some(moved) = table.follow(failed, &self.graph) else { return };
+        for name in moved {
+            self.store(&name, puts);
+        }
+        self.store_ledger(puts);
+    }
+
+    /// Creates a collective, or returns the same one if it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError`], here and below; nothing is changed then.
+    pub(crate) fn create(
+        &mut self,
+        request: &CreateCollective,
+        directory: &Directory,
+        puts: &mut Puts,
+    ) -> Result<v1::Collective, CollectiveError> {
+        let graph = Arc::clone(&self.graph);
+        if self.table()?.create(request, directory, &graph)? {
+            self.store(&request.name, puts);
+            self.store_ledger(puts);
+        }
+        let created = self.table()?.wire(&request.name, &graph);
+        Ok(created.expect("a collective is in the table once it was created"))
+    }
+
+    /// Releases a collective; returns whether it existed.
+    pub(crate) fn release(&mut self, name: &str, puts: &mut Puts) -> Result<bool, CollectiveError> {
+        self.table()?;
+        Ok(self.remove(name, puts))
+    }
+
+    /// Reserves entries for a tenant or a job.
+    pub(crate) fn reserve(
+        &mut self,
+        request: ReserveEntries,
+        puts: &mut Puts,
+    ) -> Result<ReservationId, CollectiveError> {
+        let graph = Arc::clone(&self.graph);
+        let id = self.table()?.reserve(request, &graph)?;
+        self.store_ledger(puts);
+        Ok(id)
+    }
+
+    /// Ends a reservation; returns whether it existed.
+    pub(crate) fn cancel(
+        &mut self,
+        id: ReservationId,
+        puts: &mut Puts,
+    ) -> Result<bool, CollectiveError> {
+        let cancelled = self.table()?.cancel(id);
+        if cancelled {
+            self.store_ledger(puts);
+        }
+        Ok(cancelled)
+    }
+
+    /// Limits a tenant or a job.
+    pub(crate) fn set_quota(
+        &mut self,
+        request: &SetQuota,
+        puts: &mut Puts,
+    ) -> Result<(), CollectiveError> {
+        self.table()?.set_quota(&request.holder, request.quota);
+        self.store_ledger(puts);
+        Ok(())
+    }
+
+    /// Shows the holders of entries, reservations and quotas.
+    pub(crate) fn usage(&mut self) -> Result<v1::GetEntryUsageResponse, CollectiveError> {
+        let graph = Arc::clone(&self.graph);
+        Ok(self.table()?.usage(&graph))
+    }
+
+    fn table(&mut self) -> Result<&mut CollectiveTable, CollectiveError> {
+        self.table.as_mut().ok_or(CollectiveError::NotAFatTree)
+    }
+
+    fn remove(&mut self, name: &str, puts: &mut Puts) -> bool {
+        let removed = self.table.as_mut().is_some_and(|table| table.release(name));
+        if removed {
+            self.put(format!("{COLLECTIVE}{name}"), None, puts);
+            self.store_ledger(puts);
+        }
+        removed
+    }
+
+    /// Adds the write of one collective.
+    fn store(&mut self, name: &str, puts: &mut Puts) {
+        let text = self.table.as_ref().and_then(|table| table.record(name)).map(|one| one.text());
+        self.put(format!("{COLLECTIVE}{name}"), text, puts);
+    }
+
+    /// Adds the write of what belongs to no single collective.
+    fn store_ledger(&mut self, puts: &mut Puts) {
+        let Some(table) = &mut self.table else { return };
+        table.ledger.revision += 1;
+        let text = table.ledger_text(&self.topology);
+        self.put(LEDGER.to_owned(), Some(text), puts);
+    }
+
+    fn put(&mut self, key: String, text: Option<String>, puts: &mut Puts) {
+        let stored = format!("{COLLECTIVES}{key}").into_bytes();
+        puts.insert(stored, text.as_ref().map(|text| text.as_bytes().to_vec()));
+        self.pending.insert(key, text.map(Arc::from));
+    }
+
+    /// Builds the table from the texts; those that cannot be read or do not fit are logged and left
+    /// out.
+    fn reload(&mut self) {
+        self.table = self.fat_tree.as_ref().map(|fat_tree| {
+            let fabric = Fabric::new(Arc::clone(&self.graph), Arc::clone(fat_tree));
+            CollectiveTable::load(&fabric, &self.settings, &self.topology, &self.durable)
+        });
+    }
+
+    fn publish(&self) {
+        let published = match &self.table {
+            Some(table) => table.published(&self.graph),
+            None => Published::default(),
+        };
+        self.publisher.publish(published);
+    }
+}

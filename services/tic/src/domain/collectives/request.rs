@@ -1,0 +1,54 @@
+//! Requests about collectives.
+
+use fabricast_collectives::{Operation, Quota, ReservationId};
+use fabricast_groups::names::GroupName;
+use fabricast_topology::EndpointId;
+
+/// Gives a collective of a group its trees; one that exists is returned if it is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct CreateCollective {
+    pub(crate) name: String,
+    pub(crate) group: GroupName,
+    pub(crate) tenant: String,
+    pub(crate) job: String,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) min_bytes: u32,
+    pub(crate) max_bytes: u32,
+    pub(crate) switch_tree_required: bool,
+}
+
+/// Releases a collective and its trees.
+#[derive(Clone, Debug)]
+pub(crate) struct ReleaseCollective {
+    pub(crate) name: String,
+}
+
+/// Reserves aggregation entries.
+#[derive(Clone, Debug)]
+pub(crate) struct ReserveEntries {
+    pub(crate) holder: HolderName,
+    /// Entries in each switch.
+    pub(crate) entries: u16,
+    /// On and above the leaf switches of these.
+    pub(crate) endpoints: Vec<EndpointId>,
+}
+
+/// Ends a reservation.
+#[derive(Clone, Debug)]
+pub(crate) struct CancelReservation {
+    pub(crate) id: ReservationId,
+}
+
+/// Limits a tenant or a job.
+#[derive(Clone, Debug)]
+pub(crate) struct SetQuota {
+    pub(crate) holder: HolderName,
+    pub(crate) quota: Quota,
+}
+
+/// A tenant, or one job of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HolderName {
+    pub(crate) tenant: String,
+    pub(crate) job: Option<String>,
+}

@@ -1,0 +1,91 @@
+//! Encodes collectives for the store: one JSON text for each, and one for the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fabricast_collectives::{Collective, Holder, Quota, Reservation, ReservationId, TreeId};
+use fabricast_topology::SwitchId;
+use serde::{Deserialize, Serialize};
+
+/// Texts by key, without the common prefix.
+pub(crate) type Texts = BTreeMap<String, Arc<str>>;
+
+/// Key of what belongs to no single collective.
+pub(super) const LEDGER: &str = "ledger";
+/// Prefix of the key of a collective, before its name.
+pub(super) const COLLECTIVE: &str = "by-name/";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    pub(super) name: String,
+    pub(super) group: String,
+    pub(super) gn: u64,
+    pub(super) tenant: String,
+    pub(super) job: String,
+    /// The index is the number of a process.
+    pub(super) members: Vec<Member>,
+    /// Number of its adapter tree, which is computed again from the rest.
+    pub(super) adapter_tree: Option<TreeId>,
+    /// Switches and endpoints are numbers of the topology that the ledger names.
+    pub(super) collective: Collective,
+}
+
+/// A process of a collective.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Member {
+    pub(super) node: String,
+    pub(super) process: String,
+    pub(super) endpoint: String,
+}
+
+/// Everything that belongs to no single collective.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ledger {
+    /// Digest of the topology that switch and endpoint numbers belong to.
+    pub(super) topology: String,
+    /// Grows with every change.
+    pub(super) revision: u64,
+    pub(super) next_id: u64,
+    pub(super) next_tree: u32,
+    pub(super) next_reservation: u32,
+    /// The index is a tenant's number.
+    pub(super) tenants: Vec<String>,
+    /// Tenant and name; the index is a job's number.
+    pub(super) jobs: Vec<(u64, String)>,
+    pub(super) reservations: Vec<(ReservationId, Reservation, Vec<SwitchId>)>,
+    pub(super) quotas: Vec<(Holder, Quota)>,
+}
+
+impl Record {
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists are JSON")
+    }
+}
+
+impl Ledger {
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists are JSON")
+    }
+
+    /// Returns the number of a tenant, or gives it a new one.
+    pub(super) fn tenant(&mut self, name: &str) -> u64 {
+        number(&mut self.tenants, |tenant| tenant == name, || name.to_owned())
+    }
+
+    /// Returns the number of a job, or gives it a new one.
+    pub(super) fn job(&mut self, tenant: u64, name: &str) -> u64 {
+        let is_it = |(of, job): &(u64, String)| *of == tenant && job == name;
+        number(&mut self.jobs, is_it, || (tenant, name.to_owned()))
+    }
+}
+
+fn number<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> u64 {
+    let index = list.iter().position(is_it).unwrap_or_else(|| {
+        list.push(new());
+        list.len() - 1
+    });
+    u64::try_from(index).expect("an index fits in 64 bits")
+}

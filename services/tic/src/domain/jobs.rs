@@ -1,0 +1,276 @@
+//! Finds nodes for jobs: applies `fabricast_placement` to the nodes of the directory.
+//!
+//! A node is what has registered under one name, or a single endpoint that no node has. Failed
+//! nodes and those behind failed parts of the fabric are left out. The allocator is built when it
+//! is first needed, and anew when a node or the fabric has changed; jobs that begin and end are
+//! followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_groups::directory::Directory;
+use fabricast_groups::job::{JobNode, JobRecord};
+use fabricast_groups::names::{EndpointName, JobName, NodeName};
+use fabricast_groups::record::{Change, NodeState};
+use fabricast_placement::{
+    JobAllocator, JobClass, JobId, JobNames, JobRefusal, JobTopology, Spread, slurm,
+};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
+use thiserror::Error;
+
+use crate::domain::elements::ElementKey;
+
+/// The nodes that a job asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum PlacementRequest {
+    /// Any nodes, this many.
+    Count(u32, Spread),
+    /// Nodes of these names.
+    Nodes(Vec<String>),
+}
+
+/// Why a job gets no nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum PlacementError {
+    #[error("jobs are placed on fat trees, this fabric is none")]
+    NotAFatTree,
+    #[error("nodes: no node '{node}'")]
+    UnknownNode { node: String },
+    /// The allocator refuses it.
+    #[error("{text}")]
+    Refused {
+        refusal: JobRefusal,
+        /// The refusal with names in place of numbers.
+        text: String,
+    },
+}
+
+/// The jobs and their nodes, as the writer has them.
+#[derive(Debug)]
+pub(crate) struct JobAllocations {
+    graph: Arc<Graph>,
+    fat_tree: Option<Arc<FatTree>>,
+    snapshot: Option<JobSnapshot>,
+}
+
+#[derive(Debug)]
+struct JobSnapshot {
+    failed: BTreeSet<ElementKey>,
+    nodes: Vec<JobNode>,
+    view: JobView,
+    ids: BTreeMap<JobName, JobId>,
+    next: u64,
+}
+
+/// Nodes and jobs at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct JobView {
+    pub(crate) allocator: JobAllocator,
+    pub(crate) names: JobNames,
+}
+
+impl JobAllocations {
+    pub(crate) fn new(graph: Arc<Graph>) -> Self {
+        let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+        Self { graph, fat_tree, snapshot: None }
+    }
+
+    /// Forgets everything, because the records may differ now.
+    pub(crate) fn start_over(&mut self) {
+        self.snapshot = None;
+    }
+
+    /// Follows a change of the directory.
+    pub(crate) fn applied(&mut self, change: &Change) {
+        match change {
+            Change::NodePut(_) => self.snapshot = None,
+            Change::JobPut(job) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.note(job);
+                }
+            }
+            Change::JobDeleted(name) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.forget(name);
+                }
+            }
+            Change::GroupPut(_)
+            | Change::GroupDeleted(_)
+            | Change::MemberPut(_)
+            | Change::MemberDeleted(_)
+            | Change::MgidRetired(..)
+            | Change::MgidReleased(_)
+            | Change::RequestPut(_)
+            | Change::RequestDeleted(_)
+            | Change::NextGnPut(_)
+            | Change::RevisionPut(_) => {}
+        }
+    }
+
+    /// Chooses nodes for a job; changes nothing.
+    pub(crate) fn place(
+        &mut self,
+        directory: &Directory,
+        failed: &BTreeSet<ElementKey>,
+        request: &PlacementRequest,
+    ) -> Result<(JobClass, Vec<JobNode>), PlacementError> {
+        let snapshot = self.snapshot(directory, failed)?;
+        let names = &snapshot.view.names;
+        let numbers = match request {
+            PlacementRequest::Count(..) => Vec::new(),
+            PlacementRequest::Nodes(nodes) => numbers(names, nodes)?,
+        };
+        let (id, allocator) = (JobId(snapshot.next), &mut snapshot.view.allocator);
+        let placed = match request {
+            PlacementRequest::Count(count, spread) => allocator.allocate(id, *count, *spread),
+            PlacementRequest::Nodes(_) => allocator.reserve(id, &numbers),
+        };
+        let job = placed.map_err(|refusal| {
+            let text = format!("{}: {}", field(&refusal), refusal.in_words(names));
+            PlacementError::Refused { refusal, text }
+        })?;
+        let nodes = job.nodes.iter().map(|node| snapshot.nodes[*node as usize].clone());
+        let chosen = (job.class, nodes.collect());
+        allocator.release(id); // it is noted when the change is applied
+        Ok(chosen)
+    }
+
+    /// Copies nodes and jobs.
+    pub(crate) fn view(
+        &mut self,
+        directory: &Directory,
+        failed: &BTreeSet<ElementKey>,
+    ) -> Result<JobView, PlacementError> {
+        self.snapshot(directory, failed).map(|snapshot| snapshot.view.clone())
+    }
+
+    fn snapshot(
+        &mut self,
+        directory: &Directory,
+        failed: &BTreeSet<ElementKey>,
+    ) -> Result<&mut JobSnapshot, PlacementError> {
+        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.failed != *failed) {
+            self.snapshot = None;
+        }
+        let Self { graph, fat_tree, snapshot } = self;
+        let fat_tree = fat_tree.as_ref().ok_or(PlacementError::NotAFatTree)?;
+        Ok(snapshot.get_or_insert_with(|| JobSnapshot::build(graph, fat_tree, directory, failed)))
+    }
+}
+
+impl JobSnapshot {
+    fn build(
+        graph: &Graph,
+        fat_tree: &FatTree,
+        directory: &Directory,
+        failed: &BTreeSet<ElementKey>,
+    ) -> Self {
+        let mut faults = Faults::new();
+        failed.iter().for_each(|element| element.note_in(&mut faults, graph));
+        let nodes = nodes_in_order(graph, directory, &mut faults);
+        let endpoints: Vec<Vec<EndpointId>> =
+            nodes.iter().map(|(endpoints, _)| endpoints.iter().copied().collect()).collect();
+        let nodes: Vec<JobNode> = nodes.into_iter().map(|(_, node)| node).collect();
+        let topology = JobTopology::new(graph, fat_tree, &faults, &endpoints);
+        let names = JobNames {
+            nodes: nodes.iter().map(|node| node.name.to_string()).collect(),
+            leaves: slurm::leaf_names(graph, fat_tree),
+            jobs: BTreeMap::new(),
+        };
+        let allocator = JobAllocator::new(Arc::new(topology));
+        let view = JobView { allocator, names };
+        let failed = failed.clone();
+        let mut snapshot = Self { failed, nodes, view, ids: BTreeMap::new(), next: 0 };
+        directory.jobs_after(None).for_each(|job| snapshot.note(job));
+        snapshot
+    }
+
+    /// Notes a job that was decided.
+    fn note(&mut self, job: &JobRecord) {
+        let id = JobId(self.next);
+        self.next += 1;
+        let has: BTreeSet<&EndpointName> =
+            job.nodes.iter().flat_map(|node| &node.endpoints).collect();
+        let nodes: Vec<u32> = (0u32..)
+            .zip(&self.nodes)
+            .filter(|(_, node)| node.endpoints.iter().any(|endpoint| has.contains(endpoint)))
+            .map(|(number, _)| number)
+            .collect();
+        match self.view.allocator.restore(id, &nodes) {
+            Ok(_) => {
+                self.ids.insert(job.name.clone(), id);
+                self.view.names.jobs.insert(id, job.name.to_string());
+            }
+            // The topology has changed since: the job keeps its record, but no node.
+            Err(error) => tracing::warn!(%error, "job does not fit on its nodes any more"),
+        }
+    }
+
+    fn forget(&mut self, name: &JobName) {
+        if let Some(id) = self.ids.remove(name) {
+            self.view.allocator.release(id);
+            self.view.names.jobs.remove(&id);
+        }
+    }
+}
+
+/// Lists the nodes in the order of their endpoints; those that failed are added to the faults.
+fn nodes_in_order(
+    graph: &Graph,
+    directory: &Directory,
+    faults: &mut Faults,
+) -> Vec<(BTreeSet<EndpointId>, JobNode)> {
+    let mut owned = BTreeSet::new();
+    let mut nodes: Vec<(BTreeSet<EndpointId>, JobNode)> = Vec::new();
+    // An endpoint of a failed node may belong to another node by now, which comes first.
+    let (up, failed): (Vec<_>, Vec<_>) =
+        directory.nodes().partition(|node| node.state == NodeState::Up);
+    for node in up.into_iter().chain(failed) {
+        let has = node.endpoints.iter().filter_map(|name| {
+            graph.find_endpoint(name.as_str()).filter(|endpoint| owned.insert(*endpoint))
+        });
+        let has: BTreeSet<EndpointId> = has.collect();
+        if node.state == NodeState::Failed {
+            for endpoint in &has {
+                faults.fail_endpoint(*endpoint);
+            }
+        }
+        if !has.is_empty() {
+            let endpoints = node.endpoints.clone();
+            nodes.push((has, JobNode { name: node.name.clone(), endpoints }));
+        }
+    }
+    let alone = graph.endpoints().filter(|endpoint| !owned.contains(endpoint));
+    for endpoint in alone.filter(|endpoint| graph.attachment(*endpoint).is_some()) {
+        let name = graph.endpoint_name(endpoint);
+        // A name that is too long for a node is left out.
+        if let (Ok(node), Ok(own)) = (NodeName::new(name), EndpointName::new(name)) {
+            let node = JobNode { name: node, endpoints: vec![own] };
+            nodes.push((BTreeSet::from([endpoint]), node));
+        }
+    }
+    nodes.sort_by_key(|(endpoints, _)| endpoints.first().copied());
+    nodes
+}
+
+fn numbers(names: &JobNames, nodes: &[String]) -> Result<Vec<u32>, PlacementError> {
+    let numbers: BTreeMap<&str, u32> = names.nodes.iter().map(String::as_str).zip(0u32..).collect();
+    let number = |node: &String| {
+        let unknown = || PlacementError::UnknownNode { node: node.clone() };
+        numbers.get(&**node).copied().ok_or_else(unknown)
+    };
+    nodes.iter().map(number).collect()
+}
+
+/// The field of the request that a refusal is about.
+pub(crate) fn field(refusal: &JobRefusal) -> &'static str {
+    match refusal {
+        JobRefusal::Exists { .. } => "job",
+        JobRefusal::NoNodes | JobRefusal::TooLarge { .. } | JobRefusal::NoRoom(_) => "node_count",
+        JobRefusal::UnknownNode { .. }
+        | JobRefusal::Twice { .. }
+        | JobRefusal::Taken { .. }
+        | JobRefusal::LeftOut { .. }
+        | JobRefusal::Shared { .. } => "nodes",
+    }
+}

@@ -1,0 +1,305 @@
+//! Chooses MGIDs for new groups that come without one.
+//!
+//! `fabricast_routing` makes the choice: it looks for the spanning tree on which the group's
+//! endpoints conflict least. This module informs it of every change that is decided, and counts the
+//! processes on each endpoint, which routing does not know of.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_groups::directory::{Directory, NewGroup};
+use fabricast_groups::ids::Gn;
+use fabricast_groups::names::{EndpointName, LayerName};
+use fabricast_groups::record::{Change, GroupRecord, MemberRecord};
+use fabricast_routing::{
+    EngineOptions, LayerHint, Layout, LayoutError, MgidAllocator, MgidPlanner, MgidSpace, Wanted,
+};
+use fabricast_topology::{FatTree, Graph, Mgid};
+
+/// The MGIDs in use, with the groups and endpoints that use them.
+#[derive(Debug)]
+pub(crate) struct MgidAllocations {
+    graph: Arc<Graph>,
+    space: MgidSpace,
+    allocator: MgidAllocator,
+    mgids: BTreeMap<Gn, Mgid>,
+    /// Members of a group on one endpoint, 0 while they are only expected; the allocator knows the
+    /// endpoint once.
+    processes: BTreeMap<(Gn, u32), u32>,
+    /// Endpoints known of groups for which an MGID was chosen, until they are decided.
+    expected: BTreeMap<Mgid, Vec<u32>>,
+}
+
+impl MgidAllocations {
+    /// Starts with the groups of a directory. A fabric that is no fat tree has one tree per color.
+    pub(crate) fn new(
+        graph: Arc<Graph>,
+        options: EngineOptions,
+        directory: &Directory,
+    ) -> Result<Self, LayoutError> {
+        let space = match FatTree::detect(&graph) {
+            Ok(tree) => {
+                let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
+                *number(tree.params(), options.colors, options.tables)?.space()
+            }
+            Err(reason) => {
+                tracing::warn!(%reason, "topology is not a fat tree, MGIDs are chosen by color only");
+                MgidSpace::new(options.colors, 1, options.tables)?
+            }
+        };
+        let mut choice = Self {
+            graph,
+            space,
+            allocator: MgidAllocator::new(space),
+            mgids: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            expected: BTreeMap::new(),
+        };
+        choice.start_over(directory);
+        Ok(choice)
+    }
+
+    /// The numbering of spanning trees.
+    pub(crate) const fn space(&self) -> &MgidSpace {
+        &self.space
+    }
+
+    /// Starts again with the groups of a directory, in the order of their creation.
+    pub(crate) fn start_over(&mut self, directory: &Directory) {
+        self.allocator = MgidAllocator::new(self.space).below(directory.limits().mgids);
+        self.mgids.clear();
+        self.processes.clear();
+        self.expected.clear();
+        for group in directory.groups_from(Gn(0)) {
+            let members = directory.members(group.gn).cloned().map(Arc::new).map(Change::MemberPut);
+            let changes: Vec<Change> =
+                std::iter::once(Change::GroupPut(group.clone())).chain(members).collect();
+            self.applied(&changes);
+        }
+        for mgid in directory.retired_mgids() {
+            // Taken until it is clean; an MGID is retired once.
+            let _ = self.allocator.insert(mgid, &Wanted::default());
+        }
+    }
+
+    /// Follows the changes of one decision.
+    pub(crate) fn applied(&mut self, changes: &[Change]) {
+        let mut expected = std::mem::take(&mut self.expected);
+        let mut first: BTreeMap<Gn, BTreeSet<u32>> = BTreeMap::new(); // endpoints that join with it
+        for change in changes {
+            if let Change::MemberPut(member) = change
+                && let Some(endpoint) = self.endpoint(&member.endpoint)
+            {
+                first.entry(member.gn).or_default().insert(endpoint);
+            }
+        }
+        for change in changes {
+            match change {
+                Change::GroupPut(group) if !self.mgids.contains_key(&group.gn) => {
+                    let mut endpoints = first.remove(&group.gn).unwrap_or_default();
+                    endpoints.extend(expected.remove(&group.mgid).unwrap_or_default());
+                    self.created(group, endpoints);
+                }
+                // Its MGID stays with the allocator until no table holds it.
+                Change::GroupDeleted(gn) => drop(self.mgids.remove(gn)),
+                Change::MgidReleased(mgid) => {
+                    // Fails only for an MGID that was retired twice.
+                    let _ = self.allocator.remove(*mgid);
+                }
+                Change::MemberPut(member) => self.joined(member),
+                Change::MemberDeleted(member) => self.left(member),
+                Change::GroupPut(_)
+                | Change::NodePut(_)
+                | Change::MgidRetired(..)
+                | Change::JobPut(_)
+                | Change::JobDeleted(_)
+                | Change::RequestPut(_)
+                | Change::RequestDeleted(_)
+                | Change::NextGnPut(_)
+                | Change::RevisionPut(_) => {}
+            }
+        }
+    }
+
+    /// Notes a new group with the endpoints that join at once or are expected, so that the next
+    /// choice takes them into account.
+    fn created(&mut self, group: &GroupRecord, endpoints: BTreeSet<u32>) {
+        self.mgids.insert(group.gn, group.mgid);
+        let members: Vec<u32> = endpoints.into_iter().collect();
+        let name = group.layer.as_ref().map(LayerName::as_str);
+        let layer = name.map(|name| LayerHint { name, ..LayerHint::default() });
+        let noted = self.allocator.insert(group.mgid, &Wanted { members: &members, layer });
+        match noted {
+            Ok(()) => {
+                let processes = members.into_iter().map(|endpoint| ((group.gn, endpoint), 0));
+                self.processes.extend(processes);
+            }
+            // It was noted before as not clean.
+            Err(_taken) => {}
+        }
+    }
+
+    /// Chooses an MGID that is free and clean.
+    pub(crate) fn choose(&mut self, group: &NewGroup<'_>) -> Option<Mgid> {
+        let known = group.endpoints.iter().copied().chain(&group.hints.expected);
+        let mut endpoints: Vec<u32> = known.filter_map(|name| self.endpoint(name)).collect();
+        endpoints.sort_unstable();
+        endpoints.dedup();
+        let layer = group.hints.layer.as_ref().map(|layer| LayerHint {
+            name: layer.name.as_str(),
+            groups: layer.groups,
+            all_groups: layer.all_groups,
+        });
+        loop {
+            let chosen = self.allocator.choose(&Wanted { members: &endpoints, layer })?;
+            if (group.is_free)(chosen.mgid) {
+                self.expected.insert(chosen.mgid, endpoints);
+                return Some(chosen.mgid);
+            }
+            // Another group of the same decision has it, or it is not clean; the allocator skips it
+            // until it is released.
+            let hold = Wanted { members: &[], layer };
+            self.allocator.insert(chosen.mgid, &hold).expect("it was free");
+        }
+    }
+
+    /// Copies what the choices for groups that would be formed together depend on.
+    pub(crate) fn planner(&self) -> MgidPlanner {
+        self.allocator.planner()
+    }
+
+    fn endpoint(&self, name: &EndpointName) -> Option<u32> {
+        self.graph.find_endpoint(name.as_str()).map(|endpoint| endpoint.0)
+    }
+
+    fn joined(&mut self, member: &MemberRecord) {
+        let (Some(endpoint), Some(mgid)) =
+            (self.endpoint(&member.endpoint), self.mgids.get(&member.gn))
+        else {
+            return;
+        };
+        match self.processes.entry((member.gn, endpoint)) {
+            Entry::Occupied(mut processes) => *processes.get_mut() += 1,
+            Entry::Vacant(first) => {
+                first.insert(1);
+                let noted = self.allocator.join(*mgid, endpoint);
+                noted.expect("a group and its endpoints are noted once");
+            }
+        }
+    }
+
+    fn left(&mut self, member: &MemberRecord) {
+        let (Some(endpoint), Some(mgid)) =
+            (self.endpoint(&member.endpoint), self.mgids.get(&member.gn))
+        else {
+            return;
+        };
+        let key = (member.gn, endpoint);
+        let Some(processes) = self.processes.get_mut(&key) else { return };
+        *processes -= 1;
+        if *processes == 0 {
+            self.processes.remove(&key);
+            self.allocator.leave(*mgid, endpoint).expect("the endpoint was noted when it joined");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_groups::directory::Limits;
+    use fabricast_groups::hints::MgidHints;
+    use fabricast_groups::ids::{Epoch, Moment, Pn, Revision};
+    use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+    use fabricast_topology::ibnetdiscover;
+
+    use fabricast_topology::TableKind;
+
+    use super::*;
+
+    const ONE_HOST: &str = include_str!("../../../../data/quirks/one-host.ibnetdiscover");
+
+    /// A fabric that is a single leaf: two colors are two trees.
+    fn choice() -> MgidAllocations {
+        let graph = Arc::new(ibnetdiscover::read(ONE_HOST).unwrap());
+        let directory = Directory::new(Limits { mgids: 6, ..Limits::default() });
+        MgidAllocations::new(graph, EngineOptions::new(2, TableKind::PerPort), &directory).unwrap()
+    }
+
+    fn endpoint(choice: &MgidAllocations) -> EndpointName {
+        let first = choice.graph.endpoints().next().unwrap();
+        EndpointName::new(choice.graph.endpoint_name(first)).unwrap()
+    }
+
+    fn group(gn: u64, mgid: u32) -> Change {
+        Change::GroupPut(GroupRecord {
+            gn: Gn(gn),
+            name: GroupName::new(&format!("g{gn}")).unwrap(),
+            mgid: Mgid(mgid),
+            agent: None,
+            epoch: Epoch(0),
+            members_revision: Revision(gn),
+            changed: Revision(gn),
+            persistent: true,
+            exclusive: false,
+            created: Moment(0),
+            route: None,
+            layer: None,
+            job: None,
+            expected: None,
+        })
+    }
+
+    fn member(choice: &MgidAllocations, gn: u64, pn: u32) -> MemberRecord {
+        MemberRecord {
+            gn: Gn(gn),
+            pn: Pn(pn),
+            node: NodeName::new("n").unwrap(),
+            process: ProcessName::new(&format!("p{pn}")).unwrap(),
+            endpoint: endpoint(choice),
+            joined: Revision(gn),
+        }
+    }
+
+    fn choose(choice: &mut MgidAllocations, is_free: &dyn Fn(Mgid) -> bool) -> Option<u32> {
+        let (name, endpoint) = (GroupName::new("new").unwrap(), endpoint(choice));
+        let hints = MgidHints::default();
+        let group = NewGroup { name: &name, endpoints: vec![&endpoint], hints: &hints, is_free };
+        choice.choose(&group).map(|mgid| mgid.0)
+    }
+
+    #[test]
+    fn an_endpoint_counts_until_its_last_process_has_left() {
+        let mut choice = choice();
+        let (one, two) = (member(&choice, 1, 0), member(&choice, 1, 1));
+        choice.applied(&[group(1, 0)]);
+        choice.applied(&[group(2, 1)]);
+        choice.applied(&[group(3, 3)]);
+        for member in [&one, &two] {
+            choice.applied(&[Change::MemberPut(Arc::new(member.clone()))]);
+        }
+        let free = |mgid: Mgid| ![0, 1, 3].contains(&mgid.0);
+        // Tree 0 has fewer groups, but it has the endpoint already.
+        assert_eq!(choose(&mut choice, &free), Some(5));
+        choice.applied(&[Change::MemberDeleted(Arc::new(one))]);
+        assert_eq!(choose(&mut choice, &free), Some(5));
+        choice.applied(&[Change::MemberDeleted(Arc::new(two))]);
+        assert_eq!(choose(&mut choice, &free), Some(2));
+    }
+
+    #[test]
+    fn an_mgid_that_is_not_clean_is_passed_over_until_it_is_released() {
+        let mut choice = choice();
+        assert_eq!(choose(&mut choice, &|mgid| mgid.0 > 1), Some(2));
+        assert_eq!(choose(&mut choice, &|_| true), Some(2), "0 and 1 are known to be taken");
+        choice.applied(&[Change::MgidReleased(Mgid(0)), Change::MgidReleased(Mgid(1))]);
+        assert_eq!(choose(&mut choice, &|_| true), Some(0));
+    }
+
+    #[test]
+    fn the_last_free_mgid_is_found_and_then_there_is_none() {
+        let mut choice = choice();
+        assert_eq!(choose(&mut choice, &|mgid| mgid.0 == 4), Some(4));
+        assert_eq!(choose(&mut choice, &|_| false), None);
+    }
+}

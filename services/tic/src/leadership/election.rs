@@ -1,0 +1,260 @@
+//! Elects one leader among the TICs on one store.
+//!
+//! The leader is the TIC that wrote the key [`LEADER`], on a lease that it keeps alive; the value
+//! is the address that callers are told. The key is written once, so its revision is the number of
+//! the *term*, and every write of the leader requires that the key still has that revision: a
+//! leader that was deposed while it was frozen or cut off changes nothing when it wakes up.
+//!
+//! Reads write nothing, so they need a clock: the leader counts its lease from before it asked for
+//! the renewal, and leaves a tenth of it as a margin for clocks that run differently. After that
+//! time another TIC may lead, and this one answers nobody until a renewal succeeds after all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_store::{Expected, LeaseId, Store, StoreError, Txn, TxnOutcome};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::error_text::chain;
+use crate::records::keys::LEADER;
+
+/// Interval at which a candidate reads the key, beside watching it.
+const POLL: Duration = Duration::from_millis(500);
+/// Renewals in the time of one lease.
+const RENEWALS: u32 = 5;
+
+/// A TIC that leads or wants to.
+pub(crate) struct Candidate {
+    pub(crate) store: Arc<dyn Store>,
+    /// The address that callers are told, `host:port`.
+    pub(crate) address: String,
+    /// Time after which a silent leader is replaced.
+    pub(crate) lease_time: Duration,
+}
+
+/// The leader according to the store; both fields are empty if nobody is known to lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaderInfo {
+    pub(crate) address: String,
+    pub(crate) term: u64,
+}
+
+/// The right to lead for one term, until it expires.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaderLease(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Revision of the key; `None` where nobody else can write to the store.
+    term: Option<u64>,
+    id: LeaseId,
+    /// Nobody else can lead before this time.
+    until: Mutex<Instant>,
+}
+
+impl LeaderLease {
+    /// The lease of a TIC that has its store to itself; it never expires.
+    pub(crate) fn sole() -> Self {
+        let until = Mutex::new(Instant::now());
+        Self(Arc::new(Inner { term: None, id: LeaseId(0), until }))
+    }
+
+    /// Returns whether nobody else can lead at this moment.
+    pub(crate) fn holds(&self) -> bool {
+        self.0.term.is_none() || Instant::now() < self.until()
+    }
+
+    /// The number of the term; 0 for a TIC that has its store to itself.
+    pub(crate) fn term(&self) -> u64 {
+        self.0.term.unwrap_or(0)
+    }
+
+    /// Adds the condition that this term is not over to a transaction.
+    pub(crate) fn fence(&self, txn: Txn) -> Txn {
+        match self.0.term {
+            Some(term) => txn.when(LEADER, Expected::ModRevision(term)),
+            None => txn,
+        }
+    }
+
+    fn until(&self) -> Instant {
+        *self.0.until.lock()
+    }
+
+    fn extend(&self, until: Instant) {
+        *self.0.until.lock() = until;
+    }
+}
+
+impl Candidate {
+    /// Waits until nobody leads, then takes the lead.
+    ///
+    /// - `on_leader`: called with every other leader that is found.
+    pub(crate) async fn campaign(&self, mut on_leader: impl FnMut(LeaderInfo)) -> LeaderLease {
+        loop {
+            match self.try_once(&mut on_leader).await {
+                Ok(Some(lease)) => return lease,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(error = chain(&error), "election failed, trying again");
+                    sleep(POLL).await;
+                }
+            }
+        }
+    }
+
+    async fn try_once(
+        &self,
+        on_leader: &mut impl FnMut(LeaderInfo),
+    ) -> Result<Option<LeaderLease>, StoreError> {
+        let found = self.store.range(LEADER).await?;
+        if let Some(entry) = found.entries.into_iter().find(|entry| entry.key == LEADER) {
+            let address = String::from_utf8_lossy(&entry.value).into_owned();
+            on_leader(LeaderInfo { address, term: entry.mod_revision });
+            self.changed(found.revision + 1).await;
+            return Ok(None);
+        }
+        let asked = Instant::now();
+        let lease = self.store.grant_lease(self.lease_time).await?;
+        let write = Txn::new().when(LEADER, Expected::Absent);
+        let write = write.put_leased(LEADER, self.address.as_str(), lease);
+        match self.store.txn(write).await {
+            Ok(TxnOutcome::Committed { revision }) => {
+                let until = Mutex::new(asked + self.safe_lease());
+                Ok(Some(LeaderLease(Arc::new(Inner { term: Some(revision), id: lease, until }))))
+            }
+            Ok(TxnOutcome::Conflict { .. }) => {
+                self.revoke(lease).await;
+                Ok(None)
+            }
+            Err(error) => {
+                // If it was written after all, it goes with its lease.
+                self.revoke(lease).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a change of the key, at most [`POLL`].
+    async fn changed(&self, from: u64) {
+        let watched = async {
+            match self.store.watch(LEADER, from).await {
+                Ok(mut watch) => watch.next().await.map(drop),
+                Err(error) => Err(error),
+            }
+        };
+        if let Ok(Err(error)) = timeout(POLL, watched).await {
+            tracing::debug!(error = chain(&error), "watch of the leader failed");
+            sleep(POLL / 2).await;
+        }
+    }
+
+    /// The part of a lease that is relied on: less than the store grants.
+    fn safe_lease(&self) -> Duration {
+        self.lease_time - self.lease_time / 10
+    }
+
+    /// Renews a lease; returns when another TIC may lead.
+    pub(crate) async fn keep(&self, lease: &LeaderLease) {
+        let pause = self.lease_time / RENEWALS;
+        loop {
+            let asked = Instant::now();
+            // A later renewal would be of no use.
+            match timeout(self.lease_time / 2, self.store.keep_alive(lease.0.id)).await {
+                Ok(Ok(())) => lease.extend(asked + self.safe_lease()),
+                Ok(Err(StoreError::LeaseNotFound { .. })) => {
+                    lease.extend(asked);
+                    return;
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(error = chain(&error), "leadership not renewed");
+                }
+                Err(_elapsed) => {
+                    tracing::warn!("leadership not renewed, the store does not answer")
+                }
+            }
+            if !lease.holds() {
+                return;
+            }
+            sleep_until((asked + pause).min(lease.until())).await;
+        }
+    }
+
+    /// Ends a term at once, so that another TIC can lead. If the store does not answer, the lease
+    /// expires there.
+    pub(crate) async fn resign(&self, lease: &LeaderLease) {
+        lease.extend(Instant::now());
+        self.revoke(lease.0.id).await;
+    }
+
+    async fn revoke(&self, lease: LeaseId) {
+        match timeout(self.lease_time / 2, self.store.revoke(lease)).await {
+            Ok(Ok(())) | Ok(Err(StoreError::LeaseNotFound { .. })) => {}
+            Ok(Err(error)) => tracing::debug!(error = chain(&error), "lease not revoked"),
+            Err(_elapsed) => tracing::debug!("lease not revoked, the store does not answer"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Candidate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Candidate")
+            .field("address", &self.address)
+            .field("lease_time", &self.lease_time)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_store::{EmbeddedStore, ManualClock, Options};
+
+    use super::*;
+
+    fn candidate(store: &Arc<dyn Store>, address: &str) -> Candidate {
+        let lease_time = Duration::from_secs(60);
+        Candidate { store: Arc::clone(store), address: address.to_owned(), lease_time }
+    }
+
+    #[tokio::test]
+    async fn one_tic_leads_and_the_next_follows_when_it_resigns() {
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+        let (one, two) = (candidate(&store, "one:1"), candidate(&store, "two:1"));
+        let first = one.campaign(|_| panic!("nobody led before")).await;
+        assert!(first.holds());
+        let (sender, mut receiver) = tokio::sync::watch::channel(LeaderInfo::default());
+        let waiting =
+            tokio::spawn(async move { two.campaign(|news| drop(sender.send(news))).await });
+        receiver.changed().await.unwrap();
+        let leads = LeaderInfo { address: "one:1".to_owned(), term: first.term() };
+        assert_eq!(*receiver.borrow(), leads);
+        one.resign(&first).await;
+        let second = waiting.await.unwrap();
+        assert!(second.term() > first.term() && second.holds() && !first.holds());
+    }
+
+    #[tokio::test]
+    async fn writes_of_a_deposed_leader_are_refused() {
+        let clock = Arc::new(ManualClock::default());
+        let turning = Arc::<ManualClock>::clone(&clock);
+        let embedded = EmbeddedStore::in_memory_with(Options::default(), turning);
+        let embedded = Arc::new(embedded.unwrap());
+        let store: Arc<dyn Store> = Arc::<EmbeddedStore>::clone(&embedded);
+        let (one, two) = (candidate(&store, "one:1"), candidate(&store, "two:1"));
+        let first = one.campaign(|_| {}).await;
+        let write = |lease: &LeaderLease| store.txn(lease.fence(Txn::new().put("x", "1")));
+        assert!(matches!(write(&first).await, Ok(TxnOutcome::Committed { .. })));
+        clock.advance(Duration::from_secs(61));
+        embedded.sweep().await.unwrap();
+        let second = two.campaign(|_| {}).await;
+        let late = TxnOutcome::Conflict { key: LEADER.to_vec() };
+        assert_eq!(write(&first).await.unwrap(), late);
+        assert!(matches!(write(&second).await, Ok(TxnOutcome::Committed { .. })));
+        // It learns that when it renews.
+        assert!(first.holds(), "its own clock has not moved");
+        one.keep(&first).await;
+        assert!(!first.holds());
+    }
+}

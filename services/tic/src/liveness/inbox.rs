@@ -1,0 +1,86 @@
+//! The queue of reports to the watch over nodes.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fabricast_groups::watch::Life;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Reports that wait for the watch. It holds each incarnation of a node at most once per kind of
+/// report, and so never overflows.
+#[derive(Debug, Default)]
+pub(crate) struct LivenessInbox {
+    pending: Mutex<Pending>,
+    arrived: Notify,
+    /// Nodes that are kept only because too many are silent at once.
+    held: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) heard: BTreeSet<Life>,
+    pub(crate) reported: BTreeSet<Life>,
+    pub(crate) cut_off: CutOff,
+    pub(crate) hosts_changed: bool,
+}
+
+/// Nodes whose ports are down.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CutOff {
+    /// Nodes with some ports down: they may have failed.
+    pub(crate) some: BTreeSet<Life>,
+    /// Nodes with all ports down: they cannot take part in anything that the fabric carries.
+    pub(crate) all: BTreeSet<Life>,
+}
+
+impl LivenessInbox {
+    /// These nodes have reported.
+    pub(crate) fn heard(&self, lives: impl IntoIterator<Item = Life>) {
+        self.put(|pending| pending.heard.extend(lives));
+    }
+
+    /// A group agent cannot reach this node.
+    pub(crate) fn reported(&self, life: Life) {
+        self.put(|pending| pending.reported.extend([life]));
+    }
+
+    /// Ports of these nodes have gone down.
+    pub(crate) fn cut_off(&self, nodes: CutOff) {
+        if nodes != CutOff::default() {
+            self.put(|pending| {
+                pending.cut_off.some.extend(nodes.some);
+                pending.cut_off.all.extend(nodes.all);
+            });
+        }
+    }
+
+    /// The set of nodes that host group agents may have changed.
+    pub(crate) fn hosts_changed(&self) {
+        self.put(|pending| pending.hosts_changed = true);
+    }
+
+    /// Waits for the next report.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Nodes that are kept only because too many are silent at once.
+    pub(crate) fn held(&self) -> u32 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Sets their number; returns the one before.
+    pub(crate) fn set_held(&self, nodes: usize) -> u32 {
+        self.held.swap(u32::try_from(nodes).unwrap_or(u32::MAX), Ordering::Relaxed)
+    }
+
+    pub(crate) fn take(&self) -> Pending {
+        std::mem::take(&mut self.pending.lock())
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Pending)) {
+        put(&mut self.pending.lock());
+        self.arrived.notify_one();
+    }
+}

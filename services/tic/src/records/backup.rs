@@ -1,0 +1,296 @@
+//! Exports the records of a store to a text file, and imports them into another store.
+//!
+//! ```text
+//!   {"fabricast_records":1,"revision":812}                 the first line
+//!   {"key":"tic/records/group/...","value":"{...}"}        one line per key, in order
+//!   {"keys":5123,"sha256":"..."}                           the last line: a digest of those before
+//! ```
+//!
+//! An export is complete and of one revision, even while TICs use the etcd. A file that was cut off
+//! or changed is refused, and so is one whose records contradict each other; an import never
+//! overwrites records. It raises the revision, the epochs of groups, the next group number and the
+//! term of the route service beyond everything that agents and switches may have seen of records
+//! that were lost.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use fabricast_groups::directory::Limits;
+use fabricast_groups::ids::{Epoch, Gn, Revision};
+use fabricast_groups::record::{Change, GroupRecord};
+use fabricast_store::{Expected, Store, StoreError, StoreLocation, Txn, TxnOutcome};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::records::keys::{self, Keys, LEADER, RecordsError};
+use crate::records::layout;
+use crate::records::storage::{Loaded, Storage, store_options};
+
+/// Version of the file format.
+const FORMAT: u64 = 1;
+/// Present during an import: a key that is no record, so that every TIC refuses the store.
+const UNFINISHED: &[u8] = b"tic/unfinished_import";
+
+/// Added by an import to every number that only grows. Agents, nodes and switches accept nothing
+/// older than what they have seen, and may have seen what came after the export.
+const STEP: u64 = 1 << 32;
+
+/// Contents of a store or a file, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Layout of the records; the next leader upgrades an older one than this program's.
+    pub layout: u64,
+    /// Revision of the records.
+    pub revision: u64,
+    /// Keys in the store.
+    pub keys: usize,
+    /// Groups that exist.
+    pub groups: usize,
+    /// Memberships in all groups.
+    pub members: usize,
+    /// Nodes, failed ones included.
+    pub nodes: usize,
+}
+
+/// Why an export, an import or a check failed. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum BackupError {
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Open(#[from] fabricast_store::OpenError),
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The records cannot be used.
+    #[error("the records cannot be used")]
+    Records(#[from] RecordsError),
+    /// The file cannot be read or written.
+    #[error("the file cannot be used")]
+    File(#[from] io::Error),
+    /// A line of the file is wrong.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Description of the fault.
+        what: String,
+    },
+    /// The store holds records, or a TIC uses it.
+    #[error("the store is not empty: it holds {key:?}")]
+    NotEmpty {
+        /// One of its keys.
+        key: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    fabricast_records: u64,
+    revision: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    value: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tail {
+    keys: usize,
+    sha256: String,
+}
+
+/// Opens a store for [`export`], [`import`] or [`check`].
+///
+/// # Errors
+///
+/// [`BackupError::Open`]; an embedded store that a TIC has open cannot be opened a second time.
+pub async fn open(location: &StoreLocation) -> Result<Arc<dyn Store>, BackupError> {
+    Ok(location.open(store_options()).await?)
+}
+
+/// Writes all records of a store to a file.
+///
+/// # Errors
+///
+/// [`BackupError`]; records that contradict each other are not written out.
+pub async fn export(store: Arc<dyn Store>, file: &mut impl Write) -> Result<Summary, BackupError> {
+    let storage = Storage { store, limits: Limits::default() };
+    let keys = storage.keys().await?.0;
+    let summary = summarize(&storage, &keys)?;
+    let mut digest = Sha256::new();
+    let mut put = |line: String| -> io::Result<()> {
+        digest.update(&line);
+        file.write_all(line.as_bytes())
+    };
+    put(json(&Head { fabricast_records: FORMAT, revision: summary.revision }))?;
+    for (key, value) in keys {
+        // Everything that a TIC writes is text.
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        put(json(&Line { key: text(key), value: text(value) }))?;
+    }
+    let tail = Tail { keys: summary.keys, sha256: hex(&digest.finalize()) };
+    file.write_all(json(&tail).as_bytes())?;
+    file.flush()?;
+    Ok(summary)
+}
+
+/// Checks a file that [`export`] wrote, and counts what is in it.
+///
+/// # Errors
+///
+/// [`BackupError`] naming the line, or what the records contradict.
+pub fn check(file: &mut impl BufRead) -> Result<Summary, BackupError> {
+    let keys = read(file)?;
+    let store = Arc::new(fabricast_store::EmbeddedStore::in_memory()?);
+    summarize(&Storage { store, limits: Limits::default() }, &keys)
+}
+
+/// Writes the records of a file into an empty store. Their revision, epochs, next group number and
+/// route term are 2^32 later.
+///
+/// # Errors
+///
+/// [`BackupError`]; the store is as it was, except that after a [`BackupError::Store`] it may hold
+/// a part of a file that is larger than a transaction. No TIC accepts that part: empty the store
+/// and begin again.
+pub async fn import(
+    store: Arc<dyn Store>,
+    file: &mut impl BufRead,
+) -> Result<Summary, BackupError> {
+    let mut keys = read(file)?;
+    let storage = Storage { store: Arc::clone(&store), limits: Limits::default() };
+    layout::upgrade(&mut keys)?;
+    let copied = summarize(&storage, &keys)?;
+    let revision = copied.revision.saturating_add(STEP);
+    raise(&storage, &mut keys)?;
+    let summary = Summary { revision, keys: keys.len(), ..copied };
+    let there = store.range(b"").await?;
+    if let Some(entry) = there.entries.first() {
+        let key = String::from_utf8_lossy(&entry.key).into_owned();
+        return Err(BackupError::NotEmpty { key });
+    }
+    let schema = keys.remove(keys::SCHEMA).unwrap_or_default();
+    commit(&store, Txn::new().put(UNFINISHED, "")).await?;
+    let limits = store.limits();
+    let (mut txn, mut bytes) = (Txn::new(), 0);
+    for (key, value) in keys {
+        let more = key.len() + value.len();
+        if txn.ops.len() + 2 > limits.txn_ops || bytes + more + 4_096 > limits.txn_bytes {
+            commit(&store, std::mem::take(&mut txn)).await?;
+            bytes = 0;
+        }
+        bytes += more;
+        txn = txn.put(key, value);
+    }
+    commit(&store, txn).await?;
+    commit(&store, Txn::new().put(keys::SCHEMA, schema).delete(UNFINISHED)).await?;
+    Ok(summary)
+}
+
+/// Raises every number that only grows.
+fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
+    let Loaded { directory, route_term, .. } = storage.read(keys.clone())?;
+    let later = |number: u64| number.saturating_add(STEP);
+    let counters = [
+        Change::RevisionPut(Revision(later(directory.revision().0))),
+        Change::NextGnPut(Gn(later(directory.next_gn().0))),
+    ];
+    let groups = directory.groups_from(Gn(0)).map(|group| {
+        let epoch = Epoch(later(group.epoch.0));
+        Change::GroupPut(GroupRecord { epoch, ..group.clone() })
+    });
+    for change in groups.chain(counters) {
+        keys.insert(keys::record(&change), change.encode().unwrap_or_default());
+    }
+    if route_term > 0 {
+        keys.insert(keys::ROUTE_TERM.to_vec(), keys::number(later(route_term)));
+    }
+    Ok(())
+}
+
+/// Writes a part, unless a TIC uses the store by now.
+async fn commit(store: &Arc<dyn Store>, txn: Txn) -> Result<(), BackupError> {
+    let txn = txn.when(keys::SCHEMA, Expected::Absent).when(LEADER, Expected::Absent);
+    match store.txn(txn).await? {
+        TxnOutcome::Committed { .. } => Ok(()),
+        TxnOutcome::Conflict { key } => {
+            Err(BackupError::NotEmpty { key: String::from_utf8_lossy(&key).into_owned() })
+        }
+    }
+}
+
+fn summarize(storage: &Storage, keys: &Keys) -> Result<Summary, BackupError> {
+    let (layout, mut newest) = (layout::found(keys)?, keys.clone());
+    layout::upgrade(&mut newest)?;
+    let loaded = storage.read(newest)?;
+    let groups: Vec<_> = loaded.directory.groups_from(Gn(0)).collect();
+    Ok(Summary {
+        layout,
+        revision: loaded.directory.revision().0,
+        keys: keys.len(),
+        groups: groups.len(),
+        members: groups.iter().map(|group| loaded.directory.member_count(group.gn)).sum(),
+        nodes: loaded.directory.nodes().count(),
+    })
+}
+
+/// Reads the lines of a file and checks that they are complete.
+fn read(file: &mut impl BufRead) -> Result<Keys, BackupError> {
+    let (mut keys, mut digest, mut line) = (Keys::new(), Sha256::new(), 0);
+    let mut text = String::new();
+    loop {
+        text.clear();
+        line += 1;
+        let wrong = |what: String| BackupError::Line { line, what };
+        if file.read_line(&mut text)? == 0 {
+            return Err(wrong("the file ends before its last line".to_owned()));
+        }
+        if line == 1 {
+            let head: Head = parse(&text, line, "records of Fabricast")?;
+            if head.fabricast_records != FORMAT {
+                let found = head.fabricast_records;
+                return Err(wrong(format!("format {found}, this program reads format {FORMAT}")));
+            }
+        } else if text.starts_with("{\"keys\"") {
+            let tail: Tail = parse(&text, line, "the last line of a file")?;
+            if tail.keys != keys.len() || tail.sha256 != hex(&digest.finalize()) {
+                return Err(wrong("lines before it are missing or were changed".to_owned()));
+            }
+            return Ok(keys);
+        } else {
+            let Line { key, value } = parse(&text, line, "a key and a value")?;
+            if keys.insert(key.clone().into_bytes(), value.into_bytes()).is_some() {
+                return Err(wrong(format!("key {key:?} is there twice")));
+            }
+        }
+        digest.update(&text);
+    }
+}
+
+fn parse<'de, T: Deserialize<'de>>(
+    text: &'de str,
+    line: usize,
+    what: &str,
+) -> Result<T, BackupError> {
+    serde_json::from_str(text)
+        .map_err(|error| BackupError::Line { line, what: format!("not {what}: {error}") })
+}
+
+fn json(line: &impl Serialize) -> String {
+    let text = serde_json::to_string(line).expect("texts and numbers have a form in JSON");
+    text + "\n"
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text grows");
+        text
+    })
+}

@@ -1,0 +1,199 @@
+//! Reads the TIC's records from the store; [`keys`] lists where they are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fabricast_groups::directory::{Directory, Limits};
+use fabricast_store::{Expected, KeyValue, Options as StoreOptions, Store, Txn, TxnOutcome};
+use fabricast_topology::{Graph, ibnetdiscover};
+
+use crate::domain::choices::text::{self, Texts};
+use crate::domain::collectives::text::Texts as CollectiveTexts;
+use crate::leadership::election::LeaderLease;
+use crate::records::keys::{self, Keys, NEWEST_LAYOUT, Puts, RecordsError};
+use crate::records::layout;
+use crate::records::redo_log::{self, Written};
+
+/// Returns the bounds of an embedded store for the records of a TIC.
+pub(crate) fn store_options() -> StoreOptions {
+    StoreOptions {
+        // Nobody watches the store: watches are served from the records.
+        keep_revisions: 1,
+        // The end of the largest group is one transaction.
+        max_txn_ops: 4 << 20,
+        max_txn_bytes: 1 << 30,
+        ..StoreOptions::default()
+    }
+}
+
+/// The store and what is needed to read it.
+#[derive(Clone)]
+pub(crate) struct Storage {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: Limits,
+}
+
+/// Everything that the store holds, decoded.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) directory: Directory,
+    /// The newest term of a route service; 0 if none was given.
+    pub(crate) route_term: u64,
+    /// Reporter and list of failed parts.
+    pub(crate) failed: Vec<(String, String)>,
+    pub(crate) choices: Texts,
+    pub(crate) collectives: CollectiveTexts,
+    /// The discovered topology, as text and parsed.
+    pub(crate) topology: Option<(Arc<str>, Arc<Graph>)>,
+}
+
+impl Storage {
+    /// Prepares the store for a new leader: writes the layout's version if the store is empty,
+    /// reads everything, finishes what the previous leader left half done, and upgrades older
+    /// records.
+    ///
+    /// Returns `None` if the term is already over.
+    pub(crate) async fn adopt(&self, lease: &LeaderLease) -> Result<Option<Loaded>, RecordsError> {
+        let first = lease.fence(Txn::new()).when(keys::SCHEMA, Expected::Absent);
+        match self.store.txn(first.put(keys::SCHEMA, keys::number(NEWEST_LAYOUT))).await? {
+            TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. } => {}
+        }
+        let (mut keys, redo) = self.keys().await?;
+        layout::found(&keys)?; // records that cannot be read are left as they are
+        let cleaned = match &redo {
+            Some(redo) => redo_log::finish(&self.store, lease, redo).await?,
+            None => redo_log::clear(&self.store, lease).await?,
+        };
+        if !matches!(cleaned, TxnOutcome::Committed { .. }) {
+            return Ok(None);
+        }
+        let upgrade = layout::upgrade(&mut keys)?;
+        let loaded = self.read(keys)?;
+        Ok(self.rewrite(lease, upgrade).await?.then_some(loaded))
+    }
+
+    /// Writes upgraded records; returns whether this TIC still leads.
+    async fn rewrite(&self, lease: &LeaderLease, puts: Puts) -> Result<bool, RecordsError> {
+        if puts.is_empty() {
+            return Ok(true);
+        }
+        let done = match redo_log::write(&self.store, lease, Txn::new(), &puts).await? {
+            Written::Whole => true,
+            Written::Logged => {
+                let finished = redo_log::finish(&self.store, lease, &puts).await?;
+                matches!(finished, TxnOutcome::Committed { .. })
+            }
+            Written::Conflict { .. } => false,
+        };
+        if done {
+            tracing::info!(layout = NEWEST_LAYOUT, "records rewritten in the newest layout");
+        }
+        Ok(done)
+    }
+
+    /// Reads and decodes everything.
+    pub(crate) async fn load(&self) -> Result<Loaded, RecordsError> {
+        let (mut keys, _) = self.keys().await?;
+        layout::upgrade(&mut keys)?;
+        self.read(keys)
+    }
+
+    /// Reads all keys as they are once the redo log is carried out; also returns that log.
+    pub(crate) async fn keys(&self) -> Result<(Keys, Option<Puts>), RecordsError> {
+        let snapshot = self.store.range(keys::PREFIX.as_bytes()).await?;
+        let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) = snapshot
+            .entries
+            .into_iter()
+            .partition(|entry| entry.key.starts_with(keys::REDO.as_bytes()));
+        let redo = redo_log::read(&logged)?;
+        let mut keys: Keys = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        if let Some(redo) = &redo {
+            keys::apply(&mut keys, redo);
+        }
+        Ok((keys, redo))
+    }
+
+    /// Decodes keys of the newest layout.
+    pub(crate) fn read(&self, keys: Keys) -> Result<Loaded, RecordsError> {
+        let mut records = Vec::with_capacity(keys.len());
+        let mut route_term = 0;
+        let mut failed = Vec::new();
+        let mut choices = Texts::new();
+        let mut collectives = CollectiveTexts::new();
+        let mut topology = String::new();
+        for (key, value) in keys {
+            let key = String::from_utf8(key).map_err(|error| RecordsError::Foreign {
+                key: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            })?;
+            if key.as_bytes() == keys::SCHEMA {
+                // It was checked before.
+            } else if key.as_bytes() == keys::ROUTE_TERM {
+                route_term = keys::read_number(&key, &value)?;
+            } else if let Some(reporter) = key.strip_prefix(keys::FAILED) {
+                let list = String::from_utf8(value);
+                let list = list.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
+                failed.push((reporter.to_owned(), list));
+            } else if let Some(rest) = key.strip_prefix(keys::CHOICES) {
+                let read = text::read(rest, value);
+                let (topic, text) =
+                    read.ok_or_else(|| RecordsError::Foreign { key: key.clone() })?;
+                choices.insert(topic, text.into());
+            } else if let Some(rest) = key.strip_prefix(keys::COLLECTIVES) {
+                let text = String::from_utf8(value);
+                let text = text.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
+                collectives.insert(rest.to_owned(), text.into());
+            } else if key.starts_with(keys::TOPOLOGY) {
+                let piece = String::from_utf8(value); // in order, as keys are
+                topology += &piece.map_err(|_not_text| RecordsError::Foreign { key })?;
+            } else if let Some(record) = key.strip_prefix(keys::RECORDS) {
+                records.push((record.to_owned(), value));
+            } else {
+                return Err(RecordsError::Foreign { key });
+            }
+        }
+        let directory = Directory::load(self.limits.clone(), records)?;
+        let topology = match topology.as_str() {
+            "" => None,
+            text => {
+                let graph = ibnetdiscover::read(text).map_err(RecordsError::Topology)?;
+                Some((text.into(), Arc::new(graph)))
+            }
+        };
+        Ok(Loaded { directory, route_term, failed, choices, collectives, topology })
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Storage").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_store::EmbeddedStore;
+
+    use super::*;
+
+    async fn adopt_error(txn: Txn) -> String {
+        let store = Arc::new(EmbeddedStore::in_memory().unwrap());
+        store.txn(txn).await.unwrap();
+        let storage = Storage { store, limits: Limits::default() };
+        storage.adopt(&LeaderLease::sole()).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn records_of_another_layout_are_left_alone() {
+        let error =
+            adopt_error(Txn::new().put(keys::SCHEMA, keys::number(NEWEST_LAYOUT + 1))).await;
+        let expected = "the records have layout 3, this program reads layouts 1 to 2: use the program \
+                        that wrote them, or a newer one";
+        assert_eq!(error, expected);
+    }
+
+    #[tokio::test]
+    async fn a_foreign_key_is_named() {
+        let error = adopt_error(Txn::new().put("tic/other", "1")).await;
+        assert_eq!(error, "the store holds \"tic/other\", which is no record of a TIC");
+    }
+}

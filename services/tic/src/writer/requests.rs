@@ -1,0 +1,266 @@
+//! The requests that the writer takes, and how it decides each.
+
+use std::time::Duration;
+
+use fabricast_collectives::ReservationId;
+use fabricast_groups::ids::{Moment, Revision};
+use fabricast_groups::job::{CreateJob, JobRecord};
+use fabricast_groups::names::{JobName, RequestId};
+use fabricast_proto::v1;
+use fabricast_routing::MgidPlanner;
+
+use crate::domain::choices::ChoiceReport;
+use crate::domain::choices::text::Texts;
+use crate::domain::collectives::request::{
+    CancelReservation, CreateCollective, ReleaseCollective, ReserveEntries, SetQuota,
+};
+use crate::domain::jobs::{JobView, PlacementRequest};
+use crate::domain::route_terms::{ReportNumber, Router};
+use crate::domain::topology::TopologyChange;
+use crate::records::keys;
+use crate::writer::directory::{Decided, DirectoryRequest, RecordRoutes};
+use crate::writer::error::WriteError;
+use crate::writer::queue::WriteRequest;
+use crate::writer::state::{BatchWrites, WriterState};
+
+/// Implements [`WriteRequest`] for requests that are decided with one expression.
+macro_rules! write_requests {
+    ($($request:ty => $reply:ty: |$this:ident, $state:ident, $writes:ident| $decide:expr;)*) => {$(
+        impl WriteRequest for $request {
+            type Reply = $reply;
+
+            fn decide(
+                self,
+                $state: &mut WriterState,
+                $writes: &mut BatchWrites,
+            ) -> Result<$reply, WriteError> {
+                let $this = self;
+                $decide
+            }
+        }
+    )*};
+}
+
+impl<R: DirectoryRequest> WriteRequest for R {
+    type Reply = Decided<R::Answer>;
+
+    fn decide(
+        self,
+        state: &mut WriterState,
+        writes: &mut BatchWrites,
+    ) -> Result<Decided<R::Answer>, WriteError> {
+        state.decide(self, writes)
+    }
+}
+
+/// Records routes for the route service that holds the term; replies with the revision after it.
+#[derive(Debug)]
+pub(crate) struct ReportRoutes {
+    pub(crate) report: ReportNumber,
+    pub(crate) routes: RecordRoutes,
+}
+
+impl WriteRequest for ReportRoutes {
+    type Reply = Revision;
+
+    const IS_ROUTE_REPORT: bool = true;
+
+    fn decide(
+        self,
+        state: &mut WriterState,
+        writes: &mut BatchWrites,
+    ) -> Result<Revision, WriteError> {
+        state.route_terms.check_report(self.report)?;
+        Ok(state.decide(self.routes, writes)?.revision)
+    }
+}
+
+/// Chooses nodes for a job and creates it; a repeated request gets the job that it created.
+#[derive(Debug)]
+pub(crate) struct PlaceJob {
+    pub(crate) request_id: RequestId,
+    pub(crate) job: JobName,
+    pub(crate) placement: PlacementRequest,
+    /// Replies with the nodes that the job would get, and creates nothing.
+    pub(crate) validate_only: bool,
+}
+
+/// Shows nodes and jobs.
+#[derive(Debug)]
+pub(crate) struct ViewJobs;
+
+/// Copies what the choice of MGIDs depends on.
+#[derive(Debug)]
+pub(crate) struct CopyMgidPlanner;
+
+/// Gives out the next term, unless another route service holds the newest.
+#[derive(Debug)]
+pub(crate) struct AcquireRouteTerm {
+    pub(crate) router: Router,
+    /// Gives it out even so.
+    pub(crate) take_over: bool,
+}
+
+/// A term that a route service holds.
+#[derive(Debug)]
+pub(crate) struct RouteTermLease {
+    pub(crate) term: u64,
+    /// Time for which it is held unless renewed.
+    pub(crate) lease: Duration,
+}
+
+/// Extends the lease of a term; replies with its length.
+#[derive(Debug)]
+pub(crate) struct RenewRouteTerm {
+    pub(crate) router: Router,
+    pub(crate) term: u64,
+}
+
+/// Gives up a term.
+#[derive(Debug)]
+pub(crate) struct ReleaseRouteTerm(pub(crate) u64);
+
+/// Stores the failed parts that one switch agent reports.
+#[derive(Debug)]
+pub(crate) struct PutFailedElements {
+    pub(crate) reporter: String,
+    /// As [`crate::domain::elements::text`] writes them.
+    pub(crate) elements: String,
+}
+
+/// Shows all choices.
+#[derive(Debug)]
+pub(crate) struct ViewChoices;
+
+/// The topology after a change, and whether it differs from the one before.
+#[derive(Debug)]
+pub(crate) struct TopologyReply {
+    pub(crate) summary: v1::TopologySummary,
+    pub(crate) changed: bool,
+}
+
+/// Makes collectives follow failed and repaired parts of the fabric.
+#[derive(Debug)]
+pub(crate) struct FollowFabric;
+
+/// Takes note of the trees that switches and adapters hold, from the route service.
+#[derive(Debug)]
+pub(crate) struct ReportTrees {
+    pub(crate) term: u64,
+    pub(crate) revision: u64,
+    /// Trees of this revision that are not held everywhere.
+    pub(crate) missing: Vec<u32>,
+}
+
+/// Shows the holders of entries and trees.
+#[derive(Debug)]
+pub(crate) struct ViewUsage;
+
+write_requests! {
+    PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
+    ViewJobs => JobView: |_this, state, _writes| {
+        Ok(state.jobs.view(&state.directory, &state.records.failed())?)
+    };
+    CopyMgidPlanner => MgidPlanner: |_this, state, _writes| Ok(state.mgids.planner());
+    AcquireRouteTerm => RouteTermLease: |this, state, writes| {
+        let term = state.route_terms.acquire(&this.router, this.take_over)?;
+        writes.puts.insert(keys::ROUTE_TERM.to_vec(), Some(keys::number(term)));
+        Ok(RouteTermLease { term, lease: state.route_terms.lease() })
+    };
+    RenewRouteTerm => Duration: |this, state, _writes| {
+        state.route_terms.renew(&this.router, this.term)?;
+        Ok(state.route_terms.lease())
+    };
+    ReleaseRouteTerm => (): |this, state, _writes| {
+        state.route_terms.release(this.0);
+        Ok(())
+    };
+    PutFailedElements => (): |this, _state, writes| {
+        writes.puts.insert(keys::failed(&this.reporter), Some(this.elements.into_bytes()));
+        Ok(())
+    };
+    // Replies with the number of groups that have choices then.
+    ChoiceReport => usize: |this, state, writes| {
+        state.route_terms.check(this.term)?;
+        Ok(state.choices.record(&this, &state.directory, &mut writes.puts)?)
+    };
+    ViewChoices => Texts: |_this, state, _writes| Ok(state.choices.view());
+    TopologyChange => TopologyReply: |this, state, writes| change_topology(&this, state, writes);
+    FollowFabric => (): |_this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(())
+    };
+    CreateCollective => v1::Collective: |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
+    };
+    // Replies with whether it existed.
+    ReleaseCollective => bool: |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.release(&this.name, &mut writes.puts)?)
+    };
+    ReserveEntries => ReservationId: |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.reserve(this, &mut writes.puts)?)
+    };
+    // Replies with whether it existed.
+    CancelReservation => bool: |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.cancel(this.id, &mut writes.puts)?)
+    };
+    SetQuota => (): |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.set_quota(&this, &mut writes.puts)?)
+    };
+    ReportTrees => (): |this, state, _writes| {
+        state.route_terms.check(this.term)?;
+        Ok(state.records.collectives.programmed(this.revision, this.missing)?)
+    };
+    ViewUsage => v1::GetEntryUsageResponse: |_this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.usage()?)
+    };
+}
+
+fn place_job(
+    asked: PlaceJob,
+    state: &mut WriterState,
+    writes: &mut BatchWrites,
+) -> Result<JobRecord, WriteError> {
+    let PlaceJob { request_id, job, placement, validate_only } = asked;
+    if let Some(job) = state.directory.created_job(&request_id, &job)? {
+        return Ok(job.clone());
+    }
+    let failed = state.records.failed();
+    let (class, nodes) = state.jobs.place(&state.directory, &failed, &placement)?;
+    if validate_only {
+        return Ok(JobRecord {
+            name: job,
+            class,
+            nodes,
+            created: Moment(0),
+            revision: Revision(0),
+        });
+    }
+    Ok(state.decide(CreateJob { request_id, job, class, nodes }, writes)?.answer)
+}
+
+fn change_topology(
+    change: &TopologyChange,
+    state: &mut WriterState,
+    writes: &mut BatchWrites,
+) -> Result<TopologyReply, WriteError> {
+    let topology = &state.topology;
+    let Some(next) = topology.changed(change, &state.directory)? else {
+        return Ok(TopologyReply { summary: topology.summary(), changed: false });
+    };
+    next.store(topology, &mut writes.puts);
+    let summary = next.summary();
+    state.next_topology = Some(next);
+    Ok(TopologyReply { summary, changed: true })
+}
+
+/// Makes collectives follow failed and repaired parts, as each decision on them must first.
+fn follow_fabric(state: &mut WriterState, writes: &mut BatchWrites) {
+    state.collectives.follow(&state.records.failed(), &mut writes.puts);
+}

@@ -1,0 +1,92 @@
+//! The records as the writer has them: ahead of the store by the batch that it is deciding.
+
+use std::sync::Arc;
+
+use fabricast_groups::directory::Directory;
+use fabricast_groups::record::Change;
+
+use crate::clock::wall_clock;
+use crate::domain::choices::ChoiceRecords;
+use crate::domain::collectives::CollectiveAllocations;
+use crate::domain::jobs::JobAllocations;
+use crate::domain::mgids::MgidAllocations;
+use crate::domain::route_terms::RouteTerms;
+use crate::domain::topology::TopologySnapshot;
+use crate::records::Records;
+use crate::records::keys::{self, Puts};
+use crate::records::storage::Loaded;
+use crate::writer::directory::{Decided, DirectoryRequest, decide};
+use crate::writer::error::WriteError;
+
+/// Everything that the writer decides on.
+#[derive(Debug)]
+pub(crate) struct WriterState {
+    pub(crate) directory: Directory,
+    pub(crate) mgids: MgidAllocations,
+    pub(crate) jobs: JobAllocations,
+    pub(crate) choices: ChoiceRecords,
+    pub(crate) collectives: CollectiveAllocations,
+    pub(crate) route_terms: RouteTerms,
+    pub(crate) topology: TopologySnapshot,
+    /// A new topology that is being written, or is durable: nothing more is decided on the old one.
+    pub(crate) next_topology: Option<TopologySnapshot>,
+    /// The committed records.
+    pub(crate) records: Arc<Records>,
+}
+
+/// The writes of one batch.
+#[derive(Debug, Default)]
+pub(crate) struct BatchWrites {
+    pub(crate) puts: Puts,
+    /// Those of them that change the directory, in order.
+    pub(crate) changes: Vec<Change>,
+}
+
+impl WriterState {
+    /// Decides a change of the directory and applies it.
+    pub(crate) fn decide<R: DirectoryRequest>(
+        &mut self,
+        request: R,
+        writes: &mut BatchWrites,
+    ) -> Result<Decided<R::Answer>, WriteError> {
+        let Self { directory, mgids, jobs, collectives, .. } = self;
+        let decision = decide(directory, wall_clock(), request, &mut |group| mgids.choose(group))?;
+        mgids.applied(&decision.changes);
+        for change in &decision.changes {
+            directory.apply(change);
+            jobs.applied(change);
+            collectives.applied(change, &mut writes.puts);
+            writes.puts.insert(keys::record(change), change.encode());
+        }
+        writes.changes.extend(decision.changes);
+        Ok(Decided { answer: decision.answer, revision: decision.revision })
+    }
+
+    /// Notes that the batch is durable.
+    pub(crate) fn committed(&mut self) {
+        self.route_terms.committed();
+        self.choices.committed();
+        self.collectives.committed();
+    }
+
+    /// Undoes the batch, which the store refused.
+    pub(crate) fn roll_back(&mut self) {
+        self.directory = self.records.read(Directory::clone);
+        self.mgids.start_over(&self.directory);
+        self.jobs.start_over();
+        self.choices.roll_back();
+        self.collectives.roll_back();
+        self.route_terms.roll_back();
+    }
+
+    /// Starts again from what the store holds.
+    pub(crate) fn start_over(&mut self, loaded: Loaded) {
+        let Loaded { directory, route_term, choices, collectives, .. } = loaded;
+        self.mgids.start_over(&directory);
+        self.jobs.start_over();
+        self.choices.start_over(choices);
+        self.collectives.start_over(collectives);
+        self.route_terms.start_over(route_term);
+        self.directory = directory;
+    }
+}

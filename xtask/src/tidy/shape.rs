@@ -1,0 +1,170 @@
+//! Checks the shape of Rust files: comments that fit the page, parameters with names of their own,
+//! and errors that become a gRPC status in one place.
+
+use super::rust;
+use super::{Finding, SourceFile};
+
+/// Most columns of a line with a comment alone.
+const COLUMNS: usize = 100;
+
+/// Words that a documentation comment does not begin with.
+const QUESTION_WORDS: [&str; 9] =
+    ["What", "How", "Whether", "Who", "Whom", "Whose", "Whatever", "Whoever", "Whomever"];
+
+/// Checks one file.
+pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
+    let mut findings = wide_comments(file);
+    findings.extend(question_words(file));
+    let is_test = file.path.starts_with("tests/")
+        || !file.path.contains("/src/")
+        || file.path.contains("/tests/")
+        || file.path.ends_with("/tests.rs");
+    if !is_test {
+        let code = rust::code(&file.text);
+        findings.extend(tuple_parameters(file, &code));
+        findings.extend(statuses(file, &code));
+    }
+    findings
+}
+
+fn wide_comments(file: &SourceFile) -> Vec<Finding> {
+    let is_wide = |line: &str| {
+        let text = line.trim_start();
+        // One word, such as a link, cannot be wrapped.
+        text.starts_with("//") && line.chars().count() > COLUMNS && text.split(' ').count() > 2
+    };
+    let lines = file.lines().filter(|(_, line)| is_wide(line));
+    lines
+        .map(|(number, _)| {
+            let what = format!("comment of more than {COLUMNS} columns");
+            Finding::new(&file.path, number, what, "wrap it")
+        })
+        .collect()
+}
+
+/// Item docs are sentences with a subject, or noun phrases: `Fields of a join`, not `What a join
+/// has`.
+fn question_words(file: &SourceFile) -> Vec<Finding> {
+    let mut before = "";
+    let mut findings = Vec::new();
+    for (number, line) in file.lines() {
+        let (line, first) = (line.trim_start(), !before.starts_with("//"));
+        before = line;
+        let Some(text) = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! ")) else {
+            continue;
+        };
+        let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        if first && QUESTION_WORDS.contains(&word) {
+            let what = format!("documentation that begins with {word}");
+            findings.push(Finding::new(&file.path, number, what, "begin with the thing itself"));
+        }
+    }
+    findings
+}
+
+fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let name_end = code[at + 3..].find(['(', '<']).map_or(code.len(), |end| at + 3 + end);
+        let mut open = name_end;
+        if code[open..].starts_with('<') {
+            let Some(generics) = rust::bracketed(code, open) else { continue };
+            open += generics.len() + 2;
+        }
+        if !code[open..].starts_with('(') {
+            continue;
+        }
+        let Some(parameters) = rust::bracketed(code, open) else { continue };
+        if rust::split_at_top(parameters).into_iter().any(is_tuple) {
+            let line = code[..at].matches('\n').count() + 1;
+            let what = format!("{} takes a tuple", code[at + 3..name_end].trim());
+            let hint = "make it a struct with named fields, or parameters of their own";
+            findings.push(Finding::new(&file.path, line, what, hint));
+        }
+    }
+    findings
+}
+
+/// True if the type of a parameter is a tuple of two or more.
+fn is_tuple(parameter: &str) -> bool {
+    let after_pattern = match parameter.trim().strip_prefix('(') {
+        Some(_) => parameter.find("):").map(|at| &parameter[at + 2..]),
+        None => parameter.split_once(": ").map(|(_, kind)| kind),
+    };
+    let kind = after_pattern.unwrap_or_default().trim().trim_start_matches(['&', ' ']);
+    kind.starts_with('(') && kind.ends_with(')') && kind.contains(',')
+}
+
+/// `tonic::Status` is for the layer that speaks gRPC: `api` folders, and `platform`.
+fn statuses(file: &SourceFile, code: &str) -> Vec<Finding> {
+    let is_edge = file.path.contains("/api/") || file.path.ends_with("/api.rs");
+    if is_edge || file.top() == "platform" || file.top() == "proto" {
+        return Vec::new();
+    }
+    let imports = rust::imports(code).into_iter();
+    let imported = imports.filter(|import| import.path == ["tonic", "Status"]);
+    let mut lines: Vec<usize> = imported.map(|import| import.line).collect();
+    let inline = (1..).zip(code.lines()).filter(|(_, line)| line.contains("tonic::Status"));
+    lines.extend(inline.map(|(number, _)| number));
+    lines.dedup();
+    let finding = |number| {
+        let hint = "return an error of your own; only api/ makes a status of it";
+        Finding::new(&file.path, number, "uses tonic::Status", hint)
+    };
+    lines.into_iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    fn complaints(path: &str, text: &str) -> Vec<String> {
+        check(&file(path, text)).into_iter().map(|f| format!("{}: {}", f.line, f.what)).collect()
+    }
+
+    #[test]
+    fn comments_fit_the_page_unless_they_are_one_word() {
+        let long = "word ".repeat(30);
+        assert_eq!(complaints("a/src/b.rs", &format!("//! {long}\n")).len(), 1);
+        assert_eq!(complaints("a/tests/b.rs", &format!("    // {long}\n")).len(), 1);
+        let link = format!("// https://{}\n", "x".repeat(120));
+        assert_eq!(complaints("a/src/b.rs", &link), Vec::<String>::new());
+    }
+
+    #[test]
+    fn documentation_begins_with_the_thing_itself() {
+        let found = complaints("a/src/b.rs", "//! What it does.\n\n/// How.\nfn f() {}\n");
+        assert_eq!(found.len(), 2);
+        let fine = "/// Fields of a join,\n/// What not.\nfn f() {} // Whether\n";
+        assert_eq!(complaints("a/src/b.rs", fine), Vec::<String>::new());
+    }
+
+    #[test]
+    fn parameters_are_no_tuples() {
+        let found = complaints(
+            "a/src/b.rs",
+            "fn f((a, b): (A, B), c: C) {}\nfn g<T>(\n    x: &T,\n    pair: (A, B),\n) {}\n\
+             fn h(list: Vec<(A, B)>, unit: (), f: impl Fn(A, B) -> (A, B)) -> (A, B) {}\n\
+             fn i(one: Result<(), E>) {}\n",
+        );
+        assert_eq!(found, ["1: f takes a tuple", "2: g takes a tuple"]);
+        let test = "#[cfg(test)]\nmod tests { fn f((a, b): (A, B)) {} }\n";
+        assert_eq!(complaints("a/src/b.rs", test), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_status_is_made_at_the_edge_only() {
+        let text = "use tonic::{Request, Status};\nfn f() -> tonic::Status {}\n";
+        let both = ["1: uses tonic::Status", "2: uses tonic::Status"];
+        assert_eq!(complaints("services/tic/src/writer.rs", text), both);
+        assert_eq!(complaints("services/tic/src/api/groups.rs", text), Vec::<String>::new());
+        assert_eq!(complaints("agents/group/src/api.rs", text), Vec::<String>::new());
+        assert_eq!(complaints("platform/rpc/src/status.rs", text), Vec::<String>::new());
+        assert_eq!(complaints("services/tic/tests/x.rs", text), Vec::<String>::new());
+    }
+}
