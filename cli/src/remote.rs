@@ -328,6 +328,16 @@ impl Remote {
         }
     }
 
+    /// The revision of the records: all changes that were answered before are part of it.
+    ///
+    /// # Errors
+    ///
+    /// That of the failed call.
+    pub(crate) async fn revision(&self) -> Result<u64, Failure> {
+        let request = v1::ListGroupsRequest { page_size: 1, ..Default::default() };
+        Ok(self.answer(self.tic().list_groups(request)).await?.revision)
+    }
+
     /// All nodes, page by page.
     ///
     /// # Errors

@@ -281,9 +281,10 @@ impl ClusterClient {
     pub(crate) async fn wait_until_routed(&self) -> Result<Option<Duration>, Failure> {
         let started = Instant::now();
         while started.elapsed() < GIVE_UP {
+            let revision = self.tic.revision().await?;
             let groups = self.groups().await?;
             if groups.iter().all(is_routed)
-                && self.router_is_idle().await?
+                && self.router_is_idle(revision).await?
                 && self.members_know(&groups).await?
             {
                 return Ok(Some(started.elapsed()));
@@ -293,10 +294,11 @@ impl ClusterClient {
         Ok(None)
     }
 
-    /// True if the route service has no entry left to write or to remove.
-    async fn router_is_idle(&self) -> Result<bool, Failure> {
+    /// True if the route service has taken in a revision, and no entry is left to write or to
+    /// remove.
+    async fn router_is_idle(&self, revision: u64) -> Result<bool, Failure> {
         let status = self.route_status().await?;
-        Ok(status.settled)
+        Ok(status.settled && status.seen_revision >= revision)
     }
 
     /// True if every operating agent sends with the color that the TIC has, for each of its
