@@ -333,7 +333,7 @@ impl<O: Environment> ControlLoop<O> {
         let mut programmed = BTreeMap::new();
         let mut is_programmed = |route: &v1::Route| {
             let known = programmed.entry((route.state, route.virtual_group));
-            *known.or_insert_with(|| planner.is_programmed(route, tables.held()))
+            *known.or_insert_with(|| planner.is_programmed(route, tables))
         };
         // Swaps wait for the end of the drain, which another sender that leaves would put off.
         let holds_drain = !swaps.is_empty() && self.drain.due().is_some();

@@ -29,7 +29,9 @@ pub(crate) use status::PlanStatus;
 
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::explain::ReportedReason;
+#[cfg(test)]
 use crate::table_state::TableState;
+use crate::table_state::Tables;
 
 /// Why no routes can be planned at all.
 #[derive(Debug, Error)]
@@ -383,19 +385,24 @@ impl Planner {
         }
     }
 
-    /// True if the switches hold all entries that packets of a route need.
-    pub(crate) fn is_programmed(&self, route: &v1::Route, held: &TableState) -> bool {
+    /// True if the switches hold all entries that packets of a planned route need.
+    ///
+    /// Cost: the ports of its trees, and their entries in the switches that lack any entry.
+    pub(crate) fn is_programmed(&self, route: &v1::Route, tables: &Tables) -> bool {
         if route.state() != v1::RouteState::Routed {
             return true;
         }
         let Ok(id) = u32::try_from(route.virtual_group) else { return false };
         let trees = self.engine.plan().virtual_group_trees(Mgid(id));
-        let tables = self.engine.plan().tables();
+        let kind = self.engine.plan().tables();
+        // The desired entries of a dead switch are none, so it lacks none.
+        let lacks = |port: &PortId| tables.lacks_entries(self.graph.switch_of(*port));
         !trees.is_empty()
             && trees.iter().all(|tree| {
-                let entries = virtual_group_entries(&self.graph, tables, tree);
-                let mut entries = entries.iter().filter(|entry| !self.dead.contains(&entry.switch));
-                entries.all(|entry| held.covers(entry))
+                let ports: Vec<PortId> = tree.ports.iter().copied().filter(lacks).collect();
+                let part = VirtualGroup { ports: &ports, ..*tree };
+                let entries = virtual_group_entries(&self.graph, kind, &part);
+                entries.iter().all(|entry| tables.held().covers(entry))
             })
     }
 
@@ -475,6 +482,7 @@ impl Planner {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::table_state::{TableState, Write};
     use fabricast_topology::TableKind;
     use fabricast_topology::spec::TopologySpec;
 
@@ -571,8 +579,15 @@ pub(crate) mod tests {
     fn a_route_is_programmed_once_every_entry_is_confirmed() {
         let (planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
         let route = &planner.routes(&directory)[&1];
-        assert!(planner.is_programmed(route, &planner.desired()));
-        assert!(!planner.is_programmed(route, &TableState::default()));
+        let mut tables = Tables::new(TableState::default(), planner.desired());
+        for switch in planner.graph().switches() {
+            for entry in planner.entries(switch) {
+                assert!(!planner.is_programmed(route, &tables), "{entry:?} is missing");
+                let TableEntry { in_port, color, out, .. } = entry;
+                tables.record(switch, &[Write { in_port, color, out }]);
+            }
+        }
+        assert!(planner.is_programmed(route, &tables));
     }
 
     #[test]

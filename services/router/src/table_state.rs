@@ -294,6 +294,11 @@ impl Tables {
         self.uncovered.is_empty()
     }
 
+    /// True if a switch lacks an output port of any desired entry.
+    pub(crate) fn lacks_entries(&self, switch: SwitchId) -> bool {
+        self.uncovered.contains(&switch)
+    }
+
     /// Writes of the first phase: all desired entries that can be there beside what is held.
     pub(crate) fn additions(&self, graph: &Graph, senders: &dyn Senders) -> Writes {
         self.writes(&self.uncovered, |at, old, new| {
