@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fabricast_groups::agent::GaHost;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn};
-use fabricast_groups::message::{AgentRefusal, Deregister, Register};
+use fabricast_groups::message::{AgentRefusal, Deregister, OaReport, Register};
 use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentService;
@@ -16,6 +16,8 @@ use crate::watchers::{Changes, Watchers, changes};
 
 /// Reports in one request; a process that hosts more nodes sends several.
 const MAX_STATUSES: usize = 100_000;
+/// Reports that one node's agents handle at once.
+const REPORTS_AT_ONCE: usize = 256;
 /// Registrations in one request.
 const MAX_MEMBERS: usize = 10_000;
 
@@ -156,19 +158,30 @@ impl<H: GroupAgentHost> GroupAgentService for GroupAgentServer<H> {
         statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
         let mut answer = v1::ReportOperatingAgentsResponse::default();
         let mut absent = BTreeSet::new();
-        for status in &statuses {
-            let report = fabricast_wire::decode_report(status)?;
-            let taken = self.at(&status.agent_node, |agents, now| agents.report(now, &report));
-            let Ok(reply) = taken else {
-                absent.insert(status.agent_node.clone());
-                continue;
-            };
-            answer.positions.extend(reply.positions.iter().map(fabricast_wire::encode_position));
-            answer.unknown.extend(reply.unknown.iter().map(|(gn, pn)| v1::UnknownMembership {
-                node: status.node.clone(),
-                gn: gn.0,
-                pn: pn.0,
-            }));
+        let reports: Vec<OaReport> =
+            statuses.iter().map(fabricast_wire::decode_report).collect::<Result<_, _>>()?;
+        let mut rest = reports.as_slice();
+        for statuses in statuses.chunk_by(|a, b| a.agent_node == b.agent_node) {
+            let (agent_node, count) = (&statuses[0].agent_node, statuses.len());
+            let reports = rest.split_off(..count).expect("a report for each status");
+            for reports in reports.chunks(REPORTS_AT_ONCE) {
+                let taken = self.at(agent_node, |agents, now| -> Vec<_> {
+                    reports.iter().map(|report| agents.report(now, report)).collect()
+                });
+                let Ok(replies) = taken else {
+                    absent.insert(agent_node.clone());
+                    continue;
+                };
+                for (report, reply) in reports.iter().zip(replies) {
+                    answer
+                        .positions
+                        .extend(reply.positions.iter().map(fabricast_wire::encode_position));
+                    answer.unknown.extend(reply.unknown.iter().map(|(gn, pn)| {
+                        let node = report.node.to_string();
+                        v1::UnknownMembership { node, gn: gn.0, pn: pn.0 }
+                    }));
+                }
+            }
         }
         answer.absent_agent_nodes = absent.into_iter().collect();
         Ok(Response::new(answer))

@@ -9,7 +9,8 @@ use std::time::Duration;
 use fabricast_group::{GroupAgentHost, Watchers};
 use fabricast_groups::agent::{GaConfig, GaHost};
 use fabricast_groups::ids::Moment;
-use fabricast_groups::names::{EndpointName, NodeName};
+use fabricast_groups::message::{OaReport, OaReportReply};
+use fabricast_groups::names::{Address, EndpointName, NodeName};
 use fabricast_groups::operating::{Oa, OaConfig, Phase};
 use fabricast_messages::{Notice, Packet};
 use fabricast_rpc::ScheduledClock;
@@ -165,6 +166,32 @@ impl Nodes {
         })
     }
 
+    /// Collects the reports of one node that are due; none for a node that is not hosted here.
+    pub(crate) fn reports(&self, node: &NodeName) -> Vec<(NodeName, Address, OaReport)> {
+        self.update(|state, now, _| {
+            let Some(hosted) = state.nodes.get_mut(node) else { return Vec::new() };
+            state.rescheduled.insert(node.clone());
+            hosted.operating.reports(now)
+        })
+    }
+
+    /// Gives operating agents the answers to their reports: the node, the node of the group agents,
+    /// and the answer. Almost all answers are empty and cost next to nothing.
+    pub(crate) fn reports_answered<'a>(
+        &self,
+        answers: impl Iterator<Item = (&'a NodeName, &'a NodeName, OaReportReply)>,
+    ) {
+        self.update(|state, now, effects| {
+            for (node, agent, reply) in answers {
+                let Some(hosted) = state.nodes.get_mut(node) else { continue };
+                hosted.operating.report_answered(now, agent, &reply);
+                if !reply.is_empty() {
+                    state.drain(node, now, effects);
+                }
+            }
+        });
+    }
+
     /// Gives one node's message layer an input; `None` if the node is not hosted here.
     pub(crate) fn messages<T>(
         &self,
@@ -280,7 +307,7 @@ impl GroupAgentHost for Nodes {
     ) -> Option<T> {
         self.update(|state, now, effects| {
             let answer = work(state.nodes.get_mut(node)?.agents.as_mut()?, now);
-            state.drain(node, now, effects);
+            state.drain_agents(node, now, effects);
             Some(answer)
         })
     }

@@ -184,7 +184,7 @@ impl GaHost {
         }
         for status in &report.memberships {
             let (gn, pn) = (status.gn, status.pn);
-            let Some(agent) = self.groups.get(&gn) else {
+            let Some(agent) = self.groups.get_mut(&gn) else {
                 self.refresh(now, gn);
                 reply.unknown.push((gn, pn));
                 continue;
@@ -193,23 +193,21 @@ impl GaHost {
                 self.refresh(now, gn); // replaced, or appointed again
                 continue;
             }
-            match agent.members.get(&pn) {
-                Some(state)
-                    if state.view.member.node == report.node
-                        && state.view.incarnation == report.incarnation
-                        && state.view.member.joined == status.joined =>
-                {
-                    if status.epoch == agent.record.epoch && status.version == state.version {
-                        self.confirm_position(gn, pn);
-                    } else {
-                        reply.positions.extend(self.position(gn, pn));
-                    }
-                    self.note_known(gn, pn);
-                }
-                Some(_) | None => {
-                    self.refresh(now, gn); // this agent or the node is behind the TIC
-                    reply.unknown.push((gn, pn));
-                }
+            let state = agent.members.get_mut(&pn).filter(|state| {
+                state.view.member.node == report.node
+                    && state.view.incarnation == report.incarnation
+                    && state.view.member.joined == status.joined
+            });
+            let Some(state) = state else {
+                self.refresh(now, gn); // this agent or the node is behind the TIC
+                reply.unknown.push((gn, pn));
+                continue;
+            };
+            state.is_known = true;
+            if status.epoch != agent.record.epoch || status.version != state.version {
+                reply.positions.extend(self.position(gn, pn));
+            } else if let Some(due) = state.resend_at.take() {
+                self.resend.remove(&(due, gn, pn)); // the position has arrived
             }
         }
         reply

@@ -33,8 +33,8 @@ pub use pace::{Adaptive, PHI};
 pub struct Detector<K> {
     config: DetectorConfig,
     peers: BTreeMap<K, Peer>,
-    deadlines: BTreeSet<(Moment, K)>,
-    alive: usize, // of the peers
+    deadlines: BTreeSet<(Moment, K)>, // when to look at each peer that is not dead
+    alive: usize,                     // of the peers
     next_probe: u64,
     output: VecDeque<DetectorOutput<K>>,
 }
@@ -123,10 +123,11 @@ pub enum DetectorOutput<K> {
 #[derive(Clone, Debug)]
 struct Peer {
     health: Health,
-    deadline: Moment, // meaningless once dead
-    probes_left: u32, // unsent ones of the present suspicion
-    first_probe: u64, // of the present suspicion; answers to earlier ones are ignored
-    heard: Moment,    // its last report, or the beginning of the watch
+    deadline: Moment,        // meaningless once dead
+    look_at: Option<Moment>, // its place in `deadlines`, at most `deadline`
+    probes_left: u32,        // unsent ones of the present suspicion
+    first_probe: u64,        // of the present suspicion; answers to earlier ones are ignored
+    heard: Moment,           // its last report, or the beginning of the watch
     pace: Pace,
 }
 
@@ -200,6 +201,7 @@ impl<K: Ord + Clone> Detector<K> {
         let state = Peer {
             health: Health::Alive,
             deadline,
+            look_at: Some(deadline),
             probes_left: 0,
             first_probe: 0,
             heard: now,
@@ -213,7 +215,13 @@ impl<K: Ord + Clone> Detector<K> {
     pub fn unwatch(&mut self, peer: &K) {
         if let Some(state) = self.peers.remove(peer) {
             self.alive -= usize::from(state.health == Health::Alive);
-            self.deadlines.remove(&(state.deadline, peer.clone()));
+            self.forget(state.look_at, peer);
+        }
+    }
+
+    fn forget(&mut self, look_at: Option<Moment>, peer: &K) {
+        if let Some(look_at) = look_at {
+            self.deadlines.remove(&(look_at, peer.clone()));
         }
     }
 
@@ -258,11 +266,18 @@ impl<K: Ord + Clone> Detector<K> {
 
     /// Handles everything that is due at `now`.
     pub fn poll(&mut self, now: Moment) {
-        while let Some((deadline, peer)) = self.deadlines.first().cloned() {
-            if deadline > now {
-                return;
+        while self.deadlines.first().is_some_and(|(look_at, _)| *look_at <= now)
+            && let Some((_, peer)) = self.deadlines.pop_first()
+        {
+            let Some(state) = self.peers.get_mut(&peer) else { continue };
+            if state.deadline > now {
+                // It has reported since: reports do not move its place.
+                state.look_at = Some(state.deadline);
+                self.deadlines.insert((state.deadline, peer));
+                continue;
             }
-            let probes_left = self.peers.get(&peer).is_some_and(|state| state.probes_left > 0);
+            state.look_at = None;
+            let probes_left = state.probes_left > 0;
             self.handle(&peer, Event::TimeUp { probes_left }, now);
         }
     }
@@ -272,7 +287,8 @@ impl<K: Ord + Clone> Detector<K> {
         self.output.pop_front()
     }
 
-    /// Returns when to call [`Detector::poll`] next, at the latest.
+    /// Returns when to call [`Detector::poll`] next, at the latest. It may have nothing to do then:
+    /// a report does not move the time at which a peer is looked at.
     pub fn next_deadline(&self) -> Option<Moment> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
@@ -287,7 +303,6 @@ impl<K: Ord + Clone> Detector<K> {
         if action == Action::Nothing {
             return;
         }
-        self.deadlines.remove(&(state.deadline, peer.clone()));
         match action {
             Action::Nothing => {}
             Action::AwaitNext => {
@@ -313,8 +328,14 @@ impl<K: Ord + Clone> Detector<K> {
                 self.output.push_back(DetectorOutput::Probe { peer: peer.clone(), probe });
             }
         }
-        if health != Health::Dead {
-            self.deadlines.insert((state.deadline, peer.clone()));
+        let (deadline, look_at) = (state.deadline, state.look_at);
+        if health == Health::Dead {
+            state.look_at = None;
+            self.forget(look_at, peer);
+        } else if look_at.is_none_or(|look_at| deadline < look_at) {
+            state.look_at = Some(deadline);
+            self.forget(look_at, peer);
+            self.deadlines.insert((deadline, peer.clone()));
         }
     }
 }

@@ -119,6 +119,13 @@ pub struct OaReportReply {
     pub unknown: Vec<(Gn, Pn)>,
 }
 
+impl OaReportReply {
+    /// Returns true if the node was behind on nothing.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty() && self.unknown.is_empty()
+    }
+}
+
 /// Refusal of a group agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AgentRefusal {

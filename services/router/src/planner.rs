@@ -90,11 +90,11 @@ pub(crate) struct PlanChange {
     pub(crate) switches: BTreeSet<SwitchId>,
     /// GNs of groups with another route, or another reason for it, or that are gone.
     pub(crate) groups: BTreeSet<u64>,
-    /// Trees of groups that have other trees now, by GN.
+    /// Parts of trees that groups have no longer, by GN.
     pub(crate) replaced: BTreeMap<u64, Vec<ReplacedTree>>,
 }
 
-/// The switches of a tree that is no part of the plan any more, or will be none.
+/// The switches where a tree, or a part of it, is no part of the plan any more, or will be none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplacedTree {
     pub(crate) color: u16,
@@ -275,32 +275,35 @@ impl Planner {
         PlanChange { switches, groups, replaced }
     }
 
-    /// Trees that a group had in the plan before and that are no part of its trees now.
+    /// The parts of a group's trees in the plan before that no tree with their color has now.
     fn replaced_trees(&self, mgid: Mgid) -> Vec<ReplacedTree> {
         let now = self.engine.plan().virtual_group_trees(mgid);
-        let is_part = |one: &VirtualGroup<'_>| {
-            now.iter().any(|other| {
-                one.color == other.color
-                    && (one.ports == other.ports
-                        || one.ports.iter().all(|port| other.ports.binary_search(port).is_ok()))
-            })
-        };
-        let before = self.image.plan().virtual_group_trees(mgid);
-        let gone = before.into_iter().filter(|one| !is_part(one));
-        gone.map(|one| self.switches_of(&one)).collect()
+        let mut replaced = Vec::new();
+        for before in self.image.plan().virtual_group_trees(mgid) {
+            let stays = |port: &PortId| {
+                let mut same = now.iter().filter(|other| other.color == before.color);
+                same.any(|other| other.ports.binary_search(port).is_ok())
+            };
+            let gone: Vec<PortId> =
+                before.ports.iter().copied().filter(|port| !stays(port)).collect();
+            if !gone.is_empty() {
+                replaced.push(self.switches_of(before.color, &gone));
+            }
+        }
+        replaced
     }
 
     /// The planned trees of a group.
     pub(crate) fn trees(&self, group: &CachedGroup) -> Vec<ReplacedTree> {
         let trees = self.engine.plan().virtual_group_trees(Mgid(group.mgid));
-        trees.iter().map(|one| self.switches_of(one)).collect()
+        trees.iter().map(|one| self.switches_of(one.color, one.ports)).collect()
     }
 
-    fn switches_of(&self, tree: &VirtualGroup<'_>) -> ReplacedTree {
+    fn switches_of(&self, color: u16, ports: &[PortId]) -> ReplacedTree {
         let mut switches: Vec<SwitchId> =
-            tree.ports.iter().map(|port| self.graph.switch_of(*port)).collect();
+            ports.iter().map(|port| self.graph.switch_of(*port)).collect();
         switches.dedup();
-        ReplacedTree { color: tree.color, switches }
+        ReplacedTree { color, switches }
     }
 
     fn note_unknown_endpoints(&mut self, gn: u64, group: Option<&CachedGroup>) {

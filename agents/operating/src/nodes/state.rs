@@ -130,7 +130,14 @@ impl State {
                 }
             });
         }
-        if let Some(agents) = &mut hosted.agents {
+        self.drain_agents(node, now, effects);
+        self.follow_node(node, is_down, now, effects);
+    }
+
+    /// Takes the outputs of the group agents of one node after an input to them only.
+    pub(super) fn drain_agents(&mut self, node: &NodeName, now: Moment, effects: &mut Vec<Effect>) {
+        self.rescheduled.insert(node.clone());
+        if let Some(agents) = self.nodes.get_mut(node).and_then(|hosted| hosted.agents.as_mut()) {
             while let Some(output) = agents.poll_output(now) {
                 let node = node.clone();
                 effects.push(match output {
@@ -149,7 +156,6 @@ impl State {
                 });
             }
         }
-        self.follow_node(node, is_down, now, effects);
     }
 
     /// The earliest deadline of any state machine, as far as is known.
@@ -180,11 +186,16 @@ impl State {
     fn reschedule(&mut self) {
         for name in std::mem::take(&mut self.rescheduled) {
             let Some(hosted) = self.nodes.get_mut(&name) else { continue };
-            let next = hosted.next_deadline();
-            if let Some(due) = std::mem::replace(&mut hosted.scheduled, next) {
+            // A deadline that was put off leaves the node where it is: most are put off by reports
+            // long before they are due.
+            let Some(next) = hosted.next_deadline() else { continue };
+            if hosted.scheduled.is_some_and(|due| due <= next) {
+                continue;
+            }
+            if let Some(due) = hosted.scheduled.replace(next) {
                 self.deadlines.remove(&(due, name.clone()));
             }
-            self.deadlines.extend(next.map(|next| (next, name)));
+            self.deadlines.insert((next, name));
         }
     }
 }

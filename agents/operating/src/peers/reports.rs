@@ -24,8 +24,17 @@ use crate::runtime::channels::within;
 /// Memberships in one call, so that it stays far below the message limit.
 const MEMBERSHIPS_PER_CALL: usize = 20_000;
 
-/// The reporting node and the node of the agents.
-type Key = (NodeName, NodeName);
+/// Answers that are handed on at once.
+const ANSWERS_AT_ONCE: usize = 256;
+
+/// A report: the receiver handles those to one node of group agents together, so they are sorted by
+/// it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    agent: NodeName,
+    /// The reporting node.
+    node: NodeName,
+}
 
 /// Reports to group agents; clones share the queue.
 #[derive(Clone, Debug)]
@@ -44,10 +53,10 @@ impl AgentReports {
     /// Reports all nodes to the agents of their members' groups.
     pub(crate) fn report_all(&self, deadline: Duration) {
         for node in self.runtime.nodes.names() {
-            let reports = self.runtime.nodes.input(&node, |agent, now| agent.reports(now));
-            for (agent, address, report) in reports.unwrap_or_default() {
+            for (agent, address, report) in self.runtime.nodes.reports(&node) {
                 let status = encode_report(&agent, &report);
-                self.report((node.clone(), agent), address, status, deadline);
+                let key = Key { agent, node: node.clone() };
+                self.report(key, address, status, deadline);
             }
         }
     }
@@ -74,7 +83,7 @@ impl AgentReports {
             let (keys, statuses): (Vec<Key>, Vec<_>) = batch.entries.into_iter().unzip();
             let request = v1::ReportOperatingAgentsRequest { statuses };
             match within(deadline, agents.report_operating_agents(request)).await {
-                Ok(answer) => self.take_replies(keys, answer),
+                Ok(answer) => self.take_replies(&keys, answer),
                 Err(error) => {
                     debug!(peer = %address, error = %error.message(), "report not taken");
                 }
@@ -83,7 +92,7 @@ impl AgentReports {
     }
 
     /// Hands the replies to the reporting nodes.
-    fn take_replies(&self, keys: Vec<Key>, answer: v1::ReportOperatingAgentsResponse) {
+    fn take_replies(&self, keys: &[Key], answer: v1::ReportOperatingAgentsResponse) {
         let mut replies: BTreeMap<String, OaReportReply> = BTreeMap::new();
         for position in &answer.positions {
             if let Ok(update) = decode_position(position) {
@@ -94,14 +103,15 @@ impl AgentReports {
             let reply = replies.entry(unknown.node).or_default();
             reply.unknown.push((Gn(unknown.gn), Pn(unknown.pn)));
         }
-        for (node, agent) in keys {
-            if answer.absent_agent_nodes.iter().any(|absent| absent == agent.as_str()) {
-                continue;
-            }
+        let absent = answer.absent_agent_nodes;
+        let is_taken = |key: &&Key| !absent.iter().any(|absent| absent == key.agent.as_str());
+        let taken: Vec<&Key> = keys.iter().filter(is_taken).collect();
+        for keys in taken.chunks(ANSWERS_AT_ONCE) {
             // The replies of several agents to one node come with the first of them.
-            let reply = replies.remove(node.as_str()).unwrap_or_default();
-            let nodes = &self.runtime.nodes;
-            nodes.input(&node, |operating, now| operating.report_answered(now, &agent, &reply));
+            let answers = keys.iter().map(|key| {
+                (&key.node, &key.agent, replies.remove(key.node.as_str()).unwrap_or_default())
+            });
+            self.runtime.nodes.reports_answered(answers);
         }
     }
 }
@@ -120,7 +130,7 @@ mod tests {
         let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let report = |to: &TcpListener| {
             let address = Address::new(&to.local_addr().unwrap().to_string()).unwrap();
-            let key = (test.node.clone(), test.node.clone());
+            let key = Key { agent: test.node.clone(), node: test.node.clone() };
             let status = v1::OperatingAgentStatus::default();
             reports.report(key.clone(), address.clone(), status, Duration::from_secs(60));
             let queue = reports.queue.lock();

@@ -5,8 +5,8 @@
 //! of the entries of others.
 //!
 //! Invariants
-//! - RETIRE-1: no entry is removed from a switch while a member may send by a replaced tree that
-//!   has ports in that switch with the entry's color.
+//! - RETIRE-1: no entry is removed from a switch while a member may send by a replaced tree with
+//!   the entry's color that had ports in that switch which the next tree has not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
