@@ -1,8 +1,8 @@
 //! Collects watch events between turns.
 //!
 //! While many groups change one after the other, as when a job starts, turns are long. The loop
-//! then waits about as long between turns as a turn takes, and plans more changes together. The
-//! events wait here unapplied, so that queries see records and a plan that fit together.
+//! then waits for a share of the length of a turn before the next, and plans more changes together.
+//! The events wait here unapplied, so that queries see records and a plan that fit together.
 
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use crate::watch::WatchEvent;
 
 /// A turn that took no longer than this is followed by the next at once.
 const SHORT_TURN: Duration = Duration::from_millis(50);
-/// Longest time for which events wait for more events.
-const MAX_WAIT: Duration = Duration::from_millis(500);
+/// Share of the length of a longer turn for which events wait for more events, and the longest such
+/// time.
+const WAIT_SHARE: u32 = 4;
+const MAX_WAIT: Duration = Duration::from_millis(100);
 /// Most events that may wait; beyond that the watch stream is not read.
 const CAPACITY: usize = 4096;
 
@@ -51,7 +53,8 @@ impl Debounce {
     /// Sets the time of the next turn by the length of the last one.
     pub(crate) fn turn_ended(&mut self, started: Moment, ended: Moment) {
         let length = ended.since(started);
-        self.until = ended.after(length.saturating_sub(SHORT_TURN).min(MAX_WAIT));
+        let wait = length.saturating_sub(SHORT_TURN) / WAIT_SHARE;
+        self.until = ended.after(wait.min(MAX_WAIT));
     }
 }
 
@@ -60,12 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_wait_as_long_as_the_last_turn_took_up_to_a_bound() {
+    fn events_wait_for_a_share_of_the_last_turn_up_to_a_bound() {
         let mut debounce = Debounce::default();
         assert_eq!(debounce.due(), None);
         debounce.push(WatchEvent::Lost);
         assert_eq!(debounce.due(), Some(Moment(0)), "no turn was made yet");
-        for (took, waits) in [(3, 0), (50, 0), (120, 70), (4_000, 500)] {
+        for (took, waits) in [(3, 0), (50, 0), (130, 20), (4_000, 100)] {
             assert_eq!(debounce.take().len(), 1);
             let ended = Moment(7).after(Duration::from_millis(took));
             debounce.turn_ended(Moment(7), ended);

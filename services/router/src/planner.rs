@@ -15,7 +15,7 @@ use std::sync::Arc;
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, GroupPlan, PortLoads, RouteReason,
+    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Plan, PortLoads, RouteReason,
     RoutingEngine, TableImage, VirtualGroup, build_engine, virtual_group_entries,
 };
 use fabricast_topology::{
@@ -262,10 +262,14 @@ impl Planner {
         groups.extend(self.remove_shared_exclusive(directory));
         let plan = self.engine.plan();
         let mut replaced = BTreeMap::new();
+        let shared = |plan: &Plan, mgid| plan.group(mgid).map(|group| group.virtual_group);
+        // Groups of a virtual group share their trees.
+        let mut replaced_by = BTreeMap::new();
         for mgid in plan.changed_groups(self.image.plan()) {
             let Some(gn) = self.planned.gn(mgid) else { continue };
             groups.insert(gn);
-            let trees = self.replaced_trees(mgid);
+            let key = (shared(self.image.plan(), mgid), shared(plan, mgid));
+            let trees = replaced_by.entry(key).or_insert_with(|| self.replaced_trees(mgid)).clone();
             if !trees.is_empty() {
                 replaced.insert(gn, trees);
             }

@@ -210,7 +210,7 @@ impl Tables {
         self.differing.is_empty()
     }
 
-    /// Replaces the entries that one switch ought to hold.
+    /// Replaces the entries that one switch ought to hold, given rising by input port and color.
     pub(crate) fn set_desired(
         &mut self,
         switch: SwitchId,
@@ -221,7 +221,12 @@ impl Tables {
             color: entry.color,
             out: entry.out,
         };
-        self.desired.replace(switch, entries.into_iter().map(write));
+        let table = Table::of_rising(entries.into_iter().map(write));
+        if table.is_empty() {
+            self.desired.forget(switch);
+        } else {
+            self.desired.switches.insert(switch, table);
+        }
         self.compare(switch);
     }
 

@@ -27,9 +27,17 @@ fn changes<'a>(graph: &'a Graph, before: &'a Plan, now: &'a Plan) -> Vec<Change<
         for tree in 0..2 {
             let old = before.virtual_groups_on(part, tree).peekable();
             let new = now.virtual_groups_on(part, tree).peekable();
-            each_difference([old, new], |group, is_new| {
-                let change = |run| Change { run, color: group.color, is_new };
-                all.extend(runs(graph, group.ports).map(change));
+            each_difference([old, new], |old, new| match (old, new) {
+                (Some(old), Some(new)) if old.color == new.color => {
+                    push_differing_runs(graph, &old, &new, &mut all);
+                }
+                (old, new) => {
+                    for (group, is_new) in [(old, false), (new, true)] {
+                        let Some(VirtualGroup { color, ports, .. }) = group else { continue };
+                        let change = |run| Change { run, color, is_new };
+                        all.extend(runs(graph, ports).map(change));
+                    }
+                }
             });
         }
     }
@@ -38,24 +46,50 @@ fn changes<'a>(graph: &'a Graph, before: &'a Plan, now: &'a Plan) -> Vec<Change<
     all
 }
 
-/// Walks the trees of a part that only one of two plans has, and says whether it is the new one.
+/// Walks the trees of a part that are not the same in two plans, the old one beside the new one.
 fn each_difference<'a, I: Iterator<Item = VirtualGroup<'a>>>(
     [mut old, mut new]: [Peekable<I>; 2],
-    mut each: impl FnMut(VirtualGroup<'a>, bool),
+    mut each: impl FnMut(Option<VirtualGroup<'a>>, Option<VirtualGroup<'a>>),
 ) {
     loop {
-        let is_new = match (old.peek(), new.peek()) {
+        let next = match (old.peek(), new.peek()) {
             (None, None) => break,
-            (Some(a), Some(b)) if (a.id, a.color, a.ports) == (b.id, b.color, b.ports) => {
-                old.next();
-                new.next();
-                continue;
-            }
-            (Some(a), Some(b)) => a.id > b.id,
-            (a, _) => a.is_none(),
+            (Some(a), Some(b)) => a.id.cmp(&b.id),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
         };
-        let group = if is_new { new.next() } else { old.next() };
-        each(group.expect("it was there when it was peeked at"), is_new);
+        let before = old.next_if(|_| next.is_le());
+        let now = new.next_if(|_| next.is_ge());
+        match (before, now) {
+            (Some(a), Some(b)) if (a.color, a.ports) == (b.color, b.ports) => {}
+            (before, now) => each(before, now),
+        }
+    }
+}
+
+/// Lists the ports of two trees in the switches where they differ.
+fn push_differing_runs<'a>(
+    graph: &'a Graph,
+    old: &VirtualGroup<'a>,
+    new: &VirtualGroup<'a>,
+    all: &mut Vec<Change<'a>>,
+) {
+    let mut before = runs(graph, old.ports).peekable();
+    let mut now = runs(graph, new.ports).peekable();
+    loop {
+        let next = match (before.peek(), now.peek()) {
+            (None, None) => break,
+            (Some(a), Some(b)) => a.switch.cmp(&b.switch),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+        };
+        let gone = before.next_if(|_| next.is_le());
+        let come = now.next_if(|_| next.is_ge());
+        if gone != come {
+            let change = |run, is_new| Change { run, color: new.color, is_new };
+            all.extend(gone.map(|run| change(run, false)));
+            all.extend(come.map(|run| change(run, true)));
+        }
     }
 }
 

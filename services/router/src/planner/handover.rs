@@ -1,5 +1,6 @@
 //! Decides when senders may be told a new color, and when an entry may lead elsewhere (rule R5).
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_proto::v1;
@@ -155,8 +156,10 @@ pub(crate) fn needs_swap(
     if writes.is_empty() {
         return false;
     }
-    let used: BTreeSet<EntryPoint> =
-        reported.into_iter().flat_map(|reported| sender_points(graph, group, reported)).collect();
+    let used = LazyCell::new(|| -> BTreeSet<EntryPoint> {
+        let reported = reported.into_iter();
+        reported.flat_map(|reported| sender_points(graph, group, reported)).collect()
+    });
     group.endpoints.values().filter_map(|name| entry_port(graph, name)).any(|(switch, in_port)| {
         let mut writes = writes.get(&switch).into_iter().flatten();
         writes.any(|write| {

@@ -18,6 +18,15 @@ pub(super) struct Table(Vec<(Key, PortSet)>);
 impl Table {
     pub(super) const EMPTY: Self = Self(Vec::new());
 
+    /// Makes a table of entries that rise by input port and color; those without output ports are
+    /// left out.
+    pub(super) fn of_rising(entries: impl Iterator<Item = Write>) -> Self {
+        let entries = entries.filter(|write| !write.out.is_empty());
+        let rows: Vec<_> = entries.map(|write| ((write.in_port, write.color), write.out)).collect();
+        debug_assert!(rows.is_sorted_by(|a, b| a.0 < b.0), "entries rise");
+        Self(rows)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
