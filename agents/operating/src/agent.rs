@@ -17,7 +17,7 @@ use crate::links::streams::{Ends, Streams};
 use crate::nodes::effect::{Effect, EffectHandler};
 use crate::nodes::{NodeSettings, Nodes};
 use crate::peers::member_registrations::MemberRegistrations;
-use crate::peers::positions::Positions;
+use crate::peers::positions::{Positions, SentPosition};
 use crate::peers::probes;
 use crate::peers::reports::AgentReports;
 use crate::processes::group_members::GroupMembers;
@@ -160,9 +160,9 @@ impl EffectHandler for Agent {
                 Effect::DeregisterMember { agent, address, deregister } => {
                     probes::deregister(&self.runtime, &agent, &address, &deregister);
                 }
-                Effect::SendPosition { address, update } => {
+                Effect::SendPosition { agent, address, update } => {
                     self.runtime.nodes.watchers().changed(update.gn);
-                    self.positions.send(address, update);
+                    self.positions.send(address, SentPosition { agent, update });
                 }
                 Effect::Probe { node, peer, address, probe } => {
                     probes::probe(&self.runtime, node, peer, &address, probe);

@@ -1,11 +1,11 @@
 //! Group agents: one host runs the agents of all groups assigned to its node.
 //!
 //! An agent works from the TIC's snapshot of its group, tells every member its place in the unicast
-//! tree, and watches the members' nodes. No message needs to arrive: positions are sent until a
-//! report confirms them, snapshots are fetched until they arrive, and a failed node is reported, at
-//! growing intervals, until a snapshot is free of it or it reports again, because the TIC probes
-//! the node before it expels it. Every message of an agent carries its epoch, and the agent rejects
-//! messages of another epoch (G4).
+//! tree, and watches the members' nodes. No message needs to arrive: positions are sent until an
+//! answer or a report confirms them, snapshots are fetched until they arrive, and a failed node is
+//! reported, at growing intervals, until a snapshot is free of it or it reports again, because the
+//! TIC probes the node before it expels it. Every message of an agent carries its epoch, and the
+//! agent rejects messages of another epoch (G4).
 //!
 //! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] at
 //! [`GaHost::next_deadline`].
@@ -211,6 +211,17 @@ impl GaHost {
             }
         }
         reply
+    }
+
+    /// Records that a node has taken a position: it is not sent again.
+    pub fn position_taken(&mut self, update: &PositionUpdate) {
+        let Some(agent) = self.groups.get(&update.gn) else { return };
+        let state = agent.members.get(&update.pn);
+        if agent.record.epoch == update.epoch
+            && state.is_some_and(|state| state.version == update.version)
+        {
+            self.confirm_position(update.gn, update.pn);
+        }
     }
 
     /// Records a node's answer to a probe.

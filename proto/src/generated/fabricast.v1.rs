@@ -10762,8 +10762,22 @@ pub struct UpdatePositionsRequest {
     pub positions: ::prost::alloc::vec::Vec<Position>,
 }
 /// Response of UpdatePositions.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdatePositionsResponse {
+    /// Positions that were not taken. Their nodes ask the TIC about the groups; send them again later.
+    #[prost(message, repeated, tag = "1")]
+    pub refused: ::prost::alloc::vec::Vec<RefusedPosition>,
+}
+/// A position that a node did not take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UpdatePositionsResponse {}
+pub struct RefusedPosition {
+    /// Group number.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// PN of the member.
+    #[prost(uint32, tag = "2")]
+    pub pn: u32,
+}
 /// Message of the node that opens a link.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpenLinkRequest {

@@ -6,6 +6,7 @@
 
 mod explain;
 mod handover;
+mod planned_groups;
 mod resume;
 mod status;
 
@@ -29,6 +30,7 @@ pub(crate) use status::PlanStatus;
 
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::explain::ReportedReason;
+use crate::planner::planned_groups::PlannedGroups;
 #[cfg(test)]
 use crate::table_state::TableState;
 use crate::table_state::Tables;
@@ -76,13 +78,6 @@ pub(crate) struct Planner {
     unknown_endpoints: BTreeMap<u64, Vec<String>>,
 }
 
-/// The groups that the engine holds: GN and MGID of each.
-#[derive(Debug, Default)]
-struct PlannedGroups {
-    mgids: BTreeMap<u64, Mgid>,
-    gns: BTreeMap<Mgid, u64>,
-}
-
 /// Switches and groups for which a plan may differ from the one before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlanChange {
@@ -100,31 +95,6 @@ pub(crate) struct ReplacedTree {
     pub(crate) color: u16,
     /// Switches where it had ports, rising.
     pub(crate) switches: Vec<SwitchId>,
-}
-
-impl PlannedGroups {
-    fn insert(&mut self, gn: u64, mgid: Mgid) {
-        self.remove(gn);
-        self.mgids.insert(gn, mgid);
-        self.gns.insert(mgid, gn);
-    }
-
-    fn remove(&mut self, gn: u64) -> Option<Mgid> {
-        let mgid = self.mgids.remove(&gn)?;
-        // A newer group may have the MGID.
-        if self.gns.get(&mgid) == Some(&gn) {
-            self.gns.remove(&mgid);
-        }
-        Some(mgid)
-    }
-
-    fn mgid(&self, gn: u64) -> Option<Mgid> {
-        self.mgids.get(&gn).copied()
-    }
-
-    fn gn(&self, mgid: Mgid) -> Option<u64> {
-        self.gns.get(&mgid).copied()
-    }
 }
 
 impl Planner {

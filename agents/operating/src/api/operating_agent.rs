@@ -24,6 +24,8 @@ use crate::links::streams::Ends;
 
 /// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
 const MAX_PAYLOAD: usize = 4096;
+/// Positions that are handed to their nodes at once.
+const POSITIONS_AT_ONCE: usize = 256;
 /// Timeout for the first message of a streaming call.
 const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 
@@ -207,17 +209,20 @@ impl OperatingAgentService for OperatingAgentServer {
     ) -> Result<Response<v1::UpdatePositionsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let positions = request.into_inner().positions;
-        let updates = positions.iter().map(decode_position);
-        for update in updates.collect::<Result<Vec<_>, _>>()? {
-            let node = update.node.clone();
-            // A node that refuses a position fetches the group; the sender learns it by the
-            // reports.
-            let _ = self.agent.runtime.nodes.input(&node, |agent, now| {
-                let is_sender = |node: &NodeName| caller.check_node(node.as_str()).is_ok();
-                agent.position(now, &update, is_sender).is_ok()
+        let updates = positions.iter().map(decode_position).collect::<Result<Vec<_>, _>>()?;
+        let is_sender = |node: &NodeName| caller.check_node(node.as_str()).is_ok();
+        let mut refused = Vec::new();
+        for updates in updates.chunks(POSITIONS_AT_ONCE) {
+            let inputs = updates.iter().map(|update| (update.node.clone(), update)).collect();
+            let taken = self.agent.runtime.nodes.input_many(inputs, |_, agent, now, update| {
+                agent.position(now, update, is_sender).is_ok()
             });
+            let all = updates.iter().zip(taken).filter(|(_, taken)| *taken != Some(true));
+            refused.extend(
+                all.map(|(update, _)| v1::RefusedPosition { gn: update.gn.0, pn: update.pn.0 }),
+            );
         }
-        Ok(Response::new(v1::UpdatePositionsResponse {}))
+        Ok(Response::new(v1::UpdatePositionsResponse { refused }))
     }
 
     type OpenLinkStream = AnswerStream<v1::OpenLinkResponse>;

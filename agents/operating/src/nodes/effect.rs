@@ -29,7 +29,7 @@ pub(crate) enum Effect {
     /// Tell a group's agent that a member has left.
     DeregisterMember { agent: NodeName, address: Address, deregister: Deregister },
     /// Send a member its position in the unicast tree.
-    SendPosition { address: Address, update: PositionUpdate },
+    SendPosition { agent: NodeName, address: Address, update: PositionUpdate },
     /// Ask another node for a sign of life.
     Probe { node: NodeName, peer: NodeName, address: Address, probe: u64 },
     /// Link a node hosted here to one of another process.

@@ -142,7 +142,7 @@ impl State {
                 let node = node.clone();
                 effects.push(match output {
                     GaOutput::Position { address, update } => {
-                        Effect::SendPosition { address, update }
+                        Effect::SendPosition { agent: node, address, update }
                     }
                     GaOutput::Refresh { gn } => {
                         Effect::FetchGroup { node, gn, requester: Requester::GroupAgent }

@@ -1,11 +1,13 @@
 //! Positions in unicast trees on their way to the members' nodes, many in a call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_group::GroupAgentHost as _;
 use fabricast_groups::ids::{Gn, Pn};
 use fabricast_groups::message::PositionUpdate;
-use fabricast_groups::names::Address;
+use fabricast_groups::names::{Address, NodeName};
 use fabricast_proto::v1;
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::encode_position;
@@ -18,10 +20,17 @@ use crate::runtime::channels::within;
 
 /// Positions in one call.
 const PER_CALL: usize = 2000;
-/// A call is given up after this; the agents send again each position that no report confirms.
+/// A call is given up after this; the agents send again each position that is not confirmed.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-type Queue = BatchQueue<Address, (Gn, Pn), PositionUpdate>;
+/// A position, and the node whose group agent sends it.
+#[derive(Debug)]
+pub(crate) struct SentPosition {
+    pub(crate) agent: NodeName,
+    pub(crate) update: PositionUpdate,
+}
+
+type Queue = BatchQueue<Address, (Gn, Pn), SentPosition>;
 
 /// Sends positions; clones share the queue, which holds the newest position of each member.
 #[derive(Clone, Debug)]
@@ -36,14 +45,14 @@ impl Positions {
     }
 
     /// Sends a position soon, unless a newer one of the member waits.
-    pub(crate) fn send(&self, address: Address, update: PositionUpdate) {
-        let key = (update.gn, update.pn);
-        let age = |update: &PositionUpdate| (update.epoch, update.version);
+    pub(crate) fn send(&self, address: Address, position: SentPosition) {
+        let key = (position.update.gn, position.update.pn);
+        let age = |position: &SentPosition| (position.update.epoch, position.update.version);
         let mut queue = self.queue.lock();
-        if queue.waiting(&address, &key).is_some_and(|waiting| age(waiting) > age(&update)) {
+        if queue.waiting(&address, &key).is_some_and(|waiting| age(waiting) > age(&position)) {
             return;
         }
-        if queue.push(address.clone(), key, update, Origin::kept()) {
+        if queue.push(address.clone(), key, position, Origin::kept()) {
             self.runtime.tasks.spawn(self.clone().work(address));
         }
     }
@@ -61,12 +70,29 @@ impl Positions {
                 continue;
             };
             let span = batch.span("place_members");
-            let positions = batch.entries.iter().map(|(_, update)| encode_position(update));
+            let positions = batch.entries.iter().map(|(_, sent)| encode_position(&sent.update));
             let request = v1::UpdatePositionsRequest { positions: positions.collect() };
             let call = within(DEADLINE, agents.update_positions(request));
-            if let Err(error) = span.origin().cover(call).await {
-                debug!(peer = %address, error = %error.message(), "positions not sent");
+            match span.origin().cover(call).await {
+                Ok(answer) => self.note_taken(&batch.entries, &answer.refused),
+                Err(error) => {
+                    debug!(peer = %address, error = %error.message(), "positions not sent");
+                }
             }
+        }
+    }
+
+    /// Tells the agents which positions need not be sent again.
+    fn note_taken(&self, sent: &[((Gn, Pn), SentPosition)], refused: &[v1::RefusedPosition]) {
+        let refused: BTreeSet<(Gn, Pn)> =
+            refused.iter().map(|one| (Gn(one.gn), Pn(one.pn))).collect();
+        for sent in sent.chunk_by(|(_, a), (_, b)| a.agent == b.agent) {
+            // The agents may be gone by now.
+            let _ = self.runtime.nodes.with_agents(&sent[0].1.agent, |agents, _| {
+                for (_, one) in sent.iter().filter(|(key, _)| !refused.contains(key)) {
+                    agents.position_taken(&one.update);
+                }
+            });
         }
     }
 }
@@ -76,11 +102,10 @@ mod tests {
     use super::*;
     use crate::testing::agent;
     use fabricast_groups::ids::{Epoch, Version};
-    use fabricast_groups::names::NodeName;
     use tokio::net::TcpListener;
 
-    fn position(pn: u32, epoch: u64, version: u64) -> PositionUpdate {
-        PositionUpdate {
+    fn position(pn: u32, epoch: u64, version: u64) -> SentPosition {
+        let update = PositionUpdate {
             gn: Gn(1),
             epoch: Epoch(epoch),
             pn: Pn(pn),
@@ -90,7 +115,8 @@ mod tests {
             route: None,
             version: Version(version),
             enrolment: None,
-        }
+        };
+        SentPosition { agent: NodeName::new("n0").unwrap(), update }
     }
 
     #[tokio::test]
@@ -106,6 +132,7 @@ mod tests {
         }
         let queue = positions.queue.lock();
         let waiting = queue.waiting(&address, &(Gn(1), Pn(1))).unwrap();
+        let waiting = &waiting.update;
         assert_eq!((waiting.epoch, waiting.version), (Epoch(2), Version(1)));
     }
 

@@ -345,3 +345,26 @@ fn positions_after_a_reappointment_have_newer_versions() {
     let (after, _) = newest(drain(&mut host, at(1)));
     assert!(after > before, "{after:?} {before:?}");
 }
+
+/// Positions that were taken are sent no more, but for one that has changed meanwhile.
+#[test]
+fn a_position_that_was_taken_is_not_sent_again() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    let sent = |outputs: Vec<GaOutput>| -> Vec<PositionUpdate> {
+        let update = |output| match output {
+            GaOutput::Position { update, .. } => Some(update),
+            GaOutput::Probe { .. } | GaOutput::NodeFailed { .. } | GaOutput::Refresh { .. } => None,
+        };
+        outputs.into_iter().filter_map(update).collect()
+    };
+    let positions = sent(drain(&mut host, at(0)));
+    assert_eq!(positions.len(), 2);
+    host.position_taken(&positions[0]);
+    let older = PositionUpdate { version: Version(0), ..positions[1].clone() };
+    host.position_taken(&older);
+    host.tick(at(2));
+    assert_eq!(sent(drain(&mut host, at(2))), positions[1..], "an older version was taken");
+    host.position_taken(&positions[1]);
+    host.tick(at(2 + 2));
+    assert!(sent(drain(&mut host, at(4))).is_empty());
+}
