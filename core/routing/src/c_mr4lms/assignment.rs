@@ -18,7 +18,7 @@ use fabricast_topology::{Mgid, TableKind};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::registry::{Memberships, Registry};
 use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
 use crate::spt::MgidSpace;
@@ -104,7 +104,7 @@ impl TreeAssignment {
         &mut self,
         fabric: &Fabric,
         spt: u32,
-        members: &[u32],
+        members: &[EndpointSlot],
     ) -> Option<BrokenLink> {
         if fabric.tree_is_whole(spt) {
             return None;
@@ -185,10 +185,9 @@ impl TreeAssignment {
                 group.island = NONE;
                 group.has_tree = group.members.len() >= 2;
                 if group.has_tree {
-                    group
-                        .members
-                        .iter()
-                        .for_each(|slot| own[*slot as usize >> 6] |= 1 << (slot & 63));
+                    for slot in &group.members {
+                        own[slot.index() >> 6] |= 1 << (slot.0 & 63);
+                    }
                 }
             });
             // With per-switch tables every spanning tree has an entry of its own.
@@ -348,7 +347,7 @@ impl TreeAssignment {
             let leaf = fabric.leaf_of(*slot);
             let is_island = !fabric.leaves_whole() && !fabric.leaf_has_up(leaf);
             let island = if is_island { leaf } else { NONE };
-            for other in memberships.groups_of(*slot).map(|other| registry.get(other)) {
+            for other in memberships.groups_of(slot.index()).map(|other| registry.get(other)) {
                 if other.has_tree && other.island == island && other.placed != NONE {
                     held[self.round(other.placed).index()].add(other.placed);
                 }
@@ -364,10 +363,10 @@ impl TreeAssignment {
         registry: &Registry,
         memberships: &Memberships,
         spt: u32,
-        slots: &[u32],
+        slots: &[EndpointSlot],
     ) -> bool {
         self.space.tables() == TableKind::PerPort
-            && slots.iter().flat_map(|slot| memberships.groups_of(*slot)).any(|other| {
+            && slots.iter().flat_map(|slot| memberships.groups_of(slot.index())).any(|other| {
                 let other = registry.get(other);
                 other.has_tree
                     && other.placed != spt

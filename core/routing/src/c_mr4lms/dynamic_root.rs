@@ -380,7 +380,7 @@ impl RoutingEngine for DynamicRootEngine {
         }
         let lists = self.memberships.as_ref().expect("built above");
         let near: BTreeSet<GroupIndex> =
-            touched.slots.iter().flat_map(|slot| lists.groups_of(*slot)).collect();
+            touched.slots.iter().flat_map(|slot| lists.groups_of(slot.index())).collect();
         let mut footprint = Footprint::default();
         for index in near {
             if self.has_other_members(index, &mut footprint) {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId, SwitchId};
 use fixedbitset::FixedBitSet;
 
+use crate::c_mr4lms::numbers::EndpointSlot;
 use crate::plan::BrokenLink;
 use crate::spt::{Layout, SpanningTree};
 use endpoint_slots::EndpointSlots;
@@ -23,12 +24,12 @@ pub(super) struct Fabric {
     pub(super) graph: Arc<Graph>,
     pub(super) fat_tree: Arc<FatTree>,
     pub(super) faults: Faults,
-    trees: Vec<SpanningTree>,       // by number, those of a pair together
-    halves: usize,                  // trees of one number
-    slot_bits: u32,                 // logarithm of the slots of a leaf
-    slot_endpoint: Vec<u32>,        // by slot
-    endpoint_slot: Vec<u32>,        // by endpoint
-    pub(super) slot_port: Vec<u32>, // by slot
+    trees: Vec<SpanningTree>,         // by number, those of a pair together
+    halves: usize,                    // trees of one number
+    slot_bits: u32,                   // logarithm of the slots of a leaf
+    slot_endpoint: Vec<u32>,          // by slot
+    endpoint_slot: Vec<EndpointSlot>, // by endpoint
+    pub(super) slot_port: Vec<u32>,   // by slot
     pub(super) leaf_cn: Vec<u32>,
     pub(super) cn_block: Vec<u32>,
     /// Links from leaves (columns) by up-port, from CNs by `g` and `u`, from blocks by TN and `v`.
@@ -118,7 +119,7 @@ impl Tier {
 pub(super) struct Touched {
     rows: [FixedBitSet; 3],
     pub(super) trees: Vec<u32>,
-    pub(super) slots: Vec<u32>,
+    pub(super) slots: Vec<EndpointSlot>,
 }
 
 impl Touched {
@@ -214,30 +215,35 @@ impl Fabric {
     }
 
     /// Gives the leaf of a slot that is on one.
-    pub(super) const fn leaf_of(&self, slot: u32) -> u32 {
-        slot >> self.slot_bits
+    pub(super) const fn leaf_of(&self, slot: EndpointSlot) -> u32 {
+        slot.0 >> self.slot_bits
     }
 
-    pub(super) fn is_on_leaf(&self, slot: u32) -> bool {
+    pub(super) fn is_on_leaf(&self, slot: EndpointSlot) -> bool {
         (self.leaf_of(slot) as usize) < self.leaf_cn.len()
     }
 
-    pub(super) fn slot_of(&self, endpoint: EndpointId) -> Option<u32> {
+    pub(super) fn slot_of(&self, endpoint: EndpointId) -> Option<EndpointSlot> {
         self.endpoint_slot.get(endpoint.index()).copied()
     }
 
     /// Gives the slots of endpoints, [`NONE`] for those that do not exist.
-    pub(super) fn slots_of(&self, endpoints: &[EndpointId]) -> Vec<u32> {
-        let slot = |endpoint: &EndpointId| self.endpoint_slot.get(endpoint.index()).copied();
-        endpoints.iter().map(|endpoint| slot(endpoint).unwrap_or(NONE)).collect()
+    pub(super) fn slots_of(&self, endpoints: &[EndpointId]) -> Vec<EndpointSlot> {
+        let slot = |endpoint: &EndpointId| self.slot_of(*endpoint).unwrap_or(EndpointSlot(NONE));
+        endpoints.iter().map(slot).collect()
     }
 
-    pub(super) fn endpoint_at(&self, slot: u32) -> EndpointId {
-        EndpointId(self.slot_endpoint[slot as usize])
+    pub(super) fn endpoint_at(&self, slot: EndpointSlot) -> EndpointId {
+        EndpointId(self.slot_endpoint[slot.index()])
     }
 
-    pub(super) fn slot_is_live(&self, slot: u32) -> bool {
-        self.slot_live[slot as usize]
+    /// Gives the port of a slot that is on a leaf.
+    pub(super) fn port_at(&self, slot: EndpointSlot) -> PortId {
+        PortId(self.slot_port[slot.index()])
+    }
+
+    pub(super) fn slot_is_live(&self, slot: EndpointSlot) -> bool {
+        self.slot_live[slot.index()]
     }
 
     pub(super) fn leaf_has_up(&self, leaf: u32) -> bool {
@@ -353,7 +359,7 @@ impl Fabric {
         (self.fat_tree.params().levels as usize).saturating_sub(1).min(3)
     }
 
-    fn refresh_slots(&mut self) -> Vec<u32> {
+    fn refresh_slots(&mut self) -> Vec<EndpointSlot> {
         let ups = self.tiers[0].row_whole.len();
         let leaves = self.leaf_cn.len();
         let mut leaf_changed = FixedBitSet::with_capacity(leaves);
@@ -365,9 +371,9 @@ impl Fabric {
         let mut touched = Vec::new();
         self.endpoints_whole = true;
         for slot in &self.endpoint_slot {
-            let (port, leaf) = (self.slot_port[*slot as usize], self.leaf_of(*slot));
+            let (port, leaf) = (self.slot_port[slot.index()], self.leaf_of(*slot));
             let live = port != NONE && self.faults.port_is_live(&self.graph, PortId(port));
-            let was_live = std::mem::replace(&mut self.slot_live[*slot as usize], live);
+            let was_live = std::mem::replace(&mut self.slot_live[slot.index()], live);
             if live != was_live || leaf_changed.contains(leaf as usize) {
                 touched.push(*slot);
             }

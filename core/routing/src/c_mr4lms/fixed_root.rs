@@ -26,7 +26,7 @@ use crate::c_mr4lms::assignment::{Round, TreeAssignment};
 use crate::c_mr4lms::fabric::Fabric;
 use crate::c_mr4lms::group_trees::group_trees;
 use crate::c_mr4lms::incremental::{Change as TreeChange, IncrementalUpdate};
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::pending::Pending;
 use crate::c_mr4lms::registry::{Memberships, Registry, Replaced};
 use crate::c_mr4lms::staging::{Staged, stage};
@@ -198,7 +198,7 @@ impl FixedRootEngine {
             }
         }
         for (slot, lists) in touched.slots.iter().zip(std::iter::repeat(&*memberships)) {
-            for index in lists.iter().flat_map(|lists| lists.groups_of(*slot)) {
+            for index in lists.iter().flat_map(|lists| lists.groups_of(slot.index())) {
                 let group = registry.get(index);
                 rounds.add(assignment.round(registry.home(group.mgid)));
                 trees.add(group.placed);
@@ -246,7 +246,7 @@ impl FixedRootEngine {
                 }
                 let group = self.registry.remove(index);
                 if let Some(lists) = &mut self.memberships {
-                    group.members.iter().for_each(|slot| lists.remove(*slot, index));
+                    group.members.iter().for_each(|slot| lists.remove(slot.index(), index));
                 }
                 if group.displaced.is_some() {
                     self.assignment.forget_displaced(round);
@@ -274,7 +274,7 @@ impl FixedRootEngine {
 
     /// Looks whether a changed group on its home tree could be displaced or displace another.
     /// Cheap and careful: false only if that is impossible.
-    fn may_displace(&mut self, mgid: Mgid, gained: &[u32]) -> bool {
+    fn may_displace(&mut self, mgid: Mgid, gained: &[EndpointSlot]) -> bool {
         let spt = self.registry.home(mgid);
         if !self.fabric.is_whole() || !self.fabric.tree_is_whole(spt) {
             return true;

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use fabricast_topology::SwitchId;
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
+use crate::c_mr4lms::numbers::EndpointSlot;
 use crate::plan::CutOffReason;
 use crate::spt::SpanningTree;
 
@@ -14,12 +15,12 @@ use crate::spt::SpanningTree;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     /// Live slots, rising; unused while `whole`.
-    live: Vec<u32>,
+    live: Vec<EndpointSlot>,
     whole: bool,
     pub(super) leaves: Vec<u32>,
     pub(super) cns: Vec<u32>,
     pub(super) blocks: Vec<u32>,
-    pub(super) cut_off: Vec<(u32, CutOffReason)>,
+    pub(super) cut_off: Vec<(EndpointSlot, CutOffReason)>,
     /// The leaf without a live link upwards that all live members are on; [`NONE`] if they are on
     /// others.
     pub(super) island: u32,
@@ -54,7 +55,7 @@ impl Stamps {
 
 impl Footprint {
     /// Gives the live members among `members`, which must be those traced.
-    pub(super) fn live<'a>(&'a self, members: &'a [u32]) -> &'a [u32] {
+    pub(super) fn live<'a>(&'a self, members: &'a [EndpointSlot]) -> &'a [EndpointSlot] {
         if self.whole { members } else { &self.live }
     }
 
@@ -81,7 +82,7 @@ impl Footprint {
     }
 
     /// Finds out where members (slots, rising) are.
-    pub(super) fn trace(&mut self, fabric: &Fabric, members: &[u32]) {
+    pub(super) fn trace(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
         self.whole = fabric.endpoints_whole();
         self.cut_off.clear();
         if self.whole {
@@ -96,7 +97,7 @@ impl Footprint {
         self.find_midplanes(fabric);
     }
 
-    fn find_leaves(&mut self, fabric: &Fabric, members: &[u32]) {
+    fn find_leaves(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
         self.leaves.clear();
         let mut last = NONE;
         for slot in members {
@@ -108,7 +109,7 @@ impl Footprint {
         }
     }
 
-    fn drop_dead_members(&mut self, fabric: &Fabric, members: &[u32]) {
+    fn drop_dead_members(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
         let mut live = std::mem::take(&mut self.live);
         live.clear();
         for slot in members {
@@ -127,7 +128,7 @@ impl Footprint {
     /// Keeps most members that can reach one another: those on one leaf without a live link
     /// upwards, or those on all other leaves. Of islands of one size the first is kept; of single
     /// members, who have nobody to send to, one whose leaf is not cut off.
-    fn keep_largest_island(&mut self, fabric: &Fabric, members: &[u32]) {
+    fn keep_largest_island(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
         if self.leaves.iter().all(|leaf| fabric.leaf_has_up(*leaf)) {
             return;
         }

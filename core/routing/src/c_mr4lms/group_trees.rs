@@ -4,6 +4,7 @@ use fabricast_topology::PortId;
 
 use crate::c_mr4lms::fabric::Fabric;
 use crate::c_mr4lms::footprint::Footprint;
+use crate::c_mr4lms::numbers::EndpointSlot;
 use crate::group_tree::GroupTree;
 use crate::spt::SpanningTree;
 
@@ -12,7 +13,7 @@ use crate::spt::SpanningTree;
 pub(super) fn group_trees(
     fabric: &Fabric,
     trees: &[SpanningTree],
-    members: &[u32],
+    members: &[EndpointSlot],
 ) -> Vec<GroupTree> {
     let mut footprint = Footprint::default();
     footprint.trace(fabric, members);
@@ -30,7 +31,7 @@ pub(super) fn group_trees(
 pub(super) fn group_tree(
     fabric: &Fabric,
     tree: &SpanningTree,
-    members: &[u32],
+    members: &[EndpointSlot],
 ) -> Option<GroupTree> {
     let mut footprint = Footprint::default();
     footprint.trace(fabric, members);
@@ -45,7 +46,6 @@ pub(super) fn group_tree(
     }
     links.sort_unstable();
     let (_, root) = footprint.top_switch(fabric, tree)?;
-    let slots = footprint.live(members).iter();
-    let member_ports = slots.map(|slot| PortId(fabric.slot_port[*slot as usize])).collect();
+    let member_ports = footprint.live(members).iter().map(|slot| fabric.port_at(*slot)).collect();
     Some(GroupTree { tree: 0, root, links, member_ports })
 }

@@ -18,7 +18,7 @@ mod tree_view;
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::c_mr4lms::fabric::{Fabric, dense};
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::registry::{Registry, Replaced};
 use crate::plan::{Part, VirtualGroupId};
 use connectivity::{ConnectivityCheck, PlaceGraph};
@@ -78,12 +78,12 @@ impl IncrementalUpdate {
         let group = registry.get(index);
         let gone = (!members.lost.is_empty()).then_some(&members.lost);
         let now = &group.members[..];
-        let kept: Vec<u32>;
+        let kept: Vec<EndpointSlot>;
         let kept = match (gone, members.gained.is_empty()) {
             (None, _) => &members.before[..],
             (Some(_), true) => now,
             (Some(lost), false) => {
-                let stays = |slot: &&u32| lost.binary_search(slot).is_err();
+                let stays = |slot: &&EndpointSlot| lost.binary_search(slot).is_err();
                 kept = members.before.iter().filter(stays).copied().collect();
                 &kept[..]
             }
@@ -149,7 +149,7 @@ impl IncrementalUpdate {
         for slot in lost.iter().filter(|_| from.has_tree()) {
             match others_here.other_at(*slot) {
                 Some(other) => met.push(other),
-                None => gone.push(view.slot_port(*slot)),
+                None => gone.push(fabric.port_at(*slot)),
             }
         }
         let mgid = view.registry.get(index).mgid;
@@ -175,7 +175,13 @@ impl IncrementalUpdate {
     }
 
     /// Adds members to a group.
-    fn grow(&mut self, part: &mut Part, view: TreeView<'_>, before: &[u32], members: &Replaced) {
+    fn grow(
+        &mut self,
+        part: &mut Part,
+        view: TreeView<'_>,
+        before: &[EndpointSlot],
+        members: &Replaced,
+    ) {
         let (fabric, index) = (view.fabric, view.own.0);
         let (from, to) = (Extent::of(fabric, before), view.extent(index));
         let mgid = view.registry.get(index).mgid;
@@ -193,7 +199,7 @@ impl IncrementalUpdate {
         for slot in gained.iter().filter(|_| to.has_tree()) {
             match others_here.other_at(*slot) {
                 Some(other) => met.push(other),
-                None => new.push(view.slot_port(*slot)),
+                None => new.push(fabric.port_at(*slot)),
             }
         }
         for level in 0..self.numbering.levels() {
@@ -248,7 +254,12 @@ struct OtherUsers<'a> {
 impl OtherUsers<'_> {
     /// Lists the ends of the links that the group has in use with `more` members and not with
     /// `fewer`, and that no other group uses.
-    fn links(self, more: Extent<'_>, fewer: Extent<'_>, difference: &[u32]) -> Vec<PortId> {
+    fn links(
+        self,
+        more: Extent<'_>,
+        fewer: Extent<'_>,
+        difference: &[EndpointSlot],
+    ) -> Vec<PortId> {
         let Self { view, users, tables } = self;
         let mut ends = Vec::new();
         for level in 0..LINKS {
@@ -269,7 +280,7 @@ impl OtherUsers<'_> {
     }
 
     /// Finds another group with a member at a slot.
-    fn other_at(self, slot: u32) -> Option<GroupIndex> {
+    fn other_at(self, slot: EndpointSlot) -> Option<GroupIndex> {
         let Self { view, users, .. } = self;
         let is_member = |index: GroupIndex| view.extent(index).slots.binary_search(&slot).is_ok();
         let mut others = users.in_leaf(view.fabric.leaf_of(slot));

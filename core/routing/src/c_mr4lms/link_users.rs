@@ -10,6 +10,7 @@ mod port_runs;
 
 use crate::c_mr4lms::disjoint_sets::DisjointSets;
 use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
+use crate::c_mr4lms::numbers::EndpointSlot;
 pub(super) use port_runs::PortRuns;
 
 /// Level of a switch, and the leaf, CN or block it belongs to.
@@ -107,7 +108,7 @@ impl LinkUsers {
         fabric: &Fabric,
         sets: &mut DisjointSets,
         group: u32,
-        live: &[u32],
+        live: &[EndpointSlot],
     ) -> Top {
         let first = fabric.leaf_of(live[0]);
         if first == fabric.leaf_of(live[live.len() - 1]) {
@@ -119,9 +120,9 @@ impl LinkUsers {
         let (mut leaf, mut row) = (NONE, NONE);
         self.crossed.clear();
         for slot in live {
-            let at = slot >> cell_bits;
+            let at = slot.0 >> cell_bits;
             let cell = &mut cells[at as usize];
-            cell.slots |= 1 << (slot & ((1 << cell_bits) - 1));
+            cell.slots |= 1 << (slot.0 & ((1 << cell_bits) - 1));
             used[cell.place as usize >> 6] |= 1 << (cell.place & 63);
             if at >> leaf_bits == leaf {
                 continue;
@@ -171,16 +172,16 @@ impl LinkUsers {
         fabric: &Fabric,
         sets: &mut DisjointSets,
         group: u32,
-        live: &[u32],
+        live: &[EndpointSlot],
     ) {
         let user = self.cells[(fabric.leaf_of(live[0]) << self.leaf_bits) as usize].user;
         for slot in live {
             let bit = self.bit(*slot);
-            let cell = &mut self.cells[(slot >> self.cell_bits) as usize];
+            let cell = &mut self.cells[(slot.0 >> self.cell_bits) as usize];
             let (row, place) = (cell.place as usize >> 6, cell.place & 63);
             self.used[row] |= 1 << place;
             self.mixed[row] |= 1 << place;
-            let within = &mut self.within[*slot as usize];
+            let within = &mut self.within[slot.index()];
             match (cell.slots & bit, *within) {
                 (0, _) => *within = group + 1,
                 (_, 0) => sets.unite(user, group),
@@ -191,7 +192,7 @@ impl LinkUsers {
     }
 
     #[inline]
-    const fn bit(&self, slot: u32) -> u64 {
-        1 << (slot & ((1 << self.cell_bits) - 1))
+    const fn bit(&self, slot: EndpointSlot) -> u64 {
+        1 << (slot.0 & ((1 << self.cell_bits) - 1))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricast_topology::{EndpointId, Mgid};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::tree_builder::GroupOnTree;
 use crate::plan::Displacement;
 use crate::spt::{MgidSpace, SpanningTree};
@@ -15,7 +15,7 @@ use crate::spt::{MgidSpace, SpanningTree};
 pub(super) struct Group {
     pub(super) mgid: Mgid,
     /// Endpoint slots, rising, each once.
-    pub(super) members: Vec<u32>,
+    pub(super) members: Vec<EndpointSlot>,
     /// Two or more members are live, so the group holds its color at each of them.
     pub(super) has_tree: bool,
     /// The leaf without a live link upwards that all live members are on; [`NONE`] if they are on
@@ -37,9 +37,9 @@ impl Group {
 /// Difference between the old and the new members of a group; all lists rise.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
-    pub(super) before: Vec<u32>,
-    pub(super) gained: Vec<u32>,
-    pub(super) lost: Vec<u32>,
+    pub(super) before: Vec<EndpointSlot>,
+    pub(super) gained: Vec<EndpointSlot>,
+    pub(super) lost: Vec<EndpointSlot>,
 }
 
 /// All groups. A group's *index* is its number here; indices are reused.
@@ -102,11 +102,11 @@ impl Registry {
     }
 
     pub(super) fn get(&self, index: GroupIndex) -> &Group {
-        &self.indices[index.at()]
+        &self.indices[index.index()]
     }
 
     pub(super) fn get_mut(&mut self, index: GroupIndex) -> &mut Group {
-        &mut self.indices[index.at()]
+        &mut self.indices[index.index()]
     }
 
     /// Lists the groups whose home is a spanning tree, by MGID.
@@ -117,7 +117,7 @@ impl Registry {
     /// Gives every group whose home is a spanning tree to be changed, by MGID.
     pub(super) fn each_at_home(&mut self, spt: u32, mut each: impl FnMut(&mut Group)) {
         for (_, index) in &self.homes[spt as usize] {
-            each(&mut self.indices[index.at()]);
+            each(&mut self.indices[index.index()]);
         }
     }
 
@@ -126,12 +126,12 @@ impl Registry {
     }
 
     /// Adds a group that does not exist yet, on its home spanning tree.
-    pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<u32>) -> GroupIndex {
+    pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<EndpointSlot>) -> GroupIndex {
         let spt = self.home(mgid);
         let group =
             Group { mgid, members, has_tree: false, island: NONE, displaced: None, placed: spt };
         let index = if let Some(index) = self.free.pop() {
-            self.indices[index.at()] = group;
+            self.indices[index.index()] = group;
             index
         } else {
             self.indices.push(group);
@@ -144,7 +144,7 @@ impl Registry {
     /// Takes a group out; its index may be used again.
     pub(super) fn remove(&mut self, index: GroupIndex) -> Group {
         let home = self.home(self.get(index).mgid);
-        let group = &mut self.indices[index.at()];
+        let group = &mut self.indices[index.index()];
         let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
         self.homes[home as usize].retain(|(_, other)| *other != index);
         self.adopted.remove(&group.mgid);
@@ -157,7 +157,7 @@ impl Registry {
     pub(super) fn replace_members(
         &mut self,
         index: GroupIndex,
-        members: Vec<u32>,
+        members: Vec<EndpointSlot>,
         lists: Option<&mut Memberships>,
     ) -> Replaced {
         let group = self.get_mut(index);
@@ -165,8 +165,8 @@ impl Registry {
         let Some(lists) = lists else { return Replaced::default() };
         let gained = without(&group.members, &before);
         let lost = without(&before, &group.members);
-        lost.iter().for_each(|slot| lists.remove(*slot, index));
-        gained.iter().for_each(|slot| lists.insert(*slot, index));
+        lost.iter().for_each(|slot| lists.remove(slot.index(), index));
+        gained.iter().for_each(|slot| lists.insert(slot.index(), index));
         Replaced { before, gained, lost }
     }
 
@@ -183,41 +183,41 @@ impl Registry {
 }
 
 /// Gives what is in one rising list and not in another.
-fn without(list: &[u32], other: &[u32]) -> Vec<u32> {
+fn without(list: &[EndpointSlot], other: &[EndpointSlot]) -> Vec<EndpointSlot> {
     let mut other = other.iter().peekable();
-    let is_missing = |at: &&u32| {
+    let is_missing = |at: &&EndpointSlot| {
         while other.next_if(|one| one < at).is_some() {}
         other.peek() != Some(at)
     };
     list.iter().filter(is_missing).copied().collect()
 }
 
-/// Lists of group indices, one for each endpoint slot or other small number: linked lists in one
+/// Numbered lists of group indices, one for each endpoint slot or leaf: linked lists in one
 /// vector, so that building all of them takes one pass.
 #[derive(Clone, Debug)]
 pub(super) struct Memberships {
-    heads: Vec<u32>,               // by slot
+    heads: Vec<u32>,               // by list
     cells: Vec<(GroupIndex, u32)>, // group, next
     free: u32,
 }
 
 impl Memberships {
-    pub(super) fn new(slots: usize) -> Self {
-        Self { heads: vec![NONE; slots], cells: Vec::new(), free: NONE }
+    pub(super) fn new(lists: usize) -> Self {
+        Self { heads: vec![NONE; lists], cells: Vec::new(), free: NONE }
     }
 
     pub(super) fn of(registry: &Registry, slots: usize) -> Self {
         let mut lists = Self::new(slots);
         for (index, group) in registry.iter() {
             for slot in &group.members {
-                lists.insert(*slot, index);
+                lists.insert(slot.index(), index);
             }
         }
         lists
     }
 
-    pub(super) fn insert(&mut self, slot: u32, index: GroupIndex) {
-        let head = &mut self.heads[slot as usize];
+    pub(super) fn insert(&mut self, list: usize, index: GroupIndex) {
+        let head = &mut self.heads[list];
         let cell = (index, *head);
         if self.free == NONE {
             *head = super::fabric::dense(self.cells.len());
@@ -230,13 +230,13 @@ impl Memberships {
         }
     }
 
-    pub(super) fn remove(&mut self, slot: u32, index: GroupIndex) {
-        let (mut before, mut at) = (NONE, self.heads[slot as usize]);
+    pub(super) fn remove(&mut self, list: usize, index: GroupIndex) {
+        let (mut before, mut at) = (NONE, self.heads[list]);
         while at != NONE {
             let (owner, next) = self.cells[at as usize];
             if owner == index {
                 if before == NONE {
-                    self.heads[slot as usize] = next;
+                    self.heads[list] = next;
                 } else {
                     self.cells[before as usize].1 = next;
                 }
@@ -248,8 +248,8 @@ impl Memberships {
         }
     }
 
-    pub(super) fn groups_of(&self, slot: u32) -> impl Iterator<Item = GroupIndex> + '_ {
-        let mut at = self.heads[slot as usize];
+    pub(super) fn groups_of(&self, list: usize) -> impl Iterator<Item = GroupIndex> + '_ {
+        let mut at = self.heads[list];
         std::iter::from_fn(move || {
             let (index, next) = *self.cells.get(at as usize)?;
             at = next;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use fabricast_topology::{EndpointId, Mgid};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::registry::Registry;
 use crate::change::{Change, ChangeError, ChangeProblem};
 
 /// The state of a group after a batch.
 pub(super) struct Staged {
     pub(super) index: Option<GroupIndex>,
-    pub(super) members: Option<Vec<u32>>,
+    pub(super) members: Option<Vec<EndpointSlot>>,
     put: bool,
 }
 
@@ -44,7 +44,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn slot(&self, endpoint: EndpointId) -> Result<u32, ChangeProblem> {
+    fn slot(&self, endpoint: EndpointId) -> Result<EndpointSlot, ChangeProblem> {
         self.fabric.slot_of(endpoint).ok_or(ChangeProblem::UnknownEndpoint { endpoint })
     }
 
@@ -92,12 +92,12 @@ impl Stage<'_> {
     }
 
     /// Gives the slots of new members, rising.
-    fn slots_of(&self, members: &[EndpointId]) -> Result<Vec<u32>, ChangeProblem> {
+    fn slots_of(&self, members: &[EndpointId]) -> Result<Vec<EndpointSlot>, ChangeProblem> {
         let mut slots = self.fabric.slots_of(members);
-        if slots.is_sorted_by(|a, b| a < b) && slots.last() != Some(&NONE) {
+        if slots.is_sorted_by(|a, b| a < b) && slots.last() != Some(&EndpointSlot(NONE)) {
             return Ok(slots);
         }
-        if let Some(at) = slots.iter().position(|slot| *slot == NONE) {
+        if let Some(at) = slots.iter().position(|slot| *slot == EndpointSlot(NONE)) {
             return Err(ChangeProblem::UnknownEndpoint { endpoint: members[at] });
         }
         slots.sort_unstable();

@@ -15,6 +15,7 @@ use crate::c_mr4lms::disjoint_sets::DisjointSets;
 use crate::c_mr4lms::fabric::{Fabric, dense};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::link_users::{LinkUsers, Links, PortRuns};
+use crate::c_mr4lms::numbers::EndpointSlot;
 use crate::plan::{CutOff, Part, PlannedGroup, PlannedVirtualGroup, Ports, VirtualGroupId};
 use crate::spt::SpanningTree;
 
@@ -23,7 +24,7 @@ use crate::spt::SpanningTree;
 pub(super) struct GroupOnTree<'a> {
     pub(super) mgid: Mgid,
     /// Endpoint slots, rising.
-    pub(super) members: &'a [u32],
+    pub(super) members: &'a [EndpointSlot],
     /// The spanning tree with its root. Groups that meet have the same.
     pub(super) tree: &'a SpanningTree,
 }

@@ -1,5 +1,7 @@
 //! Spanning trees that hold the color of one round, by endpoint.
 
+use crate::c_mr4lms::numbers::EndpointSlot;
+
 /// Which spanning tree holds the color of the round at each slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColorHolders {
@@ -18,12 +20,12 @@ impl ColorHolders {
         self.step = trees;
     }
 
-    pub(super) fn other_than(&self, slot: u32, tree: u32) -> Option<u32> {
-        let holder = self.by_slot[slot as usize];
+    pub(super) fn other_than(&self, slot: EndpointSlot, tree: u32) -> Option<u32> {
+        let holder = self.by_slot[slot.index()];
         (holder >= self.base && holder != self.base + tree).then(|| holder - self.base)
     }
 
-    pub(super) fn hold(&mut self, slot: u32, tree: u32) {
-        self.by_slot[slot as usize] = self.base + tree;
+    pub(super) fn hold(&mut self, slot: EndpointSlot, tree: u32) {
+        self.by_slot[slot.index()] = self.base + tree;
     }
 }

@@ -9,6 +9,7 @@ use fabricast_topology::TableKind;
 
 use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
 use crate::c_mr4lms::footprint::Footprint;
+use crate::c_mr4lms::numbers::EndpointSlot;
 use crate::spt::MgidSpace;
 
 use super::roots::Roots;
@@ -48,22 +49,20 @@ impl PlaceOwners {
     }
 
     /// Gives the places of a group that has two live members or more.
-    pub(super) fn places<'a>(
-        &self,
-        footprint: &'a Footprint,
-        members: &'a [u32],
-    ) -> [&'a [u32]; 4] {
+    pub(super) fn places(&self, footprint: &Footprint, members: &[EndpointSlot]) -> Places {
         let [leaves, cns, blocks] = footprint.places();
-        let above = |places: &'a [u32], below: &[u32]| if below.len() > 1 { places } else { &[] };
+        let above = |places: &[u32], below: &[u32]| {
+            if below.len() > 1 { places.to_vec() } else { Vec::new() }
+        };
         match self.tables {
             TableKind::PerPort => [
-                footprint.live(members),
+                footprint.live(members).iter().map(|slot| slot.0).collect(),
                 above(leaves, leaves),
                 above(cns, cns),
                 above(blocks, blocks),
             ],
             TableKind::PerSwitch => {
-                [leaves, above(cns, leaves), above(blocks, cns), above(&[0], blocks)]
+                [leaves.to_vec(), above(cns, leaves), above(blocks, cns), above(&[0], blocks)]
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::c_mr4lms::dynamic_root::virtual_groups::{
 };
 use crate::c_mr4lms::fabric::{NONE, dense};
 use crate::c_mr4lms::group_trees::group_tree;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::group_tree::GroupTree;
 use crate::plan::Displacement;
 use crate::root_choice::RootChoice;
@@ -259,7 +259,7 @@ impl VirtualGroups {
         match (link, other) {
             (Some(link), _) => Displacement::TreeBroken { link },
             (None, Some((at, by))) => {
-                Displacement::ColorHeld { endpoint: fabric.endpoint_at(at), by }
+                Displacement::ColorHeld { endpoint: fabric.endpoint_at(EndpointSlot(at)), by }
             }
             (None, None) => Displacement::NoSharedRoot,
         }

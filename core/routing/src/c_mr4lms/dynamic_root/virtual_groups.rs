@@ -104,7 +104,7 @@ impl VirtualGroups {
 
     /// Gives the virtual group of a group, or [`NONE`] if it has no tree.
     pub(super) fn of_group(&self, index: GroupIndex) -> u32 {
-        self.of_group.get(index.at()).copied().unwrap_or(NONE)
+        self.of_group.get(index.index()).copied().unwrap_or(NONE)
     }
 
     /// Gives the virtual group of a group; none if it has no tree.
@@ -129,7 +129,7 @@ impl VirtualGroups {
         (self.footprint.live(members).len() >= 2).then(|| Candidate {
             index,
             before: NONE,
-            places: self.owners.places(&self.footprint, members).map(<[u32]>::to_vec),
+            places: self.owners.places(&self.footprint, members),
         })
     }
 
@@ -217,7 +217,7 @@ impl VirtualGroups {
         );
         let virtual_group = self.free.pop().unwrap_or_else(|| dense(self.list.len()));
         for index in &united.groups {
-            let index = index.at();
+            let index = index.index();
             if self.of_group.len() <= index {
                 self.of_group.resize(index + 1, NONE);
             }
@@ -275,7 +275,7 @@ impl VirtualGroups {
             );
             if virtual_group != NONE {
                 broken.push(virtual_group);
-                self.of_group[index.at()] = NONE;
+                self.of_group[index.index()] = NONE;
             }
         }
         broken.sort_unstable();

@@ -3,13 +3,14 @@
 use fabricast_topology::{EndpointId, FatTree, Graph};
 
 use super::{NONE, dense};
+use crate::c_mr4lms::numbers::EndpointSlot;
 
 /// Which slot every endpoint has.
 pub(super) struct EndpointSlots {
     pub(super) bits: u32,
-    pub(super) endpoints: Vec<u32>,   // by slot
-    pub(super) ports: Vec<u32>,       // by slot; none off the leaves
-    pub(super) of_endpoint: Vec<u32>, // by endpoint
+    pub(super) endpoints: Vec<u32>,            // by slot
+    pub(super) ports: Vec<u32>,                // by slot; none off the leaves
+    pub(super) of_endpoint: Vec<EndpointSlot>, // by endpoint
 }
 
 impl EndpointSlots {
@@ -30,7 +31,7 @@ impl EndpointSlots {
             bits,
             endpoints: vec![NONE; off_leaf + strays],
             ports: vec![NONE; off_leaf + strays],
-            of_endpoint: vec![NONE; order.len()],
+            of_endpoint: vec![EndpointSlot(NONE); order.len()],
         };
         let mut stray = off_leaf;
         for same in order.chunk_by(of_leaf) {
@@ -39,7 +40,7 @@ impl EndpointSlots {
             for (slot, (_, port, endpoint)) in (first..).zip(same) {
                 slots.endpoints[slot] = *endpoint;
                 slots.ports[slot] = *port;
-                slots.of_endpoint[*endpoint as usize] = dense(slot);
+                slots.of_endpoint[*endpoint as usize] = EndpointSlot(dense(slot));
             }
         }
         slots

@@ -91,7 +91,7 @@ impl ConnectivityCheck {
     }
 
     fn seen_by(&mut self, index: GroupIndex) -> Option<usize> {
-        let at = index.at();
+        let at = index.index();
         if at >= self.seen.len() {
             self.seen.resize(at + 1, (0, 0));
         }
@@ -101,7 +101,7 @@ impl ConnectivityCheck {
 
     /// Notes a group that no search has reached before.
     fn note(&mut self, graph: PlaceGraph<'_>, search: usize, index: GroupIndex) {
-        self.seen[index.at()] = (self.now, u32::try_from(search).expect("a few searches"));
+        self.seen[index.index()] = (self.now, u32::try_from(search).expect("a few searches"));
         let search = &mut self.searches[search];
         search.found.push(index);
         let height = graph.view.extent(index).height;

@@ -4,6 +4,7 @@
 //! Leaves, CNs and blocks have to be in order, so that the slots of each lie together.
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
+use crate::c_mr4lms::numbers::EndpointSlot;
 
 /// Levels of links between switches: above leaves, CNs and blocks.
 pub(super) const LINKS: usize = 3;
@@ -12,7 +13,7 @@ pub(super) const LINKS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent<'a> {
     /// Endpoint slots, rising.
-    pub(super) slots: &'a [u32],
+    pub(super) slots: &'a [EndpointSlot],
     /// Levels of switches in its tree; the tree has the links above level `l` if this is at least
     /// `l + 2`.
     pub(super) height: usize,
@@ -31,7 +32,7 @@ pub(super) fn is_in_order(fabric: &Fabric) -> bool {
 }
 
 /// Gives the leaf, CN or block of a slot; all slots are in one place of the level above.
-pub(super) fn place(fabric: &Fabric, level: usize, slot: u32) -> u32 {
+pub(super) fn place(fabric: &Fabric, level: usize, slot: EndpointSlot) -> u32 {
     let leaf = fabric.leaf_of(slot);
     let cn = |leaf: u32| fabric.leaf_cn[leaf as usize];
     match level {
@@ -43,7 +44,7 @@ pub(super) fn place(fabric: &Fabric, level: usize, slot: u32) -> u32 {
 }
 
 impl<'a> Extent<'a> {
-    pub(super) fn of(fabric: &Fabric, slots: &'a [u32]) -> Self {
+    pub(super) fn of(fabric: &Fabric, slots: &'a [EndpointSlot]) -> Self {
         let height = match slots {
             [] | [_] => 0,
             [first, .., last] => {
@@ -77,7 +78,7 @@ impl<'a> Extent<'a> {
         self,
         fabric: &Fabric,
         fewer: Extent<'_>,
-        more: &[u32],
+        more: &[EndpointSlot],
         places: LevelPlaces,
     ) -> Vec<u32> {
         let LevelPlaces { level, least } = places;
@@ -101,7 +102,7 @@ impl<'a> Extent<'a> {
     }
 
     /// Tells whether a member is at the place of `slot`, which is not a member itself.
-    fn touches(self, fabric: &Fabric, level: usize, slot: u32) -> bool {
+    fn touches(self, fabric: &Fabric, level: usize, slot: EndpointSlot) -> bool {
         let at = self.slots.partition_point(|other| *other < slot);
         let next = &self.slots[at.saturating_sub(1)..self.slots.len().min(at + 1)];
         let here = place(fabric, level, slot);
@@ -109,7 +110,7 @@ impl<'a> Extent<'a> {
     }
 
     /// Gives the members that are in a leaf.
-    fn within(self, fabric: &Fabric, leaf: u32) -> &'a [u32] {
+    fn within(self, fabric: &Fabric, leaf: u32) -> &'a [EndpointSlot] {
         let first = self.slots.partition_point(|slot| fabric.leaf_of(*slot) < leaf);
         let rest = &self.slots[first..];
         &rest[..rest.partition_point(|slot| fabric.leaf_of(*slot) == leaf)]

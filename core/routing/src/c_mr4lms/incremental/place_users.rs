@@ -44,6 +44,11 @@ impl PlaceNumbering {
         }
     }
 
+    /// Gives the list of the groups that stay within a leaf.
+    const fn inner(self, leaf: u32) -> usize {
+        (self.leaves + leaf) as usize
+    }
+
     /// Tells whether groups that stay within a leaf are listed apart.
     pub(super) fn has_inner(self) -> bool {
         self.tables == TableKind::PerPort
@@ -85,13 +90,15 @@ impl PlaceUsers {
 
     pub(super) fn add(&mut self, level: usize, at: u32, index: GroupIndex) {
         match level.checked_sub(1) {
-            None => self.leaves.insert(at, index),
+            None => self.leaves.insert(at as usize, index),
             Some(above) => self.upper[(self.numbering.first[above] + at) as usize].push(index),
         }
     }
 
     pub(super) fn remove(&mut self, level: usize, at: u32, index: GroupIndex) {
-        let Some(above) = level.checked_sub(1) else { return self.leaves.remove(at, index) };
+        let Some(above) = level.checked_sub(1) else {
+            return self.leaves.remove(at as usize, index);
+        };
         let list = &mut self.upper[(self.numbering.first[above] + at) as usize];
         if let Some(place) = list.iter().position(|other| *other == index) {
             list.swap_remove(place);
@@ -102,14 +109,14 @@ impl PlaceUsers {
     pub(super) fn add_inner(&mut self, leaf: u32, index: GroupIndex) {
         if self.numbering.has_inner() {
             self.inner_groups += 1;
-            self.leaves.insert(self.numbering.leaves + leaf, index);
+            self.leaves.insert(self.numbering.inner(leaf), index);
         }
     }
 
     pub(super) fn remove_inner(&mut self, leaf: u32, index: GroupIndex) {
         if self.numbering.has_inner() {
             self.inner_groups -= 1;
-            self.leaves.remove(self.numbering.leaves + leaf, index);
+            self.leaves.remove(self.numbering.inner(leaf), index);
         }
     }
 
@@ -117,13 +124,13 @@ impl PlaceUsers {
     pub(super) fn at(&self, level: usize, at: u32) -> impl Iterator<Item = GroupIndex> {
         let above = level.checked_sub(1);
         let upper = above.map(|above| &self.upper[(self.numbering.first[above] + at) as usize]);
-        let leaf = above.is_none().then(|| self.leaves.groups_of(at));
+        let leaf = above.is_none().then(|| self.leaves.groups_of(at as usize));
         upper.into_iter().flatten().copied().chain(leaf.into_iter().flatten())
     }
 
     /// Walks the groups that stay within a leaf.
     pub(super) fn inner_at(&self, leaf: u32) -> impl Iterator<Item = GroupIndex> {
-        self.leaves.groups_of(self.numbering.leaves + leaf)
+        self.leaves.groups_of(self.numbering.inner(leaf))
     }
 
     /// Walks the groups with members in a leaf.

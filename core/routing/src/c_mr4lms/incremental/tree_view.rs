@@ -4,7 +4,7 @@ use fabricast_topology::{Mgid, Place, PortId, SwitchId};
 
 use super::extent::{Extent, LINKS, place};
 use crate::c_mr4lms::fabric::Fabric;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::registry::Registry;
 use crate::plan::{Loose, Ports};
 use crate::spt::SpanningTree;
@@ -16,7 +16,7 @@ pub(super) struct TreeView<'a> {
     pub(super) registry: &'a Registry,
     pub(super) tree: &'a SpanningTree,
     /// Index of the group that is changing, and its members between two steps of the change.
-    pub(super) own: (GroupIndex, &'a [u32]),
+    pub(super) own: (GroupIndex, &'a [EndpointSlot]),
 }
 
 impl<'a> TreeView<'a> {
@@ -65,10 +65,6 @@ impl<'a> TreeView<'a> {
         [PortId(lower), PortId(upper)]
     }
 
-    pub(super) fn slot_port(self, slot: u32) -> PortId {
-        PortId(self.fabric.slot_port[slot as usize])
-    }
-
     /// Builds the virtual group of groups that share a tree with each other and nobody else.
     pub(super) fn assemble(self, indices: &[GroupIndex]) -> Loose {
         let mut groups: Vec<_> =
@@ -78,7 +74,7 @@ impl<'a> TreeView<'a> {
         for extent in
             indices.iter().map(|index| self.extent(*index)).filter(|extent| extent.has_tree())
         {
-            ports.extend(extent.slots.iter().map(|slot| self.slot_port(*slot)));
+            ports.extend(extent.slots.iter().map(|slot| self.fabric.port_at(*slot)));
             for level in (0..LINKS).filter(|level| extent.height > level + 1) {
                 let ends = || extent.places(self.fabric, level).map(|at| self.ends(level, at));
                 ports.extend(ends().map(|[lower, _]| lower));
