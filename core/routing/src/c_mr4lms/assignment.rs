@@ -12,53 +12,29 @@
 mod color_holders;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use fabricast_topology::{Mgid, TableKind};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
-use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, Round, TreeNumber};
 use crate::c_mr4lms::registry::{Memberships, Registry};
 use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
 use crate::spt::MgidSpace;
 use color_holders::ColorHolders;
-
-/// Number of a round of spanning trees; with per-port tables a round is a color.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(super) struct Round(u32);
-
-impl Round {
-    const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl From<u32> for Round {
-    fn from(number: u32) -> Self {
-        Self(number)
-    }
-}
-
-impl From<Round> for u32 {
-    fn from(round: Round) -> Self {
-        round.0
-    }
-}
 
 /// The groups that are not at home, and scratch memory to place them.
 #[derive(Clone, Debug)]
 pub(super) struct TreeAssignment {
     space: MgidSpace,
     /// Displaced groups by the spanning tree they are on, rising by MGID.
-    pub(super) guests: BTreeMap<u32, Vec<GroupIndex>>,
+    pub(super) guests: BTreeMap<TreeNumber, Vec<GroupIndex>>,
     displaced_in_round: Vec<u32>,
     displaced: usize,
     unsettled: bool,
     footprint: Footprint,
     color_holders: ColorHolders,
-    order: Vec<(Mgid, GroupIndex, u32)>,
+    order: Vec<(Mgid, GroupIndex, TreeNumber)>,
     taken: [Vec<u64>; 2], // a bit for each slot: by earlier trees of a round, by the present one
 }
 
@@ -83,8 +59,20 @@ impl TreeAssignment {
         }
     }
 
-    pub(super) fn round(&self, spt: u32) -> Round {
-        Round(spt / self.space.trees_per_color())
+    pub(super) fn round(&self, spt: TreeNumber) -> Round {
+        Round(spt.0 / self.space.trees_per_color())
+    }
+
+    /// Gives the number of the first spanning tree of a round.
+    const fn first_tree(&self, round: Round) -> u32 {
+        round.0 * self.space.trees_per_color()
+    }
+
+    /// Walks the spanning trees of a round.
+    fn trees(&self, round: Round) -> impl Iterator<Item = TreeNumber> + Clone + use<> {
+        let first = self.first_tree(round);
+        let end = (first + self.space.trees_per_color()).min(self.space.total());
+        (first..end).map(TreeNumber)
     }
 
     /// Tells whether all groups whose home is in a round are at home.
@@ -103,7 +91,7 @@ impl TreeAssignment {
     pub(super) fn broken_at_home(
         &mut self,
         fabric: &Fabric,
-        spt: u32,
+        spt: TreeNumber,
         members: &[EndpointSlot],
     ) -> Option<BrokenLink> {
         if fabric.tree_is_whole(spt) {
@@ -123,21 +111,18 @@ impl TreeAssignment {
         fabric: &Fabric,
         registry: &mut Registry,
         round: Round,
-        mut dirty: impl FnMut(u32),
+        mut dirty: impl FnMut(TreeNumber),
     ) {
-        let trees = self.space.trees_per_color();
-        let first = round.0 * trees;
-        let end = (first + trees).min(self.space.total());
-        if self.all_are_at_home(fabric, registry, first..end) {
+        if self.all_are_at_home(fabric, registry, round) {
             return;
         }
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        for spt in first..end {
+        for spt in self.trees(round) {
             order.extend(registry.at_home(spt).iter().map(|(mgid, index)| (*mgid, *index, spt)));
         }
         order.sort_unstable();
-        self.color_holders.start_round(fabric.slots(), trees);
+        self.color_holders.start_round(fabric.slots(), self.space.trees_per_color());
         let mut displaced = 0;
         for (_, index, spt) in &order {
             let before = registry.get(*index).displaced;
@@ -163,13 +148,9 @@ impl TreeAssignment {
 
     /// Tells whether nothing keeps any group of a round from its home, in whatever order they
     /// come.
-    fn all_are_at_home(
-        &mut self,
-        fabric: &Fabric,
-        registry: &mut Registry,
-        trees: Range<u32>,
-    ) -> bool {
-        if !self.round_is_settled(self.round(trees.start))
+    fn all_are_at_home(&mut self, fabric: &Fabric, registry: &mut Registry, round: Round) -> bool {
+        let trees = self.trees(round);
+        if !self.round_is_settled(round)
             || !fabric.is_whole()
             || !trees.clone().all(|spt| fabric.tree_is_whole(spt))
         {
@@ -206,7 +187,7 @@ impl TreeAssignment {
         fabric: &Fabric,
         registry: &mut Registry,
         index: GroupIndex,
-        spt: u32,
+        spt: TreeNumber,
     ) -> Option<Displacement> {
         let group = registry.get_mut(index);
         let live = if fabric.is_whole() && fabric.tree_is_whole(spt) {
@@ -229,8 +210,8 @@ impl TreeAssignment {
         if self.space.tables() == TableKind::PerSwitch {
             return None; // every spanning tree has an entry of its own
         }
-        let first = self.round(spt).0 * self.space.trees_per_color();
-        let tree = spt - first;
+        let first = self.first_tree(self.round(spt));
+        let tree = spt.0 - first;
         for slot in live {
             if let Some(other) = self.color_holders.other_than(*slot, tree) {
                 let endpoint = fabric.endpoint_at(*slot);
@@ -244,7 +225,7 @@ impl TreeAssignment {
     }
 
     /// Notes that the spanning tree a displaced group is on is its home now.
-    pub(super) fn settle_down(&mut self, from: u32, to: u32, index: GroupIndex) {
+    pub(super) fn settle_down(&mut self, from: TreeNumber, to: TreeNumber, index: GroupIndex) {
         let round = self.round(from);
         self.forget_displaced(round);
         if let Some(guests) = self.guests.get_mut(&to) {
@@ -263,13 +244,11 @@ impl TreeAssignment {
         fabric: &Fabric,
         registry: &mut Registry,
         memberships: &Memberships,
-        mut dirty: impl FnMut(u32),
+        mut dirty: impl FnMut(TreeNumber),
     ) -> Displaced {
-        let mut displaced: Vec<(Mgid, GroupIndex, u32)> = Vec::with_capacity(self.displaced);
+        let mut displaced: Vec<(Mgid, GroupIndex, TreeNumber)> = Vec::with_capacity(self.displaced);
         for (round, _) in (0u32..).zip(&self.displaced_in_round).filter(|(_, count)| **count > 0) {
-            let first = round * self.space.trees_per_color();
-            let end = (first + self.space.trees_per_color()).min(self.space.total());
-            let groups = (first..end).flat_map(|spt| registry.at_home(spt));
+            let groups = self.trees(Round(round)).flat_map(|spt| registry.at_home(spt));
             displaced.extend(groups.filter_map(|(mgid, index)| {
                 let group = registry.get(*index);
                 group.displaced.map(|_| (*mgid, *index, group.placed))
@@ -277,7 +256,7 @@ impl TreeAssignment {
         }
         displaced.sort_unstable();
         for (_, index, _) in &displaced {
-            registry.get_mut(*index).placed = NONE;
+            registry.get_mut(*index).placed = TreeNumber(NONE);
         }
         let mut outcome = Displaced { moved: Vec::new(), unrouted: Vec::new() };
         self.guests.clear();
@@ -285,12 +264,13 @@ impl TreeAssignment {
         for (mgid, index, before) in displaced {
             let found = self.find_place(fabric, registry, memberships, index);
             let why = registry.get(index).displaced.expect("only displaced groups are listed");
-            let to = found.as_ref().map_or(NONE, |to| *to);
+            let to = found.as_ref().map_or(TreeNumber(NONE), |to| *to);
             registry.get_mut(index).placed = to;
             match found {
                 Ok(to) => {
                     self.guests.entry(to).or_default().push(index);
-                    outcome.moved.push(Moved { mgid, from: self.space.spt(mgid), to, why });
+                    let from = self.space.spt(mgid);
+                    outcome.moved.push(Moved { mgid, from, to: to.0, why });
                 }
                 Err([broken, held]) => {
                     outcome.unrouted.push(Unrouted { mgid, why, broken, held });
@@ -311,13 +291,13 @@ impl TreeAssignment {
         registry: &Registry,
         memberships: &Memberships,
         index: GroupIndex,
-    ) -> Result<u32, [u32; 2]> {
+    ) -> Result<TreeNumber, [u32; 2]> {
         let group = registry.get(index);
         self.footprint.trace(fabric, &group.members);
         let held = self.colors_held(fabric, registry, memberships, index);
         let home = registry.home(group.mgid);
         let (mut broken, mut taken) = (0, 0);
-        for spt in self.space.search_order(home) {
+        for spt in self.space.search_order(home.0).map(TreeNumber) {
             if held[self.round(spt).index()].bars(spt) {
                 taken += 1;
             } else if !fabric.tree_is_whole(spt)
@@ -348,7 +328,7 @@ impl TreeAssignment {
             let is_island = !fabric.leaves_whole() && !fabric.leaf_has_up(leaf);
             let island = if is_island { leaf } else { NONE };
             for other in memberships.groups_of(slot.index()).map(|other| registry.get(other)) {
-                if other.has_tree && other.island == island && other.placed != NONE {
+                if other.has_tree && other.island == island && other.placed != TreeNumber(NONE) {
                     held[self.round(other.placed).index()].add(other.placed);
                 }
             }
@@ -362,7 +342,7 @@ impl TreeAssignment {
         &self,
         registry: &Registry,
         memberships: &Memberships,
-        spt: u32,
+        spt: TreeNumber,
         slots: &[EndpointSlot],
     ) -> bool {
         self.space.tables() == TableKind::PerPort
@@ -370,7 +350,7 @@ impl TreeAssignment {
                 let other = registry.get(other);
                 other.has_tree
                     && other.placed != spt
-                    && other.placed != NONE
+                    && other.placed != TreeNumber(NONE)
                     && self.round(other.placed) == self.round(spt)
             })
     }
@@ -380,12 +360,12 @@ impl TreeAssignment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     Free,
-    On(u32),
+    On(TreeNumber),
     OnSeveral,
 }
 
 impl Held {
-    fn add(&mut self, spt: u32) {
+    fn add(&mut self, spt: TreeNumber) {
         *self = match *self {
             Self::Free => Self::On(spt),
             Self::On(same) if same == spt => Self::On(spt),
@@ -393,7 +373,7 @@ impl Held {
         };
     }
 
-    fn bars(self, spt: u32) -> bool {
+    fn bars(self, spt: TreeNumber) -> bool {
         match self {
             Self::Free => false,
             Self::On(held) => held != spt,

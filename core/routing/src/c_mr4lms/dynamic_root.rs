@@ -24,7 +24,7 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, TableKind};
 use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::group_trees::group_tree;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{GroupIndex, Round, TreeNumber};
 use crate::c_mr4lms::pending::Pending;
 use crate::c_mr4lms::registry::{Memberships, Registry};
 use crate::c_mr4lms::staging::{Staged, stage};
@@ -63,8 +63,8 @@ pub struct DynamicRootEngine {
     /// Groups that are not on the spanning tree of their MGID, by MGID.
     displaced: BTreeMap<Mgid, Displaced>,
     /// Their indices by the spanning tree they are on, if any.
-    guests: BTreeMap<u32, BTreeMap<Mgid, GroupIndex>>,
-    trees: Pending<u32>, // to build again
+    guests: BTreeMap<TreeNumber, BTreeMap<Mgid, GroupIndex>>,
+    trees: Pending<TreeNumber>, // to build again
     builder: TreeBuilder,
     plan: Plan,
 }
@@ -117,9 +117,10 @@ impl DynamicRootEngine {
 
     fn note_unplaced(&mut self, index: GroupIndex, root: u32) -> Unplaced {
         let group = self.registry.get_mut(index);
-        let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed, NONE));
+        let nowhere = TreeNumber(NONE);
+        let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed, nowhere));
         self.trees.add(placed);
-        if self.displaced.remove(&mgid).is_some() && placed != NONE {
+        if self.displaced.remove(&mgid).is_some() && placed != nowhere {
             let guests = self.guests.get_mut(&placed).expect("guests are listed where they are");
             guests.remove(&mgid);
         }
@@ -127,12 +128,12 @@ impl DynamicRootEngine {
     }
 
     /// Notes where a group is now.
-    fn put(&mut self, index: GroupIndex, spt: u32) {
+    fn put(&mut self, index: GroupIndex, spt: TreeNumber) {
         let group = self.registry.get_mut(index);
         let (mgid, home) = (group.mgid, self.layout.space().spt(group.mgid));
         group.placed = spt;
         self.trees.add(spt);
-        if spt == home {
+        if spt.0 == home {
             self.displaced.remove(&mgid);
         } else {
             self.displaced.insert(mgid, Displaced { index, ..Displaced::default() });
@@ -145,15 +146,15 @@ impl DynamicRootEngine {
     fn place(&mut self, unplaced: &Unplaced, root_change: RootChange) -> bool {
         let space = *self.layout.space();
         let Unplaced { mgid, index, tree_before: before, root_before: root } = *unplaced;
-        let home = space.spt(mgid);
+        let home = TreeNumber(space.spt(mgid));
         let context = Context { fabric: &self.fabric, registry: &self.registry };
         let Some(mut candidate) = self.virtual_groups.candidate(context, index) else {
             self.put(index, home); // without a tree it is in nobody's way
             return true;
         };
         let mut tried = Displaced { index, broken: 0, held: 0 };
-        let before = Some(before).filter(|before| *before != NONE && *before != home);
-        let elsewhere = space.search_order(home).filter(|spt| *spt != home);
+        let before = Some(before).filter(|before| *before != TreeNumber(NONE) && *before != home);
+        let elsewhere = space.search_order(home.0).map(TreeNumber).filter(|spt| *spt != home);
         for spt in [home].into_iter().chain(before).chain(elsewhere) {
             candidate.before = if before == Some(spt) || spt == home { root } else { NONE };
             match self.virtual_groups.place(context, candidate, spt, root_change) {
@@ -170,7 +171,7 @@ impl DynamicRootEngine {
                 }
             }
         }
-        self.registry.get_mut(index).placed = NONE;
+        self.registry.get_mut(index).placed = TreeNumber(NONE);
         self.displaced.insert(mgid, tried);
         false
     }
@@ -191,18 +192,20 @@ impl DynamicRootEngine {
     /// A group whose home's color has not changed anywhere need not be asked.
     fn retry_displaced(&mut self) {
         let trees = self.layout.space().trees_per_color();
-        let mut changed: BTreeSet<u32> = self.trees.iter().map(|spt| spt / trees).collect();
+        let round = |spt: TreeNumber| Round(spt.0 / trees);
+        let mut changed: BTreeSet<Round> = self.trees.iter().map(round).collect();
         loop {
             let asked = |(mgid, one): (&Mgid, &Displaced)| {
-                let home = self.layout.space().spt(*mgid);
-                let unrouted = self.registry.get(one.index).placed == NONE;
-                (unrouted || changed.contains(&(home / trees))).then_some((one.index, home))
+                let home = TreeNumber(self.layout.space().spt(*mgid));
+                let unrouted = self.registry.get(one.index).placed == TreeNumber(NONE);
+                (unrouted || changed.contains(&round(home))).then_some((one.index, home))
             };
-            let asked: Vec<(GroupIndex, u32)> = self.displaced.iter().filter_map(asked).collect();
+            let asked: Vec<(GroupIndex, TreeNumber)> =
+                self.displaced.iter().filter_map(asked).collect();
             changed.clear();
             for (index, home) in asked {
                 let moved = self.retry(index, home).into_iter().flatten();
-                changed.extend(moved.filter(|spt| *spt != NONE).map(|spt| spt / trees));
+                changed.extend(moved.filter(|spt| *spt != TreeNumber(NONE)).map(round));
             }
             if changed.is_empty() {
                 return;
@@ -212,13 +215,13 @@ impl DynamicRootEngine {
 
     /// Gives a displaced group a better place, if there is one, and says from where to where it
     /// went.
-    fn retry(&mut self, index: GroupIndex, home: u32) -> Option<[u32; 2]> {
+    fn retry(&mut self, index: GroupIndex, home: TreeNumber) -> Option<[TreeNumber; 2]> {
         let unplaced = self.take_out(&[index]);
         let Unplaced { tree_before: before, root_before: root, .. } = unplaced[0];
-        if before == NONE {
+        if before == TreeNumber(NONE) {
             self.place_all(unplaced, RootChange::Forbidden);
             let now = self.registry.get(index).placed;
-            return (now != NONE).then_some([before, now]);
+            return (now != TreeNumber(NONE)).then_some([before, now]);
         }
         let context = Context { fabric: &self.fabric, registry: &self.registry };
         let candidate = self.virtual_groups.candidate(context, index);
@@ -239,25 +242,25 @@ impl DynamicRootEngine {
     fn settle(&mut self) {
         self.retry_displaced();
         while let Some(spt) = self.trees.pop() {
-            self.plan.parts[spt as usize] = self.build(spt).map(Arc::new);
+            self.plan.parts[spt.index()] = self.build(spt).map(Arc::new);
         }
         let (mut moved, mut unrouted) = (Vec::new(), Vec::new());
         for (mgid, Displaced { index, broken, held }) in &self.displaced {
             let (mgid, broken, held) = (*mgid, *broken, *held);
             let (from, to) = (self.layout.space().spt(mgid), self.registry.get(*index).placed);
             let context = Context { fabric: &self.fabric, registry: &self.registry };
-            let why = self.virtual_groups.obstacle(context, *index, from);
-            if to == NONE {
+            let why = self.virtual_groups.obstacle(context, *index, TreeNumber(from));
+            if to == TreeNumber(NONE) {
                 unrouted.push(Unrouted { mgid, why, broken, held });
             } else {
-                moved.push(Moved { mgid, from, to, why });
+                moved.push(Moved { mgid, from, to: to.0, why });
             }
         }
         self.plan.moved = Arc::new(moved);
         self.plan.unrouted = Arc::new(unrouted);
     }
 
-    fn build(&mut self, spt: u32) -> Option<Part> {
+    fn build(&mut self, spt: TreeNumber) -> Option<Part> {
         let mut indices: Vec<(Mgid, GroupIndex)> = self.groups_on(spt).collect();
         indices.sort_unstable();
         let trees =
@@ -271,7 +274,7 @@ impl DynamicRootEngine {
     }
 
     /// Lists the groups on a spanning tree whose own tree lacks a link.
-    fn list_broken(&self, spt: u32, hit: &mut BTreeSet<GroupIndex>) {
+    fn list_broken(&self, spt: TreeNumber, hit: &mut BTreeSet<GroupIndex>) {
         let mut footprint = Footprint::default();
         for (_, index) in self.groups_on(spt) {
             let tree = self.virtual_groups.tree(&self.fabric, index, spt);
@@ -295,7 +298,7 @@ impl DynamicRootEngine {
     }
 
     /// Walks the groups on a spanning tree, those at home first.
-    fn groups_on(&self, spt: u32) -> impl Iterator<Item = (Mgid, GroupIndex)> {
+    fn groups_on(&self, spt: TreeNumber) -> impl Iterator<Item = (Mgid, GroupIndex)> {
         let at_home = self.registry.at_home(spt).iter().copied();
         let at_home = at_home.filter(move |(_, index)| self.registry.get(*index).placed == spt);
         let guests = self.guests.get(&spt).into_iter().flatten();
@@ -322,7 +325,7 @@ struct Unplaced {
     mgid: Mgid,
     index: GroupIndex,
     /// The spanning tree it was on, and its root there; [`NONE`] if nowhere.
-    tree_before: u32,
+    tree_before: TreeNumber,
     root_before: u32,
 }
 
@@ -353,7 +356,7 @@ impl RoutingEngine for DynamicRootEngine {
                     unplaced.push(Unplaced {
                         mgid,
                         index: found,
-                        tree_before: NONE,
+                        tree_before: TreeNumber(NONE),
                         root_before: NONE,
                     });
                 }
@@ -371,7 +374,7 @@ impl RoutingEngine for DynamicRootEngine {
         let touched = self.fabric.set_faults(faults);
         self.index_members();
         let mut hit: BTreeSet<GroupIndex> = BTreeSet::new();
-        for spt in 0..self.fabric.tree_count() {
+        for spt in self.fabric.tree_numbers() {
             let meets = |tree: &SpanningTree| touched.meets(&self.fabric, tree);
             if self.virtual_groups.roots.any(self.fabric.tree(spt), meets) {
                 self.trees.add(spt);
@@ -423,7 +426,7 @@ impl RoutingEngine for DynamicRootEngine {
         let (Some(planned), Some(index)) = (planned, self.registry.find(mgid)) else {
             return Vec::new();
         };
-        let tree = self.virtual_groups.tree(&self.fabric, index, planned.part);
+        let tree = self.virtual_groups.tree(&self.fabric, index, TreeNumber(planned.part));
         group_tree(&self.fabric, &tree, &self.registry.get(index).members).into_iter().collect()
     }
 

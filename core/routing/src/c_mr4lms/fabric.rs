@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, PortId, SwitchId};
 use fixedbitset::FixedBitSet;
 
-use crate::c_mr4lms::numbers::EndpointSlot;
+use crate::c_mr4lms::numbers::{EndpointSlot, TreeNumber};
 use crate::plan::BrokenLink;
 use crate::spt::{Layout, SpanningTree};
 use endpoint_slots::EndpointSlots;
@@ -118,7 +118,7 @@ impl Tier {
 /// Spanning trees and endpoints that a new set of faults touches.
 pub(super) struct Touched {
     rows: [FixedBitSet; 3],
-    pub(super) trees: Vec<u32>,
+    pub(super) trees: Vec<TreeNumber>,
     pub(super) slots: Vec<EndpointSlot>,
 }
 
@@ -181,18 +181,18 @@ impl Fabric {
     }
 
     /// Gives the tree of a number, or the first of its pair.
-    pub(super) fn tree(&self, spt: u32) -> &SpanningTree {
-        &self.trees[spt as usize * self.halves]
+    pub(super) fn tree(&self, spt: TreeNumber) -> &SpanningTree {
+        &self.trees[spt.index() * self.halves]
     }
 
     /// Gives the trees of a number: one, or two with fault tolerance.
-    pub(super) fn trees(&self, spt: u32) -> &[SpanningTree] {
-        &self.trees[spt as usize * self.halves..][..self.halves]
+    pub(super) fn trees(&self, spt: TreeNumber) -> &[SpanningTree] {
+        &self.trees[spt.index() * self.halves..][..self.halves]
     }
 
-    /// Counts the numbers of spanning trees.
-    pub(super) fn tree_count(&self) -> u32 {
-        dense(self.tree_whole.len())
+    /// Walks the numbers of spanning trees.
+    pub(super) fn tree_numbers(&self) -> impl Iterator<Item = TreeNumber> + use<> {
+        (0..dense(self.tree_whole.len())).map(TreeNumber)
     }
 
     /// Gives the row of a spanning tree in each tier.
@@ -263,8 +263,8 @@ impl Fabric {
         self.leaves_whole
     }
 
-    pub(super) fn tree_is_whole(&self, spt: u32) -> bool {
-        self.tree_whole[spt as usize]
+    pub(super) fn tree_is_whole(&self, spt: TreeNumber) -> bool {
+        self.tree_whole[spt.index()]
     }
 
     /// Finds the first link that a tree over these leaves, CNs and blocks needs and does not have.
@@ -299,7 +299,7 @@ impl Fabric {
 
     /// Finds the first broken link of the first tree, if no tree of the number serves these leaves,
     /// CNs and blocks.
-    pub(super) fn obstacle(&self, spt: u32, places: [&[u32]; 3]) -> Option<BrokenLink> {
+    pub(super) fn obstacle(&self, spt: TreeNumber, places: [&[u32]; 3]) -> Option<BrokenLink> {
         let mut broken = self.trees(spt).iter().map(|tree| self.broken_link(tree, places));
         let first = broken.next().flatten();
         if broken.all(|link| link.is_some()) { first } else { None }
@@ -333,13 +333,13 @@ impl Fabric {
         ];
         self.faults = faults;
         let mut touched = Touched { rows: changed, trees: Vec::new(), slots: self.refresh_slots() };
-        for spt in 0..self.tree_count() {
+        for spt in self.tree_numbers() {
             let trees = self.trees(spt);
             let (whole, met) = (
                 trees.iter().all(|tree| self.has_all_links(tree)),
                 trees.iter().any(|tree| touched.meets(self, tree)),
             );
-            self.tree_whole[spt as usize] = whole;
+            self.tree_whole[spt.index()] = whole;
             if met {
                 touched.trees.push(spt);
             }

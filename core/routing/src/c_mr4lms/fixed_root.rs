@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid};
 
-use crate::c_mr4lms::assignment::{Round, TreeAssignment};
+use crate::c_mr4lms::assignment::TreeAssignment;
 use crate::c_mr4lms::fabric::Fabric;
 use crate::c_mr4lms::group_trees::group_trees;
 use crate::c_mr4lms::incremental::{Change as TreeChange, IncrementalUpdate};
-use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, Round, TreeNumber};
 use crate::c_mr4lms::pending::Pending;
 use crate::c_mr4lms::registry::{Memberships, Registry, Replaced};
 use crate::c_mr4lms::staging::{Staged, stage};
@@ -67,8 +67,8 @@ pub struct FixedRootEngine {
     assignment: TreeAssignment,
     builder: TreeBuilder,
     incremental: IncrementalUpdate,
-    rounds: Pending<Round>, // to settle again
-    trees: Pending<u32>,    // to build again
+    rounds: Pending<Round>,     // to settle again
+    trees: Pending<TreeNumber>, // to build again
     plan: Plan,
     stays_after_healing: bool,
 }
@@ -146,7 +146,7 @@ impl FixedRootEngine {
         };
         group_trees(
             &self.fabric,
-            self.fabric.trees(planned.part),
+            self.fabric.trees(TreeNumber(planned.part)),
             &self.registry.get(index).members,
         )
     }
@@ -221,8 +221,8 @@ impl FixedRootEngine {
         for (_, group) in self.registry.iter() {
             fresh.registry.insert(group.mgid, group.members.clone());
         }
-        fresh.rounds.add_all();
-        fresh.trees.add_all();
+        (0..space.rounds()).for_each(|round| fresh.rounds.add(Round(round)));
+        self.fabric.tree_numbers().for_each(|spt| fresh.trees.add(spt));
         fresh.settle();
         fresh.plan
     }
@@ -316,8 +316,8 @@ impl FixedRootEngine {
             return false;
         }
         let Self { fabric, registry, incremental, plan, .. } = self;
-        let place = &mut plan.parts[spt as usize];
-        let empty = || Arc::new(Part::empty(spt, fabric.tree(spt).color));
+        let place = &mut plan.parts[spt.index()];
+        let empty = || Arc::new(Part::empty(spt.0, fabric.tree(spt).color));
         let part = Arc::make_mut(place.get_or_insert_with(empty));
         let change = TreeChange { fabric, registry, index, spt, members };
         if goes {
@@ -358,8 +358,8 @@ impl FixedRootEngine {
         while let Some(spt) = self.trees.pop() {
             self.incremental.forget(spt);
             let mut parts = self.build(spt).into_iter().map(Arc::new);
-            self.plan.parts[spt as usize] = parts.next();
-            if let Some(twin) = self.plan.twins.get_mut(spt as usize) {
+            self.plan.parts[spt.index()] = parts.next();
+            if let Some(twin) = self.plan.twins.get_mut(spt.index()) {
                 *twin = parts.next();
             }
         }
@@ -372,10 +372,11 @@ impl FixedRootEngine {
         for moved in moved.iter().filter(|one| matches!(one.why, Displacement::TreeBroken { .. })) {
             let index = self.registry.find(moved.mgid).expect("it was placed just now");
             let from = self.registry.home(moved.mgid);
-            self.assignment.settle_down(from, moved.to, index);
+            let to = TreeNumber(moved.to);
+            self.assignment.settle_down(from, to, index);
             self.registry.get_mut(index).displaced = None;
-            self.registry.adopt(index, moved.to);
-            self.rounds.add(self.assignment.round(moved.to));
+            self.registry.adopt(index, to);
+            self.rounds.add(self.assignment.round(to));
             any = true;
         }
         any
@@ -386,7 +387,8 @@ impl FixedRootEngine {
     fn note_moved(&mut self, moved: Option<Vec<Moved>>) {
         let stayed = self.registry.adopted();
         let listed = self.plan.moved.iter().filter(|one| one.why == Displacement::Stayed);
-        if moved.is_none() && listed.map(|one| (&one.mgid, &one.to)).eq(stayed) {
+        let listed = listed.map(|one| (one.mgid, one.to));
+        if moved.is_none() && listed.eq(stayed.iter().map(|(mgid, to)| (*mgid, to.0))) {
             return;
         }
         let mut moved = moved.unwrap_or_default();
@@ -394,7 +396,7 @@ impl FixedRootEngine {
             let at_home = self.registry.find(*mgid).map(|index| self.registry.get(index));
             if at_home.is_some_and(|group| group.displaced.is_none()) {
                 let from = self.layout.space().spt(*mgid);
-                moved.push(Moved { mgid: *mgid, from, to: *to, why: Displacement::Stayed });
+                moved.push(Moved { mgid: *mgid, from, to: to.0, why: Displacement::Stayed });
             }
         }
         moved.sort_unstable_by_key(|one| one.mgid);
@@ -403,7 +405,7 @@ impl FixedRootEngine {
 
     /// Builds the trees of all groups on a spanning tree; those on its twin, too, with fault
     /// tolerance.
-    fn build(&mut self, spt: u32) -> Vec<Part> {
+    fn build(&mut self, spt: TreeNumber) -> Vec<Part> {
         let registry = &self.registry;
         let at_home = registry.at_home(spt);
         let tree = self.fabric.tree(spt);
@@ -473,10 +475,10 @@ impl RoutingEngine for FixedRootEngine {
 
     /// Gives the homes of groups that stayed where a dead link had sent them.
     fn choices(&self) -> Vec<RecordedChoice> {
-        let choice = |(mgid, part): (&Mgid, &u32)| RecordedChoice {
+        let choice = |(mgid, home): (&Mgid, &TreeNumber)| RecordedChoice {
             mgid: *mgid,
             tree: 0,
-            part: *part,
+            part: home.0,
             root: 0,
             ports: Vec::new(),
         };
@@ -491,18 +493,18 @@ impl RoutingEngine for FixedRootEngine {
 impl FixedRootEngine {
     /// Gives groups the homes of a record, and all others those of their MGIDs.
     pub(super) fn restore(&mut self, choices: &[RecordedChoice]) -> Result<(), RestoreError> {
-        let mut homes: BTreeMap<Mgid, u32> = BTreeMap::new();
+        let mut homes: BTreeMap<Mgid, TreeNumber> = BTreeMap::new();
         for (index, choice) in choices.iter().enumerate() {
             self.check(choice, &homes).map_err(|problem| RestoreError {
                 index,
                 mgid: choice.mgid,
                 problem,
             })?;
-            homes.insert(choice.mgid, choice.part);
+            homes.insert(choice.mgid, TreeNumber(choice.part));
         }
         let space = *self.layout.space();
         let back = self.registry.adopted().keys().filter(|mgid| !homes.contains_key(mgid));
-        let back: Vec<(Mgid, u32)> = back.map(|mgid| (*mgid, space.spt(*mgid))).collect();
+        let back: Vec<_> = back.map(|mgid| (*mgid, TreeNumber(space.spt(*mgid)))).collect();
         for (mgid, home) in back.into_iter().chain(homes) {
             let index = self.registry.find(mgid).expect("checked above");
             let before = self.registry.home(mgid);
@@ -523,7 +525,7 @@ impl FixedRootEngine {
     fn check(
         &self,
         choice: &RecordedChoice,
-        homes: &BTreeMap<Mgid, u32>,
+        homes: &BTreeMap<Mgid, TreeNumber>,
     ) -> Result<(), RestoreProblem> {
         let RecordedChoice { mgid, tree, part, root, ports } = choice;
         if !self.stays_after_healing {

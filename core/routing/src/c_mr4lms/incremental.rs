@@ -18,7 +18,7 @@ mod tree_view;
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::c_mr4lms::fabric::{Fabric, dense};
-use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, TreeNumber};
 use crate::c_mr4lms::registry::{Registry, Replaced};
 use crate::plan::{Part, VirtualGroupId};
 use connectivity::{ConnectivityCheck, PlaceGraph};
@@ -45,7 +45,7 @@ pub(super) struct Change<'a> {
     /// With the new members, or with the old ones of a group that goes.
     pub(super) registry: &'a Registry,
     pub(super) index: GroupIndex,
-    pub(super) spt: u32,
+    pub(super) spt: TreeNumber,
     pub(super) members: &'a Replaced,
 }
 
@@ -55,7 +55,7 @@ impl IncrementalUpdate {
             numbering: PlaceNumbering::new(fabric, tables),
             tables,
             in_order: is_in_order(fabric),
-            users: vec![None; fabric.tree_count() as usize],
+            users: fabric.tree_numbers().map(|_| None).collect(),
             connectivity: ConnectivityCheck::default(),
         }
     }
@@ -66,8 +66,8 @@ impl IncrementalUpdate {
     }
 
     /// Drops the users of a spanning tree that is built as a whole.
-    pub(super) fn forget(&mut self, spt: u32) {
-        self.users[spt as usize] = None;
+    pub(super) fn forget(&mut self, spt: TreeNumber) {
+        self.users[spt.index()] = None;
     }
 
     /// Gives a group its new members; a new group is added to the part.
@@ -109,7 +109,7 @@ impl IncrementalUpdate {
     /// Lists the users of a spanning tree as they were before the change, unless they are listed.
     fn index(&mut self, change: &Change<'_>) {
         let Change { fabric, registry, index, spt, members } = *change;
-        if self.users[spt as usize].is_some() {
+        if self.users[spt.index()].is_some() {
             return;
         }
         let mut users = Box::new(PlaceUsers::new(self.numbering));
@@ -118,7 +118,7 @@ impl IncrementalUpdate {
                 if *other == index { &members.before } else { &registry.get(*other).members };
             users.add_group(fabric, *other, Extent::of(fabric, slots));
         }
-        self.users[spt as usize] = Some(users);
+        self.users[spt.index()] = Some(users);
     }
 
     /// Takes members out of a group.

@@ -24,3 +24,25 @@ number! {
     /// [`Fabric::slots`](super::fabric::Fabric::slots).
     EndpointSlot
 }
+number! {
+    /// Number of a spanning tree, or of a pair of them with fault tolerance: the paper's `spt_no`,
+    /// less than [`MgidSpace::total`](crate::MgidSpace::total).
+    TreeNumber
+}
+number! {
+    /// Number of a round of spanning trees, less than
+    /// [`MgidSpace::rounds`](crate::MgidSpace::rounds); with per-port tables a round is a color.
+    Round
+}
+
+impl From<TreeNumber> for usize {
+    fn from(number: TreeNumber) -> Self {
+        number.index()
+    }
+}
+
+impl From<Round> for usize {
+    fn from(round: Round) -> Self {
+        round.index()
+    }
+}

@@ -1,48 +1,40 @@
 //! Rounds and spanning trees that have to be computed again.
 
-use std::marker::PhantomData;
+use fixedbitset::FixedBitSet;
 
-use crate::c_mr4lms::fabric::{NONE, dense};
+use crate::c_mr4lms::fabric::NONE;
 
 /// Rounds or spanning trees that have to be computed again, each listed once.
 #[derive(Clone, Debug)]
 pub(super) struct Pending<T> {
-    listed: fixedbitset::FixedBitSet,
-    list: Vec<u32>,
-    kind: PhantomData<T>,
+    listed: FixedBitSet,
+    list: Vec<T>,
 }
 
-impl<T: From<u32> + Into<u32>> Pending<T> {
+impl<T: Copy + Into<usize>> Pending<T> {
     pub(super) fn new(count: u32) -> Self {
-        let listed = fixedbitset::FixedBitSet::with_capacity(count as usize);
-        Self { listed, list: Vec::new(), kind: PhantomData }
+        Self { listed: FixedBitSet::with_capacity(count as usize), list: Vec::new() }
     }
 
     /// Adds one; [`NONE`] is nothing.
-    pub(super) fn add(&mut self, at: T) {
-        let at = at.into();
-        if at != NONE && !self.listed.put(at as usize) {
-            self.list.push(at);
+    pub(super) fn add(&mut self, number: T) {
+        let at = number.into();
+        if at != NONE as usize && !self.listed.put(at) {
+            self.list.push(number);
         }
     }
 
-    pub(super) fn add_all(&mut self) {
-        for at in 0..dense(self.listed.len()) {
-            self.add(at.into());
-        }
-    }
-
-    pub(super) fn contains(&self, at: T) -> bool {
-        self.listed.contains(at.into() as usize)
+    pub(super) fn contains(&self, number: T) -> bool {
+        self.listed.contains(number.into())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.list.iter().map(|at| (*at).into())
+        self.list.iter().copied()
     }
 
     pub(super) fn pop(&mut self) -> Option<T> {
-        let at = self.list.pop()?;
-        self.listed.remove(at as usize);
-        Some(at.into())
+        let number = self.list.pop()?;
+        self.listed.remove(number.into());
+        Some(number)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricast_topology::{EndpointId, Mgid};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
-use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, TreeNumber};
 use crate::c_mr4lms::tree_builder::GroupOnTree;
 use crate::plan::Displacement;
 use crate::spt::{MgidSpace, SpanningTree};
@@ -24,7 +24,7 @@ pub(super) struct Group {
     /// Why it cannot be on its home spanning tree.
     pub(super) displaced: Option<Displacement>,
     /// The spanning tree it is on; [`NONE`] if unrouted.
-    pub(super) placed: u32,
+    pub(super) placed: TreeNumber,
 }
 
 impl Group {
@@ -51,7 +51,7 @@ pub(super) struct Registry {
     homes: Vec<Vec<(Mgid, GroupIndex)>>, // by spanning tree: MGID and index, rising
     /// Groups whose home is not the spanning tree of their MGID, because they stayed where a dead
     /// link had sent them.
-    adopted: BTreeMap<Mgid, u32>,
+    adopted: BTreeMap<Mgid, TreeNumber>,
 }
 
 impl Registry {
@@ -66,22 +66,22 @@ impl Registry {
     }
 
     /// Gives the spanning tree that a group is on if nothing keeps it from there.
-    pub(super) fn home(&self, mgid: Mgid) -> u32 {
+    pub(super) fn home(&self, mgid: Mgid) -> TreeNumber {
         let adopted = if self.adopted.is_empty() { None } else { self.adopted.get(&mgid) };
-        adopted.copied().unwrap_or_else(|| self.space.spt(mgid))
+        adopted.copied().unwrap_or_else(|| TreeNumber(self.space.spt(mgid)))
     }
 
     /// Lists the groups whose home is not the spanning tree of their MGID, with it.
-    pub(super) const fn adopted(&self) -> &BTreeMap<Mgid, u32> {
+    pub(super) const fn adopted(&self) -> &BTreeMap<Mgid, TreeNumber> {
         &self.adopted
     }
 
     /// Gives a group another home.
-    pub(super) fn adopt(&mut self, index: GroupIndex, spt: u32) {
+    pub(super) fn adopt(&mut self, index: GroupIndex, spt: TreeNumber) {
         let mgid = self.get(index).mgid;
         let before = self.home(mgid);
-        self.homes[before as usize].retain(|(_, other)| *other != index);
-        if spt == self.space.spt(mgid) {
+        self.homes[before.index()].retain(|(_, other)| *other != index);
+        if spt.0 == self.space.spt(mgid) {
             self.adopted.remove(&mgid);
         } else {
             self.adopted.insert(mgid, spt);
@@ -91,13 +91,13 @@ impl Registry {
 
     fn list_at_home(&mut self, index: GroupIndex) {
         let mgid = self.get(index).mgid;
-        let home = self.home(mgid) as usize;
+        let home = self.home(mgid).index();
         let at = self.homes[home].partition_point(|(other, _)| *other < mgid);
         self.homes[home].insert(at, (mgid, index));
     }
 
     pub(super) fn find(&self, mgid: Mgid) -> Option<GroupIndex> {
-        let home = &self.homes[self.home(mgid) as usize];
+        let home = &self.homes[self.home(mgid).index()];
         home.binary_search_by_key(&mgid, |(mgid, _)| *mgid).ok().map(|at| home[at].1)
     }
 
@@ -110,13 +110,13 @@ impl Registry {
     }
 
     /// Lists the groups whose home is a spanning tree, by MGID.
-    pub(super) fn at_home(&self, spt: u32) -> &[(Mgid, GroupIndex)] {
-        &self.homes[spt as usize]
+    pub(super) fn at_home(&self, spt: TreeNumber) -> &[(Mgid, GroupIndex)] {
+        &self.homes[spt.index()]
     }
 
     /// Gives every group whose home is a spanning tree to be changed, by MGID.
-    pub(super) fn each_at_home(&mut self, spt: u32, mut each: impl FnMut(&mut Group)) {
-        for (_, index) in &self.homes[spt as usize] {
+    pub(super) fn each_at_home(&mut self, spt: TreeNumber, mut each: impl FnMut(&mut Group)) {
+        for (_, index) in &self.homes[spt.index()] {
             each(&mut self.indices[index.index()]);
         }
     }
@@ -146,7 +146,7 @@ impl Registry {
         let home = self.home(self.get(index).mgid);
         let group = &mut self.indices[index.index()];
         let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
-        self.homes[home as usize].retain(|(_, other)| *other != index);
+        self.homes[home.index()].retain(|(_, other)| *other != index);
         self.adopted.remove(&group.mgid);
         self.free.push(index);
         group

@@ -7,9 +7,9 @@
 
 use fabricast_topology::TableKind;
 
-use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
+use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
-use crate::c_mr4lms::numbers::EndpointSlot;
+use crate::c_mr4lms::numbers::{EndpointSlot, TreeNumber};
 use crate::spt::MgidSpace;
 
 use super::roots::Roots;
@@ -76,23 +76,23 @@ impl PlaceOwners {
     }
 
     /// Gives the domain of a rank: places are told apart within one only.
-    fn domain(&self, rank: usize, spt: u32, root: u32) -> usize {
-        let (spt, root) = (spt as usize, root as usize);
+    fn domain(&self, rank: usize, spt: TreeNumber, root: u32) -> usize {
+        let (tree, root) = (spt.index(), root as usize);
         match rank {
-            0 => usize::from(self.space.color(dense(spt))),
-            1 => spt,
-            2 => spt * self.ups + root / self.tops,
-            _ => spt * self.ups * self.tops + root,
+            0 => usize::from(self.space.color(spt.0)),
+            1 => tree,
+            2 => tree * self.ups + root / self.tops,
+            _ => tree * self.ups * self.tops + root,
         }
     }
 
     /// Gives the virtual group at a place, or [`NONE`].
-    pub(super) fn owner(&self, rank: usize, spt: u32, root: u32, at: u32) -> u32 {
+    pub(super) fn owner(&self, rank: usize, spt: TreeNumber, root: u32, at: u32) -> u32 {
         self.owners[rank][self.domain(rank, spt, root) * self.widths[rank] + at as usize]
     }
 
     /// Gives the bits of taken places of rank 2 or 3 under a root.
-    pub(super) fn taken(&self, rank: usize, spt: u32, root: u32) -> &[u64] {
+    pub(super) fn taken(&self, rank: usize, spt: TreeNumber, root: u32) -> &[u64] {
         let words = self.widths[rank].div_ceil(64);
         let first = self.domain(rank, spt, root) * words;
         &self.taken[rank - 2][first..first + words]
@@ -104,7 +104,13 @@ impl PlaceOwners {
     }
 
     /// Sets the owner of places; [`NONE`] frees them.
-    pub(super) fn set_owner(&mut self, spt: u32, root: u32, places: &Places, virtual_group: u32) {
+    pub(super) fn set_owner(
+        &mut self,
+        spt: TreeNumber,
+        root: u32,
+        places: &Places,
+        virtual_group: u32,
+    ) {
         for (rank, places) in places.iter().enumerate() {
             if places.is_empty() {
                 continue; // there may be no root then

@@ -8,7 +8,7 @@ use crate::c_mr4lms::dynamic_root::root_search::RootChange;
 use crate::c_mr4lms::dynamic_root::virtual_groups::{Candidate, Context};
 use crate::c_mr4lms::dynamic_root::{DynamicRootEngine, Unplaced};
 use crate::c_mr4lms::fabric::NONE;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{GroupIndex, TreeNumber};
 use crate::routing_engine::{RecordedChoice, RestoreError, RestoreProblem};
 
 impl DynamicRootEngine {
@@ -19,7 +19,7 @@ impl DynamicRootEngine {
             .iter()
             .filter_map(|(index, group)| {
                 let virtual_group = self.virtual_groups.of(index)?;
-                let (part, root) = (virtual_group.spt, virtual_group.root);
+                let (part, root) = (virtual_group.spt.0, virtual_group.root);
                 Some(RecordedChoice { mgid: group.mgid, tree: 0, part, root, ports: Vec::new() })
             })
             .collect();
@@ -47,7 +47,7 @@ impl DynamicRootEngine {
         let unplaced = unplaced.map(|(mgid, index)| Unplaced {
             mgid,
             index,
-            tree_before: NONE,
+            tree_before: TreeNumber(NONE),
             root_before: NONE,
         });
         next.place_all(unplaced.collect(), RootChange::Forbidden);
@@ -65,14 +65,15 @@ impl DynamicRootEngine {
         let context = Context { fabric: &self.fabric, registry: &self.registry };
         let candidate = self.virtual_groups.candidate(context, index);
         let candidate = candidate.ok_or(RestoreProblem::FewerThanTwoMembers)?;
-        self.check(&candidate, *part, *root)?;
-        self.virtual_groups.attach(&self.fabric, candidate, *part, *root);
-        self.put(index, *part);
+        let spt = TreeNumber(*part);
+        self.check(&candidate, spt, *root)?;
+        self.virtual_groups.attach(&self.fabric, candidate, spt, *root);
+        self.put(index, spt);
         Ok(())
     }
 
     /// Checks that a group has the links it needs and meets nobody with another root.
-    fn check(&mut self, one: &Candidate, spt: u32, root: u32) -> Result<(), RestoreProblem> {
+    fn check(&mut self, one: &Candidate, spt: TreeNumber, root: u32) -> Result<(), RestoreProblem> {
         let virtual_groups = &mut self.virtual_groups;
         let tree = virtual_groups.roots.tree(self.fabric.tree(spt), root);
         if let Some(link) = self.fabric.broken_link(&tree, virtual_groups.footprint.places()) {

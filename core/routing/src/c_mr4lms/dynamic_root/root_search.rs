@@ -18,7 +18,7 @@ use crate::c_mr4lms::dynamic_root::virtual_groups::{
 };
 use crate::c_mr4lms::fabric::{NONE, dense};
 use crate::c_mr4lms::group_trees::group_tree;
-use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
+use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, TreeNumber};
 use crate::group_tree::GroupTree;
 use crate::plan::Displacement;
 use crate::root_choice::RootChoice;
@@ -52,7 +52,7 @@ impl VirtualGroups {
         &mut self,
         context: Context<'_>,
         candidate: Candidate,
-        spt: u32,
+        spt: TreeNumber,
         root_change: RootChange,
     ) -> Result<(), (Candidate, PlaceError)> {
         if !self.collect_owners(spt, 0, &candidate.places[..2]) {
@@ -76,7 +76,7 @@ impl VirtualGroups {
         &mut self,
         context: Context<'_>,
         candidate: &Candidate,
-        spt: u32,
+        spt: TreeNumber,
         root_change: RootChange,
     ) -> Option<u32> {
         loop {
@@ -110,7 +110,7 @@ impl VirtualGroups {
         &mut self,
         context: Context<'_>,
         candidate: &Candidate,
-        spt: u32,
+        spt: TreeNumber,
         root_change: RootChange,
     ) -> Option<Offer> {
         let first = [first_bit(&self.wanted[0]), first_bit(&self.wanted[1])];
@@ -157,7 +157,7 @@ impl VirtualGroups {
         &self,
         Context { fabric, registry }: Context<'_>,
         candidate: &Candidate,
-        spt: u32,
+        spt: TreeNumber,
         offers: &[Offer],
     ) -> Offer {
         let group = registry.get(candidate.index);
@@ -174,7 +174,7 @@ impl VirtualGroups {
     }
 
     /// Lists the virtual groups at wanted places under a root, and counts their groups.
-    fn list_in_the_way(&mut self, spt: u32, root: u32) -> u32 {
+    fn list_in_the_way(&mut self, spt: TreeNumber, root: u32) -> u32 {
         self.in_the_way.clear();
         let mut count = 0;
         for (rank, wanted) in (2..).zip(&self.wanted) {
@@ -243,7 +243,7 @@ impl VirtualGroups {
         &mut self,
         context: Context<'_>,
         index: GroupIndex,
-        home: u32,
+        home: TreeNumber,
     ) -> Displacement {
         let fabric = context.fabric;
         let candidate = self.candidate(context, index).expect("a group without a tree is at home");
@@ -254,7 +254,7 @@ impl VirtualGroups {
             let holds = virtual_group != NONE
                 && virtual_group != own
                 && self.get(virtual_group).spt != home;
-            holds.then(|| (*at, self.get(virtual_group).spt))
+            holds.then(|| (*at, self.get(virtual_group).spt.0))
         });
         match (link, other) {
             (Some(link), _) => Displacement::TreeBroken { link },

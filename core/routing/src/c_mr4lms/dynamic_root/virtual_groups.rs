@@ -8,7 +8,7 @@ use crate::c_mr4lms::dynamic_root::place_owners::{PlaceOwners, Places};
 use crate::c_mr4lms::dynamic_root::roots::Roots;
 use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
 use crate::c_mr4lms::footprint::Footprint;
-use crate::c_mr4lms::numbers::GroupIndex;
+use crate::c_mr4lms::numbers::{GroupIndex, TreeNumber};
 use crate::c_mr4lms::registry::Registry;
 use crate::root_choice::RootChooser;
 use crate::routing_engine::RootScope;
@@ -17,7 +17,7 @@ use crate::spt::{Layout, SpanningTree};
 /// One virtual group.
 #[derive(Clone, Debug)]
 pub(super) struct VirtualGroupState {
-    pub(super) spt: u32,
+    pub(super) spt: TreeNumber,
     /// Its root; steps that no place depends on are 0.
     pub(super) root: u32,
     /// Group indices, any order.
@@ -113,7 +113,7 @@ impl VirtualGroups {
     }
 
     /// Gives the spanning tree of a group as it is with the root that the group has.
-    pub(super) fn tree(&self, fabric: &Fabric, index: GroupIndex, spt: u32) -> SpanningTree {
+    pub(super) fn tree(&self, fabric: &Fabric, index: GroupIndex, spt: TreeNumber) -> SpanningTree {
         self.roots
             .tree(fabric.tree(spt), self.of(index).map_or(0, |virtual_group| virtual_group.root))
     }
@@ -135,7 +135,12 @@ impl VirtualGroups {
 
     /// Lists the virtual groups at some ranks of places; false if one of them is on another
     /// spanning tree.
-    pub(super) fn collect_owners(&mut self, spt: u32, root: u32, places: &[Vec<u32>]) -> bool {
+    pub(super) fn collect_owners(
+        &mut self,
+        spt: TreeNumber,
+        root: u32,
+        places: &[Vec<u32>],
+    ) -> bool {
         self.merging.clear();
         for (rank, places) in places.iter().enumerate() {
             for at in places {
@@ -180,7 +185,13 @@ impl VirtualGroups {
     }
 
     /// Makes one virtual group of a group and those in `merging`, whose places have been released.
-    pub(super) fn unite(&mut self, fabric: &Fabric, candidate: Candidate, spt: u32, root: u32) {
+    pub(super) fn unite(
+        &mut self,
+        fabric: &Fabric,
+        candidate: Candidate,
+        spt: TreeNumber,
+        root: u32,
+    ) {
         let Candidate { index, places, .. } = candidate;
         let mut merging = std::mem::take(&mut self.merging);
         merging.sort_by_key(|virtual_group| self.get(*virtual_group).groups.len());
@@ -296,7 +307,7 @@ impl VirtualGroups {
     }
 
     /// Places a group with a given root; it must not meet groups that have another.
-    pub(super) fn attach(&mut self, fabric: &Fabric, one: Candidate, spt: u32, root: u32) {
+    pub(super) fn attach(&mut self, fabric: &Fabric, one: Candidate, spt: TreeNumber, root: u32) {
         let fits = self.collect_owners(spt, root, &one.places);
         assert!(fits, "a color at an endpoint has one spanning tree");
         for at in 0..self.merging.len() {
