@@ -33,6 +33,7 @@ mod occupancy;
 mod place;
 mod restore;
 pub(crate) mod staging;
+mod tree_index;
 mod tree_store;
 mod tree_walk;
 
@@ -51,6 +52,7 @@ use crate::spt::{LayoutError, MgidSpace};
 use fabric::Fabric;
 use occupancy::Context;
 pub use place::Turn;
+use tree_index::TreeIndex;
 use tree_store::{Tree, TreeStore};
 use tree_walk::Subtree;
 
@@ -171,11 +173,11 @@ impl Mr4lms {
         self.tools.distances.forget(number);
     }
 
-    fn remove_tree(&mut self, number: u32) -> Tree {
+    fn remove_tree(&mut self, number: TreeIndex) -> Tree {
         self.store.remove_tree(&self.fabric, number)
     }
 
-    fn share(&mut self, number: u32, mgid: Mgid) {
+    fn share(&mut self, number: TreeIndex, mgid: Mgid) {
         self.store.share(&self.fabric, number, mgid);
         self.tools.distances.forget(number);
     }
@@ -250,7 +252,7 @@ impl Mr4lms {
         self.fabric.set_faults(faults);
         self.tools.distances.forget_all();
         let mgids: Vec<Mgid> = self.store.groups.keys().copied().collect();
-        let mut loose: BTreeSet<u32> =
+        let mut loose: BTreeSet<TreeIndex> =
             mgids.iter().filter_map(|mgid| self.update_live_members(*mgid)).collect();
         let is_broken = |tree: &Tree| tree.ports.iter().any(|port| !self.fabric.is_live(*port));
         let broken = self.store.trees().filter(|(_, tree)| is_broken(tree));
@@ -262,7 +264,7 @@ impl Mr4lms {
     }
 
     /// Finds out which members of a group can be served; names its tree if some are no longer.
-    fn update_live_members(&mut self, mgid: Mgid) -> Option<u32> {
+    fn update_live_members(&mut self, mgid: Mgid) -> Option<TreeIndex> {
         let group = &self.store.groups[&mgid];
         let mut cut_off = Vec::new();
         let member_ports = self.fabric.part_members(&group.members, |endpoint, why| {
@@ -283,7 +285,7 @@ impl Mr4lms {
     }
 
     /// Removes links that no group of a tree needs. Groups whose tree is broken lose it.
-    fn tidy(&mut self, trees: BTreeSet<u32>) {
+    fn tidy(&mut self, trees: BTreeSet<TreeIndex>) {
         for number in trees {
             let tree = self.remove_tree(number);
             self.tools.walk.along(&self.fabric, &tree.ports, tree.root);
@@ -371,7 +373,7 @@ impl Mr4lms {
 
     /// Connects more members to a tree; false if the links that are free of its color do not
     /// suffice.
-    fn extend(&mut self, number: u32, member_ports: &[PortId]) -> bool {
+    fn extend(&mut self, number: TreeIndex, member_ports: &[PortId]) -> bool {
         let tree = self.remove_tree(number);
         let ports = self.longer(&tree, member_ports);
         let is_possible = ports.is_some();

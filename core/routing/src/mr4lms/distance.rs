@@ -16,6 +16,7 @@ use fabricast_topology::{Mgid, Peer, PortId, SwitchId};
 use crate::min_hop::NO_PATH;
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::member_hops::{LiveMembers, MemberHops, row};
+use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::{Tree, TreeStore};
 
 /// The members of trees and how far they are, by tree number; filled in when needed.
@@ -76,7 +77,7 @@ struct Nearness {
     members: u64,
     color: u16,
     mgid: Mgid,
-    tree: u32,
+    tree: TreeIndex,
 }
 
 impl Ord for Nearness {
@@ -95,8 +96,8 @@ impl PartialOrd for Nearness {
 
 impl Distances {
     /// Forgets the members of a tree.
-    pub(super) fn forget(&mut self, tree: u32) {
-        if let Some(stale) = self.stale.get_mut(tree as usize) {
+    pub(super) fn forget(&mut self, tree: TreeIndex) {
+        if let Some(stale) = self.stale.get_mut(tree.index()) {
             *stale = true;
         }
     }
@@ -116,14 +117,14 @@ impl Distances {
         store: &TreeStore,
         members: &LiveMembers,
         member_hops: &MemberHops,
-    ) -> u32 {
+    ) -> TreeIndex {
         self.refresh(fabric, store);
         let new = MemberSpread::new(fabric, &members.member_ports);
         self.add_up(fabric, &new);
-        let bound = |(number, tree): (u32, &Tree)| {
-            let spread = self.spreads[number as usize].as_ref().expect("filled in above");
+        let bound = |(number, tree): (TreeIndex, &Tree)| {
+            let spread = self.spreads[number.index()].as_ref().expect("filled in above");
             Nearness {
-                sum: self.sums[number as usize / TILE][number as usize % TILE].into(),
+                sum: self.sums[number.index() / TILE][number.index() % TILE].into(),
                 members: spread.members + new.members,
                 color: tree.color,
                 mgid: tree.groups[0],
@@ -131,7 +132,7 @@ impl Distances {
             }
         };
         let whole = |bound: Nearness| {
-            let spread = self.spreads[bound.tree as usize].as_ref().expect("filled in above");
+            let spread = self.spreads[bound.tree.index()].as_ref().expect("filled in above");
             Nearness { sum: bound.sum + spread.sum(|leaf| member_hops.near[leaf.index()]), ..bound }
         };
         let bounds: Vec<Nearness> = store.trees().map(bound).collect();
@@ -166,7 +167,7 @@ impl Distances {
 
     /// Brings the table up to date.
     fn refresh(&mut self, fabric: &Fabric, store: &TreeStore) {
-        let count = store.trees().map(|(number, _)| number as usize + 1).max().unwrap_or(0);
+        let count = store.trees().map(|(number, _)| number.index() + 1).max().unwrap_or(0);
         if count > self.spreads.len() {
             self.spreads.resize(count, None);
             self.stale.resize(count, true);
@@ -174,7 +175,7 @@ impl Distances {
             self.tiles.resize(count.div_ceil(TILE), tile);
         }
         for (number, tree) in store.trees() {
-            let at = number as usize;
+            let at = number.index();
             if !std::mem::take(&mut self.stale[at]) {
                 continue;
             }

@@ -7,6 +7,7 @@
 use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::tree_index::TreeIndex;
 
 /// Colors in one word.
 const WORD: u16 = 64;
@@ -32,7 +33,7 @@ pub(super) struct Occupancy {
     /// colors in use need, up to the number of colors.
     free: Vec<Vec<u64>>,
     /// By domain: colors in use and their trees, rising.
-    owners: Vec<Vec<(u16, u32)>>,
+    owners: Vec<Vec<(u16, TreeIndex)>>,
     /// By lower port of a link: the groups whose packets cross it, its EFI.
     efi: Vec<u32>,
     /// By switch: the groups whose packets pass it.
@@ -86,11 +87,11 @@ impl Occupancy {
     }
 
     /// Lists the colors in use in a domain and whose they are, rising.
-    pub(super) fn owners(&self, domain: usize) -> &[(u16, u32)] {
+    pub(super) fn owners(&self, domain: usize) -> &[(u16, TreeIndex)] {
         &self.owners[domain]
     }
 
-    pub(super) fn owner(&self, domain: usize, color: u16) -> Option<u32> {
+    pub(super) fn owner(&self, domain: usize, color: u16) -> Option<TreeIndex> {
         let owners = &self.owners[domain];
         let at = owners.binary_search_by_key(&color, |(color, _)| *color).ok()?;
         Some(owners[at].1)
@@ -112,7 +113,12 @@ impl Occupancy {
     }
 
     /// Gives domains to a tree.
-    pub(super) fn take(&mut self, domains: impl Iterator<Item = usize>, color: u16, tree: u32) {
+    pub(super) fn take(
+        &mut self,
+        domains: impl Iterator<Item = usize>,
+        color: u16,
+        tree: TreeIndex,
+    ) {
         let (column, bit) = (usize::from(color / WORD), 1 << (color % WORD));
         for domain in domains {
             debug_assert!(self.is_free(domain, color), "R1");
@@ -127,7 +133,13 @@ impl Occupancy {
     }
 
     /// Gives a tree the ports of more members at switches it passes.
-    pub(super) fn join(&mut self, fabric: &Fabric, member_ports: &[PortId], color: u16, tree: u32) {
+    pub(super) fn join(
+        &mut self,
+        fabric: &Fabric,
+        member_ports: &[PortId],
+        color: u16,
+        tree: TreeIndex,
+    ) {
         if fabric.tables == TableKind::PerPort {
             self.take(fabric.domains(member_ports), color, tree);
         }

@@ -19,6 +19,7 @@ use crate::mr4lms::color_search::usable_colors;
 use crate::mr4lms::color_tree::SearchTerms;
 use crate::mr4lms::member_hops::LiveMembers;
 use crate::mr4lms::occupancy::Context;
+use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::Tree;
 use crate::mr4lms::{MergePartner, MergePolicy, Mr4lms, Tools};
 use crate::root_choice::RootChoice;
@@ -40,7 +41,7 @@ pub enum Turn {
 enum Found {
     New(u16, SwitchId, Vec<PortId>),
     /// An existing one that has all members.
-    Shared(u32),
+    Shared(TreeIndex),
 }
 
 impl Mr4lms {
@@ -123,19 +124,19 @@ impl Mr4lms {
 
     /// Finds the tree of the lowest color, below a given one, that has all members and is low
     /// enough for them.
-    fn shared(&mut self, members: &LiveMembers, below: u16) -> Option<u32> {
+    fn shared(&mut self, members: &LiveMembers, below: u16) -> Option<TreeIndex> {
         let Self { fabric, store, .. } = &*self;
         let domain = fabric.member_domain(members.member_ports[0]);
         let colors = store.occupancy.owners(domain).iter().take_while(|(color, _)| *color < below);
-        let has_all = |tree: &u32| {
+        let has_all = |tree: &TreeIndex| {
             members.member_ports.iter().all(|member_port| store.tree(*tree).has(*member_port))
         };
-        let trees: Vec<u32> = colors.map(|(_, tree)| *tree).filter(has_all).collect();
+        let trees: Vec<TreeIndex> = colors.map(|(_, tree)| *tree).filter(has_all).collect();
         trees.into_iter().find(|tree| self.is_low_enough(*tree, members))
     }
 
     /// Tells whether some switch of a tree has all members within the height of `member_hops`.
-    fn is_low_enough(&mut self, tree: u32, members: &LiveMembers) -> bool {
+    fn is_low_enough(&mut self, tree: TreeIndex, members: &LiveMembers) -> bool {
         let Self { fabric, store, tools, .. } = self;
         let tree = store.tree(tree);
         // The middle of the longest path between members is nearest to all.
@@ -197,7 +198,7 @@ impl Mr4lms {
     }
 
     /// Tells whether a tree can take a group as it is, if old trees are to be kept.
-    fn can_stay(&self, number: u32, members: &LiveMembers) -> bool {
+    fn can_stay(&self, number: TreeIndex, members: &LiveMembers) -> bool {
         let tree = self.store.tree(number);
         let owner = |member_port: &PortId| {
             self.store.occupancy.owner(self.fabric.member_domain(*member_port), tree.color)
@@ -228,13 +229,13 @@ impl Mr4lms {
     }
 
     /// Lists the trees that have a color somewhere on the way between some members.
-    fn in_the_way(&mut self, members: &LiveMembers, color: u16) -> Vec<u32> {
+    fn in_the_way(&mut self, members: &LiveMembers, color: u16) -> Vec<TreeIndex> {
         let Self { fabric, store, tools, .. } = self;
         let context = Context { fabric, occupancy: &store.occupancy };
         let root = tools.center.in_fabric(context, &members.leaves);
         tools.min_hop_trees.build(context, members, None, root);
         let domains = fabric.domains(&tools.min_hop_trees.ports);
-        let mut trees: Vec<u32> =
+        let mut trees: Vec<TreeIndex> =
             domains.filter_map(|domain| store.occupancy.owner(domain, color)).collect();
         trees.sort_unstable();
         trees.dedup();

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use fabricast_topology::{Mgid, PortId, SwitchId};
 
 use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::{Tree, TreeStore};
 use crate::mr4lms::tree_walk::TreeWalk;
 use crate::mr4lms::{Mr4lms, Turn};
@@ -90,9 +91,9 @@ impl Mr4lms {
     ///
     /// - `together`: how many groups a tree had whose groups need not be together; nothing happens
     ///   to it if these are all there as they were.
-    fn bring_up_to_date(&mut self, together: &BTreeMap<u32, u32>) {
+    fn bring_up_to_date(&mut self, together: &BTreeMap<TreeIndex, u32>) {
         let Self { fabric, store, tools, .. } = self;
-        let mut stays = |(number, tree): &(u32, &Tree)| {
+        let mut stays = |(number, tree): &(TreeIndex, &Tree)| {
             together.get(number).is_some_and(|count| *count as usize == tree.groups.len())
                 && is_needed(fabric, store, tree, &mut tools.walk)
         };
@@ -107,7 +108,7 @@ impl Mr4lms {
     fn take_over(
         &mut self,
         choice: &RecordedChoice,
-        together: &mut BTreeMap<u32, u32>,
+        together: &mut BTreeMap<TreeIndex, u32>,
     ) -> Result<(), RestoreProblem> {
         let RecordedChoice { mgid, tree, part, root, ports } = choice;
         let group = self.store.groups.get(mgid).ok_or(RestoreProblem::UnknownGroup)?;
@@ -123,7 +124,7 @@ impl Mr4lms {
             return Ok(());
         }
         if *tree == 2 {
-            let first = |tree: &u32| self.store.tree(*tree).groups[0] == *mgid;
+            let first = |tree: &TreeIndex| self.store.tree(*tree).groups[0] == *mgid;
             let number = group.tree.filter(first).ok_or(RestoreProblem::UnknownTree)?;
             if *root != 0 || !ports.is_empty() {
                 return Err(RestoreProblem::UnknownTree);

@@ -6,6 +6,7 @@ use fabricast_topology::{EndpointId, Mgid, PortId, SwitchId};
 
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::occupancy::Occupancy;
+use crate::mr4lms::tree_index::TreeIndex;
 use crate::plan::CutOff;
 
 /// A group with its live members and its tree.
@@ -18,7 +19,7 @@ pub(super) struct Group {
     /// The others, rising.
     pub(super) cut_off: Vec<CutOff>,
     /// Its tree; none with fewer than two live members.
-    pub(super) tree: Option<u32>,
+    pub(super) tree: Option<TreeIndex>,
 }
 
 /// The tree of a virtual group.
@@ -44,13 +45,13 @@ impl Tree {
     }
 }
 
-/// All groups and trees. Trees have numbers, which are used again and decide nothing.
+/// All groups and trees. The indices of trees decide nothing.
 #[derive(Clone, Debug)]
 pub(super) struct TreeStore {
     pub(super) groups: BTreeMap<Mgid, Group>,
     trees: Vec<Option<Tree>>,
-    unused: Vec<u32>,
-    by_color: Vec<Vec<u32>>,
+    unused: Vec<TreeIndex>,
+    by_color: Vec<Vec<TreeIndex>>,
     /// Colors whose trees are not as they were when last asked.
     pub(super) touched: Vec<bool>,
     pub(super) occupancy: Occupancy,
@@ -68,12 +69,12 @@ impl TreeStore {
         }
     }
 
-    pub(super) fn tree(&self, number: u32) -> &Tree {
-        self.trees[number as usize].as_ref().expect("numbers in use name trees")
+    pub(super) fn tree(&self, number: TreeIndex) -> &Tree {
+        self.trees[number.index()].as_ref().expect("numbers in use name trees")
     }
 
     /// Walks all trees, color by color.
-    pub(super) fn trees(&self) -> impl Iterator<Item = (u32, &Tree)> {
+    pub(super) fn trees(&self) -> impl Iterator<Item = (TreeIndex, &Tree)> {
         self.by_color.iter().flatten().map(|number| (*number, self.tree(*number)))
     }
 
@@ -83,10 +84,10 @@ impl TreeStore {
     }
 
     /// Adds a tree and gives it to its groups.
-    pub(super) fn add_tree(&mut self, fabric: &Fabric, tree: Tree) -> u32 {
+    pub(super) fn add_tree(&mut self, fabric: &Fabric, tree: Tree) -> TreeIndex {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.trees.push(None);
-            u32::try_from(self.trees.len() - 1).expect("no more trees than groups")
+            TreeIndex(u32::try_from(self.trees.len() - 1).expect("no more trees than groups"))
         });
         let color = tree.color;
         self.occupancy.take(fabric.domains(&tree.ports), color, number);
@@ -96,13 +97,13 @@ impl TreeStore {
         for mgid in &tree.groups {
             self.group_mut(*mgid).tree = Some(number);
         }
-        self.trees[number as usize] = Some(tree);
+        self.trees[number.index()] = Some(tree);
         number
     }
 
     /// Takes a tree out. Its groups have none until they get another.
-    pub(super) fn remove_tree(&mut self, fabric: &Fabric, number: u32) -> Tree {
-        let tree = self.trees[number as usize].take().expect("numbers in use name trees");
+    pub(super) fn remove_tree(&mut self, fabric: &Fabric, number: TreeIndex) -> Tree {
+        let tree = self.trees[number.index()].take().expect("numbers in use name trees");
         self.unused.push(number);
         let color = tree.color;
         self.occupancy.give_back(fabric.domains(&tree.ports), color);
@@ -116,9 +117,9 @@ impl TreeStore {
     }
 
     /// Lets one more group use a tree that passes all switches of its members.
-    pub(super) fn share(&mut self, fabric: &Fabric, number: u32, mgid: Mgid) {
+    pub(super) fn share(&mut self, fabric: &Fabric, number: TreeIndex, mgid: Mgid) {
         let Self { groups, trees, occupancy, .. } = self;
-        let tree = trees[number as usize].as_mut().expect("numbers in use name trees");
+        let tree = trees[number.index()].as_mut().expect("numbers in use name trees");
         let group = groups.get_mut(&mgid).expect("the group exists");
         group.tree = Some(number);
         let at = tree.groups.partition_point(|other| *other < mgid);
