@@ -21,7 +21,6 @@
 //! - A color's tree changes only if one of its groups did or a part of it died.
 
 mod colors;
-mod loads;
 mod restore;
 mod tree_rules;
 
@@ -32,6 +31,7 @@ use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId};
 
 use crate::change::{Change, ChangeError};
 use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::loads::Loads;
 use crate::mr4lms::staging::{Staged, stage};
 use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
 use crate::root_choice::PortLoads;
@@ -41,9 +41,8 @@ use crate::routing_engine::{
 };
 use crate::spt::{LayoutError, MgidSpace};
 use colors::Colors;
-use loads::{LoadedFabric, Loads};
 pub use tree_rules::BaselineRule;
-use tree_rules::RuleTreeBuilder;
+use tree_rules::{LoadedFabric, RuleTreeBuilder};
 
 /// `minhop-mc` in the list of engines.
 pub(crate) const MIN_HOP_MC: EngineEntry = EngineEntry {

@@ -27,6 +27,7 @@ mod color_tree;
 mod distance;
 pub(crate) mod fabric;
 mod free_region;
+pub(crate) mod loads;
 pub(crate) mod member_hops;
 mod min_hop_tree;
 mod occupancy;

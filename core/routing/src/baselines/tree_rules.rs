@@ -5,15 +5,22 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use fabricast_topology::{Mgid, PortId, SwitchId};
 
-use crate::baselines::loads::LoadedFabric;
 use crate::group_tree::hang;
 use crate::links::Link;
 use crate::min_hop::NO_PATH;
 use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::loads::Loads;
 use crate::mr4lms::member_hops::{LiveMembers, MemberHops, row};
 use crate::root_choice::{RootChoice, RootChooser};
 use crate::root_policy::RootPolicy;
 use crate::routing_engine::EngineKind;
+
+/// The fabric with the loads of its trees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadedFabric<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) loads: &'a Loads,
+}
 
 /// The rule by which trees are made.
 ///

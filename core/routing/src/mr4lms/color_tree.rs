@@ -174,9 +174,7 @@ impl ColorTreeBuilder {
         let way = &mut self.ways[at.index()];
         way.settled = true;
         let (hops, load, _) = way.cost;
-        let cost = |link: Link| {
-            (hops + 1, load + u64::from(occupancy.weight(link.port, link.peer)), link.peer)
-        };
+        let cost = |link: Link| (hops + 1, load + u64::from(occupancy.loads.link(link)), link.peer);
         let is_settled = |way: Way| way.search == self.search && way.settled;
         if let Some(old) = terms.old {
             for link in fabric.links().of(at).filter(|link| old.contains(link.port.index())) {

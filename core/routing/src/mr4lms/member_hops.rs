@@ -33,7 +33,7 @@ impl LiveMembers {
 pub(super) type Preference = (u32, u32, SwitchId);
 
 pub(super) fn preference(occupancy: &Occupancy, switch: SwitchId) -> Preference {
-    (occupancy.load(switch), switch.0.wrapping_mul(0x9E37_79B9), switch)
+    (occupancy.loads.switch(switch), switch.0.wrapping_mul(0x9E37_79B9), switch)
 }
 
 /// Hops from all switches to the members of one group.

@@ -101,7 +101,7 @@ impl MinHopTreeBuilder {
             while std::mem::replace(&mut self.climbed[at.index()], self.tree) != self.tree {
                 let nearer = row[at.index()] - 1;
                 let up = fabric.links().of(at).filter(|link| row[link.to.index()] == nearer);
-                let lightest = up.min_by_key(|link| occupancy.weight(link.port, link.peer));
+                let lightest = up.min_by_key(|link| occupancy.loads.link(*link));
                 let link = lightest.expect("HOP-1: a neighbour is one hop nearer");
                 self.ports.extend([link.port, link.peer]);
                 at = link.to;

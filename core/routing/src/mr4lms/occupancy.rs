@@ -1,12 +1,13 @@
-//! Occupied colors by conflict domain, and the number of groups that cross each link and switch.
+//! Occupied colors by conflict domain, and the loads of the trees that have them.
 //!
 //! Invariants
 //! - R1: of one color a domain belongs to one tree.
 //! - `free` and `owners` say the same.
 
-use fabricast_topology::{PortId, SwitchId, TableKind};
+use fabricast_topology::{PortId, TableKind};
 
 use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::loads::Loads;
 use crate::mr4lms::tree_index::TreeIndex;
 
 /// Colors in one word.
@@ -34,12 +35,9 @@ pub(super) struct Occupancy {
     free: Vec<Vec<u64>>,
     /// By domain: colors in use and their trees, rising.
     owners: Vec<Vec<(u16, TreeIndex)>>,
-    /// By lower port of a link: the groups whose packets cross it, its EFI.
-    efi: Vec<u32>,
-    /// By switch: the groups whose packets pass it.
-    passing: Vec<u32>,
     /// By color: groups.
-    groups: Vec<u32>,
+    groups: Vec<usize>,
+    pub(super) loads: Loads,
 }
 
 impl Occupancy {
@@ -48,9 +46,8 @@ impl Occupancy {
             colors,
             free: Vec::new(),
             owners: vec![Vec::new(); fabric.domain_count()],
-            efi: vec![0; fabric.graph.port_count()],
-            passing: vec![0; fabric.graph.switch_count()],
             groups: vec![0; usize::from(colors)],
+            loads: Loads::new(&fabric.graph),
         };
         occupancy.add_column();
         occupancy
@@ -95,15 +92,6 @@ impl Occupancy {
         let owners = &self.owners[domain];
         let at = owners.binary_search_by_key(&color, |(color, _)| *color).ok()?;
         Some(owners[at].1)
-    }
-
-    /// Returns the weight of a link from the port at either end.
-    pub(super) fn weight(&self, port: PortId, peer: PortId) -> u32 {
-        self.efi[port.min(peer).index()]
-    }
-
-    pub(super) fn load(&self, switch: SwitchId) -> u32 {
-        self.passing[switch.index()]
     }
 
     /// Returns the color with the fewest groups, of equal ones the first.
@@ -164,14 +152,8 @@ impl Occupancy {
         color: u16,
         groups: usize,
     ) {
-        let groups = dense(groups);
         self.groups[usize::from(color)] += groups;
-        for (port, _) in fabric.tree_links(ports) {
-            self.efi[port.index()] += groups;
-        }
-        for switch in fabric.switches(ports) {
-            self.passing[switch.index()] += groups;
-        }
+        self.loads.count_in(fabric, ports, groups);
     }
 
     /// Takes groups that used a tree out of the counts.
@@ -182,17 +164,7 @@ impl Occupancy {
         color: u16,
         groups: usize,
     ) {
-        let groups = dense(groups);
         self.groups[usize::from(color)] -= groups;
-        for (port, _) in fabric.tree_links(ports) {
-            self.efi[port.index()] -= groups;
-        }
-        for switch in fabric.switches(ports) {
-            self.passing[switch.index()] -= groups;
-        }
+        self.loads.count_out(fabric, ports, groups);
     }
-}
-
-fn dense(groups: usize) -> u32 {
-    u32::try_from(groups).expect("a group has a 32-bit MGID")
 }
