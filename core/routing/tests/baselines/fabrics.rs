@@ -1,12 +1,16 @@
 //! Small fabrics of every kind that can be generated, and histories of groups and faults on them.
 
-use std::collections::BTreeSet;
+#[path = "../support/histories.rs"]
+mod histories;
+
 use std::sync::Arc;
 
-use fabricast_routing::{Baseline, BaselineRule, Change, EngineOptions, RoutingEngine};
+use fabricast_routing::{Baseline, BaselineRule, EngineOptions, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableKind};
+use fabricast_topology::{Graph, Mgid, TableKind};
 use proptest::prelude::*;
+
+use histories::{Step, faults, faults_of};
 
 /// Fabrics of all kinds, half of them without parts that a whole fabric would have.
 pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
@@ -56,78 +60,17 @@ pub(crate) fn options() -> impl Strategy<Value = EngineOptions> {
     (1u16..6, tables).prop_map(|(colors, tables)| EngineOptions::new(colors, tables))
 }
 
-/// One step of a history; numbers are taken modulo what the fabric has.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Put(u32, Vec<u32>),
-    Join(u32, u32),
-    Leave(u32, usize),
-    Delete(u32),
-    Faults(Vec<(u8, u32)>),
-}
-
-fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
-    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
-}
-
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let mgid = 0u32..16;
-    let step = prop_oneof![
-        8 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
-            .prop_map(|(mgid, members)| Step::Put(mgid, members)),
-        3 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
-        3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
-        2 => mgid.prop_map(Step::Delete),
-        2 => faults().prop_map(Step::Faults),
-    ];
-    proptest::collection::vec(step, 1..25)
-}
-
-fn below(at: u32, count: usize) -> u32 {
-    at % u32::try_from(count).expect("a small fabric")
-}
-
-/// Turns random numbers into faults of a fabric, links most often.
-fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
-    let mut faults = Faults::new();
-    for (kind, at) in picks {
-        match kind {
-            0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
-            1 => drop(faults.fail_endpoint(EndpointId(below(*at, graph.endpoint_count())))),
-            _ => drop(faults.fail_link(graph, PortId(below(*at, graph.port_count())))),
-        }
-    }
-    faults
+    proptest::collection::vec(Step::any(0..16, [8, 3, 3, 2, 2]), 1..25)
 }
 
 /// Makes a step if it makes sense as the groups are now, and says what it was.
 pub(crate) fn make(engine: &mut Baseline, step: &Step) -> Option<Made> {
-    let graph = engine.graph().clone();
-    let endpoint = |at: u32| EndpointId(below(at, graph.endpoint_count()));
-    let change = match step {
-        Step::Faults(picks) => {
-            engine.set_faults(faults_of(&graph, picks));
-            return Some(Made::Faults);
-        }
-        Step::Put(mgid, members) => {
-            let members: BTreeSet<_> = members.iter().map(|at| endpoint(*at)).collect();
-            Change::Put { mgid: Mgid(*mgid), members: members.into_iter().collect() }
-        }
-        Step::Join(mgid, at) => {
-            let (mgid, endpoint) = (Mgid(*mgid), endpoint(*at));
-            let members = engine.members(mgid)?;
-            (!members.contains(&endpoint)).then_some(Change::Join { mgid, endpoint })?
-        }
-        Step::Leave(mgid, at) => {
-            let mgid = Mgid(*mgid);
-            let members = engine.members(mgid).filter(|members| !members.is_empty())?;
-            Change::Leave { mgid, endpoint: members[at % members.len()] }
-        }
-        Step::Delete(mgid) => {
-            let mgid = Mgid(*mgid);
-            engine.members(mgid).map(|_| Change::Delete { mgid })?
-        }
-    };
+    if let Step::Faults(picks) = step {
+        engine.set_faults(faults_of(&engine.graph().clone(), picks));
+        return Some(Made::Faults);
+    }
+    let change = step.change(engine)?;
     engine.apply(std::slice::from_ref(&change)).expect("a change that makes sense");
     Some(Made::Change(change.mgid()))
 }

@@ -1,15 +1,18 @@
 //! Random small fabrics of all shapes, and histories of groups and faults on them.
 
-use std::collections::BTreeSet;
+#[path = "../support/histories.rs"]
+mod histories;
+
 use std::sync::Arc;
 
 use fabricast_routing::{Change, MergePartner, MergePolicy, Mr4lms, Mr4lmsOptions, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    AdapterFacts, EndpointFacts, EndpointId, Faults, Graph, GraphBuilder, Mgid, PortId,
-    SwitchFacts, SwitchId, TableKind,
+    AdapterFacts, EndpointFacts, Faults, Graph, GraphBuilder, SwitchFacts, SwitchId, TableKind,
 };
 use proptest::prelude::*;
+
+pub(crate) use histories::{Step, endpoints_of, faults, faults_of, members};
 
 /// Cables between switches and the switch of each endpoint, all by number.
 type Wiring = (u32, Vec<(u32, u32)>, Vec<u32>);
@@ -143,57 +146,8 @@ pub(crate) fn options() -> impl Strategy<Value = Mr4lmsOptions> {
     )
 }
 
-/// One step of a history; numbers are taken modulo what the fabric has.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Put(u32, Vec<u32>),
-    Join(u32, u32),
-    Leave(u32, usize),
-    Delete(u32),
-    Faults(Vec<(u8, u32)>),
-}
-
-pub(crate) fn faults() -> impl Strategy<Value = Vec<(u8, u32)>> {
-    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
-}
-
-pub(crate) fn members() -> impl Strategy<Value = Vec<u32>> {
-    proptest::collection::vec(any::<u32>(), 0..6)
-}
-
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let mgid = 0u32..30;
-    let step = prop_oneof![
-        8 => (mgid.clone(), members())
-            .prop_map(|(mgid, members)| Step::Put(mgid, members)),
-        4 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
-        3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
-        2 => mgid.prop_map(Step::Delete),
-        2 => faults().prop_map(Step::Faults),
-    ];
-    proptest::collection::vec(step, 1..most)
-}
-
-fn below(at: u32, count: usize) -> u32 {
-    at % u32::try_from(count).expect("a small fabric")
-}
-
-/// Turns random numbers into endpoints of a fabric.
-pub(crate) fn endpoints_of(graph: &Graph, picks: &[u32]) -> BTreeSet<EndpointId> {
-    picks.iter().map(|at| EndpointId(below(*at, graph.endpoint_count()))).collect()
-}
-
-/// Turns random numbers into faults of a fabric, links most often.
-pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
-    let mut faults = Faults::new();
-    for (kind, at) in picks {
-        match kind {
-            0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
-            1 => drop(faults.fail_endpoint(EndpointId(below(*at, graph.endpoint_count())))),
-            _ => drop(faults.fail_link(graph, PortId(below(*at, graph.port_count())))),
-        }
-    }
-    faults
+    proptest::collection::vec(Step::any(0..30, [8, 4, 3, 2, 2]), 1..most)
 }
 
 /// Changes that a step makes on an engine as it is now.
@@ -216,27 +170,8 @@ impl Act {
 
 /// Gives what a step comes to; none if it makes no sense as the groups are now.
 pub(crate) fn act(engine: &Mr4lms, step: &Step) -> Option<Act> {
-    let graph = engine.graph();
-    let endpoint = |at: u32| EndpointId(below(at, graph.endpoint_count()));
-    Some(Act::Change(match step {
-        Step::Faults(picks) => return Some(Act::Faults(faults_of(graph, picks))),
-        Step::Put(mgid, members) => {
-            let members = endpoints_of(graph, members).into_iter().collect();
-            Change::Put { mgid: Mgid(*mgid), members }
-        }
-        Step::Join(mgid, at) => {
-            let (mgid, endpoint) = (Mgid(*mgid), endpoint(*at));
-            let members = engine.members(mgid)?;
-            (!members.contains(&endpoint)).then_some(Change::Join { mgid, endpoint })?
-        }
-        Step::Leave(mgid, at) => {
-            let mgid = Mgid(*mgid);
-            let members = engine.members(mgid).filter(|members| !members.is_empty())?;
-            Change::Leave { mgid, endpoint: members[at % members.len()] }
-        }
-        Step::Delete(mgid) => {
-            let mgid = Mgid(*mgid);
-            engine.members(mgid).map(|_| Change::Delete { mgid })?
-        }
-    }))
+    match step {
+        Step::Faults(picks) => Some(Act::Faults(faults_of(engine.graph(), picks))),
+        _ => step.change(engine).map(Act::Change),
+    }
 }

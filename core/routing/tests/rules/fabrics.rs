@@ -1,14 +1,20 @@
 //! Random small fabrics and histories of groups and faults on them.
 
+#[path = "../support/histories.rs"]
+mod histories;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_routing::{Change, EngineOptions, FixedRootEngine, RoutingEngine};
+use fabricast_routing::{EngineOptions, FixedRootEngine, RoutingEngine};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    EndpointId, FatTree, Faults, Graph, GraphBuilder, Mgid, Peer, PortId, SwitchId, TableKind,
+    EndpointId, FatTree, Graph, GraphBuilder, Peer, PortId, SwitchId, TableKind,
 };
 use proptest::prelude::*;
+
+use histories::Picks;
+pub(crate) use histories::{Step, faults, faults_of};
 
 /// A fabric with its fat-tree view.
 #[derive(Clone, Debug)]
@@ -17,9 +23,6 @@ pub(crate) struct Fabric {
     pub(crate) fat_tree: Arc<FatTree>,
     _case: (String, Option<u32>, Picks), // so that a failing case shows it
 }
-
-/// Random numbers that name parts of a fabric.
-pub(crate) type Picks = Vec<(u8, u32)>;
 
 impl Fabric {
     pub(crate) fn new(spec: String, disorder: Option<u32>) -> Option<Self> {
@@ -171,75 +174,15 @@ fn disordered(graph: &Graph, seed: u32) -> Graph {
     builder.build().expect("names are still unique")
 }
 
-/// One step of a history; numbers are taken modulo what the fabric has.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Put(u32, Vec<u32>),
-    Join(u32, u32),
-    Leave(u32, usize),
-    Delete(u32),
-    Faults(Vec<(u8, u32)>),
-}
-
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let mgid = 0u32..30;
-    let step = prop_oneof![
-        6 => (mgid.clone(), proptest::collection::vec(any::<u32>(), 0..6))
-            .prop_map(|(mgid, members)| Step::Put(mgid, members)),
-        4 => (mgid.clone(), any::<u32>()).prop_map(|(mgid, at)| Step::Join(mgid, at)),
-        3 => (mgid.clone(), any::<usize>()).prop_map(|(mgid, at)| Step::Leave(mgid, at)),
-        1 => mgid.prop_map(Step::Delete),
-        2 => faults().prop_map(Step::Faults),
-    ];
-    proptest::collection::vec(step, 1..most)
-}
-
-pub(crate) fn faults() -> impl Strategy<Value = Picks> {
-    proptest::collection::vec((0u8..8, any::<u32>()), 0..5)
-}
-
-/// Turns random numbers into faults of a fabric, links most often.
-pub(crate) fn faults_of(graph: &Graph, picks: &[(u8, u32)]) -> Faults {
-    let mut faults = Faults::new();
-    let below = |at: u32, count: usize| at % u32::try_from(count).expect("a small fabric");
-    for (kind, at) in picks {
-        match kind {
-            0 => drop(faults.fail_switch(SwitchId(below(*at, graph.switch_count())))),
-            1 => drop(faults.fail_endpoint(EndpointId(below(*at, graph.endpoint_count())))),
-            _ => drop(faults.fail_link(graph, PortId(below(*at, graph.port_count())))),
-        }
-    }
-    faults
+    proptest::collection::vec(Step::any(0..30, [6, 4, 3, 1, 2]), 1..most)
 }
 
 /// Makes one step; changes that make no sense as the groups are now are left out.
 pub(crate) fn make(engine: &mut dyn RoutingEngine, graph: &Graph, step: &Step) {
-    let endpoint =
-        |at: u32| EndpointId(at % u32::try_from(graph.endpoint_count()).expect("a small fabric"));
-    let change = match step {
-        Step::Faults(picks) => return engine.set_faults(faults_of(graph, picks)),
-        Step::Put(mgid, members) => {
-            let mut members: Vec<_> = members.iter().map(|at| endpoint(*at)).collect();
-            members.sort_unstable();
-            members.dedup();
-            Change::Put { mgid: Mgid(*mgid), members }
-        }
-        Step::Join(mgid, at) => match engine.members(Mgid(*mgid)) {
-            Some(members) if !members.contains(&endpoint(*at)) => {
-                Change::Join { mgid: Mgid(*mgid), endpoint: endpoint(*at) }
-            }
-            _ => return,
-        },
-        Step::Leave(mgid, at) => match engine.members(Mgid(*mgid)) {
-            Some(members) if !members.is_empty() => {
-                Change::Leave { mgid: Mgid(*mgid), endpoint: members[at % members.len()] }
-            }
-            _ => return,
-        },
-        Step::Delete(mgid) => match engine.members(Mgid(*mgid)) {
-            Some(_) => Change::Delete { mgid: Mgid(*mgid) },
-            None => return,
-        },
-    };
-    engine.apply(&[change]).expect("a change that makes sense");
+    if let Step::Faults(picks) = step {
+        engine.set_faults(faults_of(graph, picks));
+    } else if let Some(change) = step.change(engine) {
+        engine.apply(&[change]).expect("a change that makes sense");
+    }
 }
