@@ -112,27 +112,19 @@ fn join(
     choose: &mut ChooseMgid<'_>,
 ) -> Result<Answer, Refusal> {
     let who = &request.member;
-    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group.name)? {
-        return match outcome {
-            Outcome::Joined { gn, pn, joined, node, process }
-                if *node == who.node && *process == who.process =>
-            {
-                let id = &request.request_id;
-                let ended = || Refusal::MembershipEnded { request_id: id.clone() };
-                let group = draft.base.groups.get(gn).ok_or_else(ended)?;
-                let member = group.members.get(pn).filter(|member| member.joined == *joined);
-                let member = member.ok_or_else(ended)?;
-                Ok(joined_answer(draft, group.record.clone(), member))
-            }
-            Outcome::Joined { .. }
-            | Outcome::Left { .. }
-            | Outcome::Created { .. }
-            | Outcome::Deleted { .. }
-            | Outcome::Formed { .. }
-            | Outcome::JobGroupsDeleted { .. }
-            | Outcome::JobCreated { .. }
-            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
-        };
+    let id = &request.request_id;
+    match remembered(draft.base, id, &request.group.name)? {
+        Some(Outcome::Joined { gn, pn, joined, node, process })
+            if *node == who.node && *process == who.process =>
+        {
+            let ended = || Refusal::MembershipEnded { request_id: id.clone() };
+            let group = draft.base.groups.get(gn).ok_or_else(ended)?;
+            let member = group.members.get(pn).filter(|member| member.joined == *joined);
+            let member = member.ok_or_else(ended)?;
+            return Ok(joined_answer(draft, group.record.clone(), member));
+        }
+        Some(_) => return Err(reused(id)),
+        None => {}
     }
     let JoinedMembers { group, members } =
         draft.join(&request.group, std::slice::from_ref(who), choose)?;
@@ -145,7 +137,7 @@ fn join(
             node: member.node.clone(),
             process: member.process.clone(),
         };
-        draft.remember(&request.request_id, &group.name, outcome);
+        draft.remember(id, &group.name, outcome);
     }
     Ok(joined_answer(draft, group, &member))
 }
@@ -162,20 +154,14 @@ fn create(
     request: &CreateGroup,
     choose: &mut ChooseMgid<'_>,
 ) -> Result<Answer, Refusal> {
-    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group.name)? {
-        return match outcome {
-            Outcome::Created { gn, .. } => match draft.base.group(*gn) {
-                Some(group) => Ok(Answer::Created(group.clone())),
-                None => Err(Refusal::UnknownGroup { group: request.group.name.clone() }),
-            },
-            Outcome::Joined { .. }
-            | Outcome::Left { .. }
-            | Outcome::Deleted { .. }
-            | Outcome::Formed { .. }
-            | Outcome::JobGroupsDeleted { .. }
-            | Outcome::JobCreated { .. }
-            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
-        };
+    let id = &request.request_id;
+    match remembered(draft.base, id, &request.group.name)? {
+        Some(Outcome::Created { gn, .. }) => {
+            let unknown = || Refusal::UnknownGroup { group: request.group.name.clone() };
+            return draft.base.group(*gn).cloned().map(Answer::Created).ok_or_else(unknown);
+        }
+        Some(_) => return Err(reused(id)),
+        None => {}
     }
     if draft.base.find_group(&request.group.name).is_some() {
         return Err(Refusal::GroupExists { group: request.group.name.clone() });
@@ -184,27 +170,19 @@ fn create(
     spec.persistent = true;
     let JoinedMembers { group, .. } = draft.join(&spec, &[], choose)?;
     let outcome = Outcome::Created { gn: group.gn, revision: draft.revision };
-    draft.remember(&request.request_id, &group.name, outcome);
+    draft.remember(id, &group.name, outcome);
     Ok(Answer::Created(group))
 }
 
 fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
-    if let Some(outcome) = remembered(draft.base, &request.request_id, &request.group)? {
-        return match outcome {
-            Outcome::Left { gn, pn, revision, node, process }
-                if *node == request.node && *process == request.process =>
-            {
-                Ok(Answer::Left { gn: *gn, pn: *pn, revision: *revision })
-            }
-            Outcome::Left { .. }
-            | Outcome::Joined { .. }
-            | Outcome::Created { .. }
-            | Outcome::Deleted { .. }
-            | Outcome::Formed { .. }
-            | Outcome::JobGroupsDeleted { .. }
-            | Outcome::JobCreated { .. }
-            | Outcome::JobDeleted { .. } => Err(reused(&request.request_id)),
-        };
+    match remembered(draft.base, &request.request_id, &request.group)? {
+        Some(Outcome::Left { gn, pn, revision, node, process })
+            if *node == request.node && *process == request.process =>
+        {
+            return Ok(Answer::Left { gn: *gn, pn: *pn, revision: *revision });
+        }
+        Some(_) => return Err(reused(&request.request_id)),
+        None => {}
     }
     draft.live_node(&request.node, request.incarnation)?;
     let gn = find(draft.base, &request.group)?;
@@ -232,19 +210,12 @@ fn delete(
     request_id: &RequestId,
     group: &GroupName,
 ) -> Result<Answer, Refusal> {
-    if let Some(outcome) = remembered(draft.base, request_id, group)? {
-        return match outcome {
-            Outcome::Deleted { gn, revision } => {
-                Ok(Answer::Deleted { gn: *gn, revision: *revision })
-            }
-            Outcome::Joined { .. }
-            | Outcome::Left { .. }
-            | Outcome::Created { .. }
-            | Outcome::Formed { .. }
-            | Outcome::JobGroupsDeleted { .. }
-            | Outcome::JobCreated { .. }
-            | Outcome::JobDeleted { .. } => Err(reused(request_id)),
-        };
+    match remembered(draft.base, request_id, group)? {
+        Some(Outcome::Deleted { gn, revision }) => {
+            return Ok(Answer::Deleted { gn: *gn, revision: *revision });
+        }
+        Some(_) => return Err(reused(request_id)),
+        None => {}
     }
     let gn = find(draft.base, group)?;
     draft.delete_group(gn);

@@ -39,17 +39,12 @@ pub(super) fn delete(
     request_id: &RequestId,
     job: &JobName,
 ) -> Result<Answer, Refusal> {
-    if let Some(outcome) = remembered(draft.base, request_id, &job_subject(job))? {
-        return match outcome {
-            Outcome::JobDeleted { revision } => Ok(Answer::JobDeleted { revision: *revision }),
-            Outcome::Joined { .. }
-            | Outcome::Left { .. }
-            | Outcome::Created { .. }
-            | Outcome::Deleted { .. }
-            | Outcome::Formed { .. }
-            | Outcome::JobGroupsDeleted { .. }
-            | Outcome::JobCreated { .. } => Err(reused(request_id)),
-        };
+    match remembered(draft.base, request_id, &job_subject(job))? {
+        Some(Outcome::JobDeleted { revision }) => {
+            return Ok(Answer::JobDeleted { revision: *revision });
+        }
+        Some(_) => return Err(reused(request_id)),
+        None => {}
     }
     if !draft.base.jobs.contains_key(job) {
         return Err(Refusal::UnknownJob { job: job.clone() });

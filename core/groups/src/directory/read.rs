@@ -137,15 +137,7 @@ impl Directory {
                 let ended = || Refusal::JobEnded { request_id: request_id.clone() };
                 there.filter(|job| job.revision == *revision).map(Some).ok_or_else(ended)
             }
-            Some(
-                Outcome::Joined { .. }
-                | Outcome::Left { .. }
-                | Outcome::Created { .. }
-                | Outcome::Deleted { .. }
-                | Outcome::Formed { .. }
-                | Outcome::JobGroupsDeleted { .. }
-                | Outcome::JobDeleted { .. },
-            ) => Err(reused(request_id)),
+            Some(_) => Err(reused(request_id)),
             None if there.is_some() => Err(Refusal::JobExists { job: job.clone() }),
             None => Ok(None),
         }
