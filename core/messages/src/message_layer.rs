@@ -160,13 +160,8 @@ impl MessageLayer {
         mode: Mode,
         payload: &[u8],
     ) -> Result<SendId, SendError> {
-        let endpoint = self
-            .endpoints
-            .get_mut(&member)
-            .ok_or(SendError::NotOpen { gn: member.gn, pn: member.pn })?;
-        let sent = endpoint.send(now, mode, payload);
-        self.drain(now, member);
-        sent
+        self.work(now, member, |endpoint| endpoint.send(now, mode, payload))
+            .unwrap_or(Err(SendError::NotOpen { gn: member.gn, pn: member.pn }))
     }
 
     /// Starts an operation of a member; it ends with [`Output::Ended`].
@@ -181,13 +176,8 @@ impl MessageLayer {
         operation: &Operation,
         on_failure: OnFailure,
     ) -> Result<(), StartError> {
-        let endpoint = self
-            .endpoints
-            .get_mut(&member)
-            .ok_or(StartError::NotOpen { gn: member.gn, pn: member.pn })?;
-        let begun = endpoint.operate(now, operation, on_failure);
-        self.drain(now, member);
-        begun
+        self.work(now, member, |endpoint| endpoint.operate(now, operation, on_failure))
+            .unwrap_or(Err(StartError::NotOpen { gn: member.gn, pn: member.pn }))
     }
 
     /// Sets the offer of the switches to a member, or that there is none.
@@ -208,18 +198,12 @@ impl MessageLayer {
         sequence: u64,
         brings: Option<Option<Wide>>,
     ) {
-        if let Some(endpoint) = self.endpoints.get_mut(&member) {
-            endpoint.combined(now, sequence, brings);
-            self.drain(now, member);
-        }
+        self.work(now, member, |endpoint| endpoint.combined(now, sequence, brings));
     }
 
     /// Notes that a member's process has taken this many of its delivered messages.
     pub fn consumed(&mut self, now: Moment, gn: Gn, pn: Pn, messages: usize) {
-        if let Some(endpoint) = self.endpoints.get_mut(&MemberId { gn, pn }) {
-            endpoint.consumed(now, messages);
-            self.drain(now, MemberId { gn, pn });
-        }
+        self.work(now, MemberId { gn, pn }, |endpoint| endpoint.consumed(now, messages));
     }
 
     /// Notes a new link to a node, whichever end has opened it.
@@ -269,10 +253,7 @@ impl MessageLayer {
         while let Some((_, key)) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
             self.deadlines.pop_first();
             self.deadline_of.remove(&key);
-            if let Some(endpoint) = self.endpoints.get_mut(&key) {
-                endpoint.tick(now);
-            }
-            self.drain(now, key);
+            self.work(now, key, |endpoint| endpoint.tick(now));
         }
         let due = |link: &Link| link.close_at.is_some_and(|at| at <= now);
         let idle = self.links.iter().filter(|(_, link)| due(link));
@@ -304,11 +285,20 @@ impl MessageLayer {
     fn all_endpoints(&mut self, now: Moment, work: impl Fn(&mut MemberEndpoint)) {
         let keys: Vec<MemberId> = self.endpoints.keys().copied().collect();
         for key in keys {
-            if let Some(endpoint) = self.endpoints.get_mut(&key) {
-                work(endpoint);
-            }
-            self.drain(now, key);
+            self.work(now, key, &work);
         }
+    }
+
+    /// Lets a member's endpoint work, then takes its outputs; `None` if it has no endpoint here.
+    fn work<T>(
+        &mut self,
+        now: Moment,
+        key: MemberId,
+        work: impl FnOnce(&mut MemberEndpoint) -> T,
+    ) -> Option<T> {
+        let result = work(self.endpoints.get_mut(&key)?);
+        self.drain(now, key);
+        Some(result)
     }
 
     /// Moves an endpoint's outputs to the queue, and its frames to endpoints of this node.
