@@ -8,6 +8,7 @@ use http::{Request, Response};
 use tonic::body::Body;
 use tracing::info;
 
+use crate::call_log::audit_forbidden;
 use crate::identity::{Caller, Role};
 use crate::middleware::{InnerService, Middleware};
 use crate::status::Reason;
@@ -231,7 +232,8 @@ fn roles_of(path: &str) -> &'static [Role] {
     access_of(path).map_or(&[], |access| access.roles)
 }
 
-/// Refuses calls that the caller's roles may not make.
+/// Refuses calls that the caller's roles may not make, by their headers: no layer above this one
+/// reads a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnforceAccess;
 
@@ -247,6 +249,7 @@ impl Middleware for EnforceAccess {
             && !caller.has_role(roles_of(path))
         {
             info!(%caller, path, "a call was refused");
+            audit_forbidden(&request, access_of(path).map_or("", |access| access.call));
             let call = path.rsplit('.').next().unwrap_or(path);
             let why = format!("{caller} may not call {call}");
             return Ok(Reason::NotPermitted.status(why, &[("call", call)]).into_http());

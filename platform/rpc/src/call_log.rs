@@ -1,7 +1,8 @@
 //! Counts every call that a server answers, and audits changes that people make.
 //!
 //! A line of the audit has caller, call, request and result. People are callers whose certificate
-//! has the role `admin` or `tenant`; parts log their own changes where they make them.
+//! has the role `admin` or `tenant`; parts log their own changes where they make them. A call that
+//! is forbidden is counted and audited without its request, which is not read.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -9,28 +10,30 @@ use std::time::Instant;
 use fabricast_telemetry::audit;
 use fabricast_telemetry::metrics::{CALLS, Outcome};
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
+use tokio_stream::StreamExt;
 use tonic::Code;
 use tonic::body::Body;
 
 use crate::access::{Access, access_of};
 use crate::identity::{Caller, Role};
 use crate::middleware::{InnerService, Middleware};
-use crate::status::Reason;
 
 /// First words of the names of calls that change nothing.
 const READING: [&str; 10] =
     ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive", "Watch"];
-/// Longest request, in bytes, with its frame header; servers accept no longer messages either.
-const LONGEST_REQUEST: usize = 4 * 1024 * 1024 + FRAME_HEADER;
+/// Bytes of the longest request that is written to the audit, with its frame header.
+const AUDITED_BYTES: usize = 16 << 10;
 /// Bytes of flag and length before a message.
 const FRAME_HEADER: usize = 5;
+/// Characters of a request that are kept while the call lasts.
+const KEPT: usize = 4_096;
 
 static DESCRIPTORS: LazyLock<Option<DescriptorPool>> =
     LazyLock::new(|| DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET).ok());
 
-/// Counts calls, and audits changes.
+/// Counts calls, refused ones included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountCalls;
 
@@ -44,20 +47,38 @@ impl Middleware for CountCalls {
             return inner.call(request).await;
         };
         let started = Instant::now();
-        let who = person(&request).filter(|_| changes(access.call));
-        let Some(who) = who else {
-            let answer = inner.call(request).await;
-            count(access, started, answer.as_ref().ok());
-            return answer;
-        };
-        let (request, what) = match read(access, request).await {
-            Ok(read) => read,
-            Err(refusal) => return Ok(refusal),
-        };
         let answer = inner.call(request).await;
-        let code = count(access, started, answer.as_ref().ok());
-        audit(&who, access.call, code, &what);
+        let outcome = Outcome { code: code_of(answer.as_ref().ok()), elapsed: started.elapsed() };
+        CALLS.answered(access.service, access.call, outcome);
         answer
+    }
+}
+
+/// Audits changes that a caller may make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuditChanges;
+
+impl Middleware for AuditChanges {
+    async fn handle<S: InnerService>(
+        self,
+        request: Request<Body>,
+        mut inner: S,
+    ) -> Result<Response<Body>, S::Error> {
+        let access = access_of(request.uri().path()).filter(|access| changes(access.call));
+        let (Some(access), Some(who)) = (access, person(&request)) else {
+            return inner.call(request).await;
+        };
+        let (request, what) = read(access, request).await;
+        let answer = inner.call(request).await;
+        audit(&who, access.call, code_of(answer.as_ref().ok()), &what);
+        answer
+    }
+}
+
+/// Audits a change that was refused before its request was read.
+pub(crate) fn audit_forbidden(request: &Request<Body>, call: &str) {
+    if let Some(who) = person(request).filter(|_| changes(call)) {
+        audit(&who, call, name(Code::PermissionDenied), "not read");
     }
 }
 
@@ -76,48 +97,63 @@ pub(crate) fn changes(call: &str) -> bool {
     !READING.into_iter().any(begins)
 }
 
-/// Reads a request for the audit. A stream of requests is not read, as it may never end.
-async fn read(
-    access: Access,
-    request: Request<Body>,
-) -> Result<(Request<Body>, String), Response<Body>> {
+/// Reads a request for the audit, at most [`AUDITED_BYTES`] of it: a longer one is named by its
+/// length. A stream of requests is not read, as it may never end.
+async fn read(access: Access, request: Request<Body>) -> (Request<Body>, String) {
     let pool = DESCRIPTORS.as_ref();
     let service =
         pool.and_then(|pool| pool.get_service_by_name(&format!("fabricast.v1.{}", access.service)));
     let method =
         service.and_then(|service| service.methods().find(|one| one.name() == access.call));
     let Some(method) = method.filter(|method| !method.is_client_streaming()) else {
-        return Ok((request, "a stream".to_owned()));
+        return (request, "a stream".to_owned());
     };
-    let (head, body) = request.into_parts();
-    let bytes = match Limited::new(body, LONGEST_REQUEST).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let why = "the request is longer than 4 MiB";
-            return Err(Reason::LimitReached.status(why, &[]).into_http());
+    let (head, mut body) = request.into_parts();
+    let (mut frames, mut bytes) = (Vec::new(), Vec::new());
+    while bytes.len() <= AUDITED_BYTES {
+        let Some(frame) = body.frame().await else { break };
+        if let Some(data) = frame.as_ref().ok().and_then(|frame| frame.data_ref()) {
+            bytes.extend_from_slice(&data[..data.len().min(AUDITED_BYTES + 1)]);
         }
-        // Whoever sent half a request is gone, and the service will find the other half missing.
-        Err(_) => Default::default(),
+        let is_broken = frame.is_err();
+        frames.push(frame);
+        if is_broken {
+            break;
+        }
+    }
+    let whole = tokio_stream::iter(frames).chain(BodyStream::new(body));
+    (Request::from_parts(head, Body::new(StreamBody::new(whole))), text_of(&bytes, &method))
+}
+
+/// The text of a request in the audit.
+///
+/// - `bytes`: its frame, or the beginning of one that is longer than [`AUDITED_BYTES`].
+fn text_of(bytes: &[u8], method: &MethodDescriptor) -> String {
+    let Some((header, message)) = bytes.split_first_chunk::<FRAME_HEADER>() else {
+        return "unreadable".to_owned();
     };
-    let message = bytes.get(FRAME_HEADER..).unwrap_or_default();
+    if bytes.len() > AUDITED_BYTES {
+        let [_, length @ ..] = *header;
+        return format!("{} bytes", u32::from_be_bytes(length));
+    }
     let text = DynamicMessage::decode(method.input(), message)
         .ok()
         .and_then(|message| serde_json::to_string(&message).ok())
         .unwrap_or_else(|| "unreadable".to_owned());
-    Ok((Request::from_parts(head, Body::new(Full::new(bytes))), text))
+    match text.char_indices().nth(KEPT) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
 }
 
-/// Counts a call and answers how it ended. An answer that streams counts as begun.
-fn count(access: Access, started: Instant, answer: Option<&Response<Body>>) -> &'static str {
+/// The code of an answer. An answer that streams counts as begun.
+fn code_of(answer: Option<&Response<Body>>) -> &'static str {
     let status = answer.and_then(|answer| answer.headers().get("grpc-status"));
-    let code = match (answer, status) {
+    name(match (answer, status) {
         (None, _) => Code::Internal,
         (Some(_), None) => Code::Ok,
         (Some(_), Some(status)) => Code::from_bytes(status.as_bytes()),
-    };
-    let code = name(code);
-    CALLS.answered(access.service, access.call, Outcome { code, elapsed: started.elapsed() });
-    code
+    })
 }
 
 /// A code as the specification of gRPC writes it.
@@ -146,6 +182,7 @@ fn name(code: Code) -> &'static str {
 #[cfg(test)]
 mod tests {
     use fabricast_proto::v1;
+    use http_body_util::Full;
     use prost::Message;
 
     use super::*;
@@ -163,19 +200,29 @@ mod tests {
         framed(&v1::DeleteGroupRequest { request_id: "r".to_owned(), group: group.to_owned() })
     }
 
+    /// Reads a request, and checks that the service gets all of it.
+    async fn text(group: &str) -> String {
+        let access = access_of("/fabricast.v1.TicService/DeleteGroup").unwrap();
+        let (request, text) = read(access, delete(group)).await;
+        let passed = request.into_body().collect().await.unwrap().to_bytes();
+        let sent = delete(group).into_body().collect().await.unwrap().to_bytes();
+        assert!(passed == sent, "a request of {} bytes", sent.len());
+        text
+    }
+
     #[tokio::test]
     async fn a_request_is_told_and_still_reaches_the_service() {
-        let access = access_of("/fabricast.v1.TicService/DeleteGroup").unwrap();
-        let (request, what) = read(access, delete("rows/0")).await.unwrap();
-        assert_eq!(what, r#"{"requestId":"r","group":"rows/0"}"#);
-        let passed = request.into_body().collect().await.unwrap().to_bytes();
-        let sent = delete("rows/0").into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(passed, sent);
-        let endless = read(access, delete(&"x".repeat(LONGEST_REQUEST))).await.unwrap_err();
-        assert_eq!(
-            name(Code::from_bytes(endless.headers()["grpc-status"].as_bytes())),
-            "RESOURCE_EXHAUSTED"
-        );
+        assert_eq!(text("rows/0").await, r#"{"requestId":"r","group":"rows/0"}"#);
+        assert_eq!(text(&"x".repeat(10_000)).await.len(), KEPT);
+    }
+
+    /// A service may accept 64 MiB, of administrators as of others.
+    #[tokio::test]
+    async fn a_long_request_is_passed_on_and_named_by_its_length() {
+        let length = 5 << 20;
+        let told = delete(&"x".repeat(length)).into_body().collect().await.unwrap().to_bytes();
+        let told = format!("{} bytes", told.len() - FRAME_HEADER);
+        assert_eq!(text(&"x".repeat(length)).await, told);
     }
 
     #[test]

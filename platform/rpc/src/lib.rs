@@ -35,6 +35,7 @@ mod server;
 mod socket;
 mod status;
 mod topology;
+mod unreadable_requests;
 
 pub use access::{Access, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};

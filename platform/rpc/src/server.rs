@@ -23,13 +23,14 @@ use tower::Service;
 use crate::access::EnforceAccess;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
-use crate::call_log::CountCalls;
+use crate::call_log::{AuditChanges, CountCalls};
 use crate::call_spans::TraceCalls;
 use crate::client_limiter::LimitClients;
 use crate::connection::{self, AcceptedConnection};
 use crate::message_bounds::BoundMessages;
 use crate::middleware::MiddlewareLayer;
 use crate::security::Security;
+use crate::unreadable_requests::RefuseUnreadable;
 
 /// Calls in progress at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
@@ -239,9 +240,11 @@ pub(crate) async fn serve_incoming(
     let layers = tower::ServiceBuilder::new()
         .layer(MiddlewareLayer(LimitClients))
         .layer(MiddlewareLayer(TraceCalls))
-        .layer(MiddlewareLayer(BoundMessages))
         .layer(MiddlewareLayer(CountCalls))
         .layer(MiddlewareLayer(EnforceAccess))
+        .layer(MiddlewareLayer(RefuseUnreadable))
+        .layer(MiddlewareLayer(BoundMessages))
+        .layer(MiddlewareLayer(AuditChanges))
         .load_shed()
         .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
         .into_inner();

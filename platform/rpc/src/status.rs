@@ -58,6 +58,8 @@ macro_rules! reasons {
 reasons! {
     /// A required field is missing.
     FieldMissing => InvalidArgument / "FIELD_MISSING",
+    /// The request is no message of the call.
+    RequestUnreadable => InvalidArgument / "REQUEST_UNREADABLE",
     /// A range is outside what is shared, was not lent, or holds no such thing.
     RangeInvalid => InvalidArgument / "RANGE_INVALID",
     /// A name is empty, too long or has control characters.

@@ -194,6 +194,64 @@ async fn a_message_that_is_too_long_is_refused_and_the_connection_goes_on() {
     ask(peer.channel()).await.unwrap();
 }
 
+/// Passes bytes on as they are.
+#[derive(Debug, Default)]
+struct Raw;
+
+impl tonic::codec::Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = ();
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl tonic::codec::Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(
+        &mut self,
+        item: Vec<u8>,
+        to: &mut tonic::codec::EncodeBuf<'_>,
+    ) -> Result<(), Status> {
+        prost::bytes::BufMut::put_slice(to, &item);
+        Ok(())
+    }
+}
+
+impl tonic::codec::Decoder for Raw {
+    type Item = ();
+    type Error = Status;
+
+    fn decode(&mut self, _: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<()>, Status> {
+        Ok(Some(()))
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_the_callers_fault() {
+    let (address, _serving) = serve(Security::plaintext());
+    let mut client = tonic::client::Grpc::new(Peer::new(&address).unwrap().channel());
+    for call in ["fabricast.v1.AdministrationService/GetServerInfo", "grpc.health.v1.Health/Check"]
+    {
+        client.ready().await.unwrap();
+        let path = format!("/{call}").parse().unwrap();
+        let refused = client.unary(tonic::Request::new(vec![0xff; 9]), path, Raw).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{call}: {refused}");
+        assert_eq!(reason_of(&refused).as_deref(), Some("REQUEST_UNREADABLE"));
+        assert!(refused.message().contains("decode"), "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn whoever_shows_no_certificate_keeps_nobody_waiting() {
     let ours = authority();

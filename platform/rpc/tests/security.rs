@@ -10,10 +10,14 @@ use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{
     Authority, BoundServer, CertificateFiles, Credentials, Peer, Security, Services, reason_of,
 };
+use http_body_util::{BodyStream, Full, StreamBody};
 use tempfile::TempDir;
 use time::OffsetDateTime;
+use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
 use tonic::{Code, Status};
+use tower::ServiceExt;
 
 const DAY: time::Duration = time::Duration::days(1);
 
@@ -150,6 +154,41 @@ async fn a_role_makes_its_own_calls_only() {
     }
     // Let through, to a server that does not have the service.
     assert_eq!(write("router/r").await.code(), Code::Unimplemented);
+}
+
+/// Sends a frame of 4 MiB, of which only the first half comes, and waits for the answer.
+async fn send_half(peer: &Peer, call: &str) -> Option<Status> {
+    let header = [&[0][..], &(4_u32 << 20).to_be_bytes()].concat();
+    let half = [header, vec![0; 2 << 20]].concat();
+    let frames = BodyStream::new(Full::from(half));
+    let frames = frames.map(|frame| frame.map_err(|never| match never {}));
+    let frames = frames.chain(tokio_stream::pending::<Result<_, Status>>());
+    let request = http::Request::post(format!("http://{}/fabricast.v1.{call}", peer.address()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(StreamBody::new(frames)))
+        .expect("a request");
+    let answer = tokio::time::timeout(Duration::from_secs(5), peer.channel().oneshot(request));
+    let answer = answer.await.ok()?.expect("an answer");
+    Some(Status::from_header_map(answer.headers()).expect("a status"))
+}
+
+#[tokio::test]
+async fn a_forbidden_call_is_refused_by_its_headers() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    for (identity, call) in [
+        ("admin/a", "TicService/RegisterNode"),
+        ("tenant/t", "TicService/ReadmitNode"),
+        ("operating-agent/h0", "TicService/DeleteGroup"),
+        ("admin/a", "TicService/NoSuchCall"),
+    ] {
+        let peer = security(&ours, &issue(&ours, identity, &[]));
+        let peer = peer.peer(&server.address.to_string()).unwrap();
+        let answer = send_half(&peer, call).await;
+        let refused = answer.unwrap_or_else(|| panic!("{identity} {call}: no answer"));
+        assert_eq!(refused.code(), Code::PermissionDenied, "{identity} {call}: {refused}");
+    }
 }
 
 #[tokio::test]

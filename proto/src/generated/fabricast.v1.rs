@@ -5989,6 +5989,7 @@ pub mod tic_service_client {
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     /// Where parts show each other certificates, any call of this or another service may also be refused with
     /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
+    /// Bytes that are no message of a call of this or another service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE.
     /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
     /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug, Clone)]
@@ -6763,6 +6764,7 @@ pub mod tic_service_server {
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     /// Where parts show each other certificates, any call of this or another service may also be refused with
     /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
+    /// Bytes that are no message of a call of this or another service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE.
     /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
     /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug)]

@@ -106,9 +106,8 @@ async fn call(
 /// True if a refusal tells its reader what to do.
 fn is_clear(fault: Fault, status: &Status) -> bool {
     let by_transport = match fault {
-        Fault::Garbage => status.code() == Code::Internal && status.message().contains("decode"),
         Fault::Huge => status.code() == Code::OutOfRange,
-        Fault::Empty | Fault::TooLong | Fault::Unknown => false,
+        Fault::Garbage | Fault::Empty | Fault::TooLong | Fault::Unknown => false,
     };
     let blames_the_caller = matches!(
         status.code(),
