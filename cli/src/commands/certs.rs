@@ -37,6 +37,16 @@ pub(crate) enum CertsCommand {
     /// `certificates` or for --certificates. In a folder with an older certificate it is replaced;
     /// a running process reloads it.
     Issue(IssueArgs),
+    /// Revoke a certificate: adds it to ca.crl in the folder of the authority. Every part that has
+    /// this file beside its ca.crt refuses the certificate within seconds, also on connections that
+    /// it has.
+    Revoke {
+        /// Folder that `certs authority` has written.
+        #[arg(long, value_name = "DIR")]
+        authority: PathBuf,
+        /// The certificate, in PEM, such as tls.crt.
+        certificate: PathBuf,
+    },
 }
 
 /// Flags of `certs issue`.
@@ -85,6 +95,18 @@ impl Run for CertsCommand {
                 show(&Made { folder: out.display().to_string(), ..Made::default() }, format)
             }
             Self::Issue(args) => issue(&args, from, format),
+            Self::Revoke { authority, certificate } => {
+                let list = authority.join("ca.crl");
+                let former = list.exists().then(|| read(&list)).transpose()?;
+                let text = load(&authority)?
+                    .revoke(&read(&certificate)?, former.as_deref(), from)
+                    .with_context(|| named(&certificate))?;
+                write(&list, &text, 0o644)?;
+                show(
+                    &Made { folder: list.display().to_string(), revoked: true, ..Made::default() },
+                    format,
+                )
+            }
         }
     }
 }
@@ -99,13 +121,8 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
         let failure = Failure::input(format!("{server} serves, but no --host says where"));
         return Err(failure.hint("give the names and addresses that others call it by"));
     }
-    let read = |name: &str| {
-        let path = args.authority.join(name);
-        fs::read_to_string(&path).with_context(|| named(&path))
-    };
-    let credentials = Credentials { certificate: read("ca.crt")?, key: read("ca.key")? };
-    let believed = credentials.certificate.clone();
-    let authority = Authority::load(credentials).with_context(|| named(&args.authority))?;
+    let authority = load(&args.authority)?;
+    let believed = authority.credentials().certificate.clone();
     let days = Duration::days(i64::from(args.days)) + CLOCK_SKEW;
     let own = authority.issue(&identities, &args.hosts, from, days).context("--host")?;
     fs::create_dir_all(&args.out).with_context(|| named(&args.out))?;
@@ -114,9 +131,23 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
     write(&files.key, &own.key, 0o600)?;
     write(&files.certificate, &own.certificate, 0o644)?;
     write(&files.authority, &believed, 0o644)?;
+    let revoked = args.authority.join("ca.crl");
+    if revoked.exists() {
+        write(&files.revocations(), &read(&revoked)?, 0o644)?;
+    }
     let identities = identities.iter().map(ToString::to_string).collect();
     let (folder, hosts) = (args.out.display().to_string(), args.hosts.clone());
-    show(&Made { folder, identities, hosts }, format)
+    show(&Made { folder, identities, hosts, revoked: false }, format)
+}
+
+/// Reads the authority in a folder.
+fn load(folder: &Path) -> Result<Authority, Failure> {
+    let (certificate, key) = (read(&folder.join("ca.crt"))?, read(&folder.join("ca.key"))?);
+    Ok(Authority::load(Credentials { certificate, key }).with_context(|| named(folder))?)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    Ok(fs::read_to_string(path).with_context(|| named(path))?)
 }
 
 /// Reads `ROLE/NAME`, where the name may be any name of a node.
@@ -158,10 +189,13 @@ struct Made {
     identities: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    revoked: bool,
 }
 
 fn show(made: &Made, format: Format) -> Result<(), Failure> {
     output::print(format, made, |made| match (made.identities.as_slice(), made.hosts.as_slice()) {
+        _ if made.revoked => format!("revoked in {}", made.folder),
         ([], []) => format!("authority in {}", made.folder),
         ([], names) | (names, _) => {
             format!("certificate of {} in {}", names.join(", "), made.folder)

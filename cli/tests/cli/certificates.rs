@@ -233,3 +233,21 @@ fn a_server_of_another_program_needs_no_identity() {
     let asked = sandbox.run(&["group", "list", "--certificates", "etcd-0"]);
     asked.refused(2, "no name of the form spiffe://fabricast/");
 }
+
+#[test]
+fn a_list_of_revoked_certificates_grows_and_goes_to_new_folders() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["certs", "authority", "--out", "ca"]);
+    let lengths: Vec<u64> = ["one", "two"]
+        .into_iter()
+        .map(|name| {
+            issue(&sandbox, name, &[&format!("admin/{name}")], &[]);
+            sandbox.ok(&["certs", "revoke", "--authority", "ca", &format!("{name}/tls.crt")]);
+            sandbox.path("ca/ca.crl").metadata().expect("it was written").len()
+        })
+        .collect();
+    assert!(lengths[0] < lengths[1], "{lengths:?}");
+    issue(&sandbox, "three", &["admin/three"], &[]);
+    let read = |path| std::fs::read(sandbox.path(path)).expect("it was written");
+    assert_eq!(read("three/ca.crl"), read("ca/ca.crl"));
+}

@@ -10,6 +10,7 @@ use tracing::info;
 
 use crate::call_log::audit_forbidden;
 use crate::identity::{Caller, Role};
+use crate::log_budget::LogBudget;
 use crate::middleware::{InnerService, Middleware};
 use crate::status::Reason;
 
@@ -222,6 +223,23 @@ pub(crate) fn access_of(path: &str) -> Option<Access> {
     })
 }
 
+/// The role of the servers of the call that a path names; `None` for calls that every server
+/// answers, such as health.
+pub(crate) fn server_role(path: &str) -> Option<Role> {
+    match access_of(path)?.service {
+        "TicService" | "TopologyService" | "GroupBatchService" | "RouteChoiceService"
+        | "JobService" | "CollectiveService" => Some(Tic),
+        "RouteService" => Some(Router),
+        "SwitchAgentService" | "SwitchAggregationService" => Some(SwitchAgent),
+        "FabricService" | "FabricAggregationService" => Some(Fabric),
+        "GroupAgentService"
+        | "OperatingAgentService"
+        | "CollectiveAgentService"
+        | "ProcessService" => Some(OperatingAgent),
+        _ => None,
+    }
+}
+
 /// Roles that may make the call of a path. Health and reflection, which are not in the table, are
 /// allowed to every role.
 fn roles_of(path: &str) -> &'static [Role] {
@@ -231,6 +249,9 @@ fn roles_of(path: &str) -> &'static [Role] {
     // A call of ours that is not in the table is allowed to no role.
     access_of(path).map_or(&[], |access| access.roles)
 }
+
+/// Log lines about refused calls.
+static REFUSALS: LogBudget = LogBudget::new();
 
 /// Refuses calls that the caller's roles may not make, by their headers: no layer above this one
 /// reads a request.
@@ -248,7 +269,9 @@ impl Middleware for EnforceAccess {
         if let Some(caller) = caller
             && !caller.has_role(roles_of(path))
         {
-            info!(%caller, path, "a call was refused");
+            if let Some(unlogged) = REFUSALS.take() {
+                info!(%caller, path, unlogged, "a call was refused");
+            }
             audit_forbidden(&request, access_of(path).map_or("", |access| access.call));
             let call = path.rsplit('.').next().unwrap_or(path);
             let why = format!("{caller} may not call {call}");
@@ -305,6 +328,15 @@ mod tests {
             format!("| `{service}` | `{call}` | {words} |")
         });
         assert_eq!(rows.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_service_but_administration_has_servers_of_one_role() {
+        for Access { service, call, .. } in access_table() {
+            let role = server_role(&format!("/fabricast.v1.{service}/{call}"));
+            assert_eq!(role.is_none(), service == "AdministrationService", "{service}");
+        }
+        assert_eq!(server_role("/grpc.health.v1.Health/Check"), None);
     }
 
     #[test]

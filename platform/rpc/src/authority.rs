@@ -7,18 +7,31 @@
 use std::fmt;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SanType,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use thiserror::Error;
 use time::{Duration, OffsetDateTime};
 
 use crate::identity::Identity;
 
-/// Why a certificate could not be made.
+/// Why a certificate, or a list of revoked ones, could not be made.
 #[derive(Debug, Error)]
-#[error("cannot make a certificate: {0}")]
-pub struct AuthorityError(#[from] rcgen::Error);
+pub enum AuthorityError {
+    /// The certificate cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A certificate to revoke, or the former list, cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+}
+
+fn unreadable(error: impl fmt::Display) -> AuthorityError {
+    AuthorityError::Unreadable(error.to_string())
+}
 
 /// A certificate and its private key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,6 +48,9 @@ impl fmt::Debug for Credentials {
         formatter.debug_struct("Credentials").finish_non_exhaustive()
     }
 }
+
+/// Time after which a list of revoked certificates should be made again. It counts beyond it, too.
+const LIST_LIFETIME: Duration = Duration::days(3650);
 
 /// Signs certificates.
 pub struct Authority {
@@ -115,5 +131,52 @@ impl Authority {
         (params.not_before, params.not_after) = (now, now + lifetime);
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    /// Makes the list of revoked certificates, in PEM, with those of a former list.
+    ///
+    /// - `certificate`: the one to revoke, in PEM.
+    /// - `former`: the list so far, in PEM.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthorityError`] if the certificate or the former list cannot be read.
+    pub fn revoke(
+        &self,
+        certificate: &str,
+        former: Option<&str>,
+        now: OffsetDateTime,
+    ) -> Result<String, AuthorityError> {
+        let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(unreadable)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(&der).map_err(unreadable)?;
+        let mut serials = vec![parsed.raw_serial().to_vec()];
+        let mut number = 1;
+        if let Some(former) = former {
+            let der = CertificateRevocationListDer::from_pem_slice(former.as_bytes());
+            let der = der.map_err(unreadable)?;
+            let (_, list) = x509_parser::parse_x509_crl(&der).map_err(unreadable)?;
+            let revoked = list.iter_revoked_certificates();
+            serials.extend(revoked.map(|one| one.raw_serial().to_vec()));
+            let digits =
+                list.crl_number().and_then(|number| number.to_u64_digits().first().copied());
+            number += digits.unwrap_or(0);
+        }
+        serials.sort();
+        serials.dedup();
+        let revoked = serials.into_iter().map(|serial| RevokedCertParams {
+            serial_number: serial.into(),
+            revocation_time: now,
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: now,
+            next_update: now + LIST_LIFETIME,
+            crl_number: number.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(list.signed_by(&self.issuer)?.pem()?)
     }
 }

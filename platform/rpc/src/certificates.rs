@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::VerifierBuilderError;
 use thiserror::Error;
 use tracing::{info, warn};
@@ -39,6 +39,13 @@ impl CertificateFiles {
             certificate: folder.join("tls.crt"),
             key: folder.join("tls.key"),
         }
+    }
+
+    /// The list of revoked certificates, in PEM, beside the authority: `ca.crl` for `ca.crt`. There
+    /// need not be one.
+    #[must_use]
+    pub fn revocations(&self) -> PathBuf {
+        self.authority.with_extension("crl")
     }
 }
 
@@ -98,7 +105,7 @@ struct State<T> {
 }
 
 /// Time of the last change and length of each file.
-type Stamps = [Option<(SystemTime, u64)>; 3];
+type Stamps = [Option<(SystemTime, u64)>; 4];
 
 impl<T> Watched<T> {
     /// Reads the files for the first time.
@@ -138,7 +145,8 @@ impl<T> Watched<T> {
 }
 
 fn stamps(files: &CertificateFiles) -> Stamps {
-    [&files.authority, &files.certificate, &files.key].map(|path| {
+    let revocations = files.revocations();
+    [&files.authority, &files.certificate, &files.key, &revocations].map(|path| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     })
@@ -159,6 +167,25 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
         CertificateDer::pem_file_iter(path).and_then(|certificates| certificates.collect());
     let found = found.map_err(|error| file(path, pem_fault(&error)))?;
     if found.is_empty() { Err(file(path, "no certificate in it")) } else { Ok(found) }
+}
+
+/// The list of revoked certificates; `None` if there is no file.
+pub(crate) fn revocations(
+    files: &CertificateFiles,
+) -> Result<Option<CertificateRevocationListDer<'static>>, SecurityError> {
+    let path = files.revocations();
+    match CertificateRevocationListDer::from_pem_file(&path) {
+        Ok(list) => Ok(Some(list)),
+        Err(rustls::pki_types::pem::Error::Io(error))
+            if error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(rustls::pki_types::pem::Error::NoItemsFound) => {
+            Err(file(&path, "no revocation list in it"))
+        }
+        Err(error) => Err(file(&path, pem_fault(&error))),
+    }
 }
 
 /// The private key of a file.

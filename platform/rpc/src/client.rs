@@ -98,15 +98,27 @@ impl Peer {
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(5))
             .keep_alive_while_idle(true);
-        let channel =
-            match security.is_mutual() {
-                false => endpoint.connect_lazy(),
-                true => endpoint.connect_with_connector_lazy(tower::service_fn(
-                    move |uri: http::Uri| connection::connect(uri, security.clone()),
-                )),
-            };
-        let address: Arc<str> = address.into();
-        Ok(Self { channel: Channel::new(channel, Arc::clone(&address)), address })
+        let shared: Arc<str> = address.into();
+        let channel = match security.is_mutual() {
+            false => Channel::new(endpoint.connect_lazy(), Arc::clone(&shared)),
+            true => Channel::by_role(
+                Box::new(move |role, is_connected| {
+                    let security = security.clone();
+                    let connect = move |uri: http::Uri| {
+                        let is_connected = Arc::clone(&is_connected);
+                        let connecting = connection::connect(uri, security.clone(), role);
+                        async move {
+                            let connected = connecting.await;
+                            is_connected.store(connected.is_ok(), Ordering::Relaxed);
+                            connected
+                        }
+                    };
+                    endpoint.connect_with_connector_lazy(tower::service_fn(connect))
+                }),
+                Arc::clone(&shared),
+            ),
+        };
+        Ok(Self { channel, address: shared })
     }
 
     /// The address, for logs.

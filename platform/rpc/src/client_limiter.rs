@@ -24,6 +24,8 @@ use crate::access::access_of;
 use crate::identity::Caller;
 use crate::limits::{Client, Limits, LiveLimits};
 use crate::middleware::{InnerService, Middleware};
+use crate::open_connections::ConnectionUse;
+use crate::open_files;
 use crate::status::Reason;
 
 /// Delay that is asked of a client with too many open calls.
@@ -40,6 +42,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct ClientLimiter {
     limits: LiveLimits,
+    /// Connections that the limit of open files allows.
+    files: u32,
     /// Number of connections of all clients.
     connections: Arc<AtomicU32>,
     clients: Mutex<Clients>,
@@ -136,25 +140,29 @@ impl Drop for ConnectionPermit {
 
 impl ConnectionPermit {
     /// The connection as its calls see it.
-    pub(crate) fn info(&self, caller: Caller) -> ConnectionInfo {
-        ConnectionInfo { caller, usage: Arc::clone(&self.usage) }
+    pub(crate) fn info(&self, caller: Caller, connection: ConnectionUse) -> ConnectionInfo {
+        ConnectionInfo { caller, usage: Arc::clone(&self.usage), connection }
     }
 }
 
 impl ClientLimiter {
     pub(crate) fn new(limits: impl Into<LiveLimits>) -> Arc<Self> {
         let clients = Mutex::new(Clients { usage: HashMap::new(), sweep_at: SWEEP_THRESHOLD });
-        Arc::new(Self { limits: limits.into(), connections: Arc::default(), clients })
+        // A quarter is left for the store, calls to other parts and the listener itself.
+        let files = open_files::limit().map_or(u32::MAX, |files| files / 4 * 3);
+        Arc::new(Self { limits: limits.into(), files, connections: Arc::default(), clients })
     }
 
     /// Counts in a connection whose client is not known yet; `None` if the server has too many.
     pub(crate) fn slot(&self) -> Option<ConnectionSlot> {
         let slot = ConnectionSlot(Arc::clone(&self.connections));
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.get().connections {
-            LIMITED.refused("-", "anyone", "connections");
-            return None;
-        }
-        Some(slot)
+        let most = self.limits.get().connections.min(self.files);
+        (self.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(slot)
+    }
+
+    /// Counts a connection that was refused, since the server has too many.
+    pub(crate) fn record_full(&self) {
+        LIMITED.refused("-", "anyone", "connections");
     }
 
     /// Assigns a connection to its client; `None` if the client has too many.
@@ -277,6 +285,7 @@ impl Drop for OpenCall {
 pub(crate) struct ConnectionInfo {
     caller: Caller,
     usage: Arc<ClientUsage>,
+    connection: ConnectionUse,
 }
 
 /// Text that tells the clients of a server apart, as the limits do; empty for all calls outside of
@@ -300,9 +309,11 @@ impl Middleware for LimitClients {
         mut request: Request<Body>,
         mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
-        let Some(ConnectionInfo { caller, usage }) = request.extensions_mut().remove() else {
+        let Some(ConnectionInfo { caller, usage, connection }) = request.extensions_mut().remove()
+        else {
             return inner.call(request).await;
         };
+        let on_connection = connection.begin();
         request.extensions_mut().insert(caller);
         request.extensions_mut().insert(ClientKey(usage.client.to_string()));
         match usage.begin() {
@@ -311,7 +322,7 @@ impl Middleware for LimitClients {
                 // The call is open until its response has been sent or given up.
                 Ok(response.map(|body| {
                     Body::new(body.map_frame(move |frame| {
-                        let _open = &open;
+                        let _open = (&open, &on_connection);
                         frame
                     }))
                 }))

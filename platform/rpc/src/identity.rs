@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 use tonic::{Extensions, Status};
@@ -274,6 +275,20 @@ pub fn certificate_identities(certificate: &[u8]) -> Result<Vec<Identity>, Namel
     found.sort();
     found.dedup();
     if found.is_empty() { Err(NamelessError::Nameless) } else { Ok(found) }
+}
+
+/// When a certificate expires.
+///
+/// - `certificate`: as it is shown, in DER.
+///
+/// # Errors
+///
+/// [`NamelessError::Unreadable`].
+pub(crate) fn certificate_expiry(certificate: &[u8]) -> Result<SystemTime, NamelessError> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+        .map_err(|error| NamelessError::Unreadable(error.to_string()))?;
+    let seconds = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
+    Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

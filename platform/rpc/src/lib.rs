@@ -12,6 +12,7 @@
 //! - [`Limits`] bound the calls and connections of each client; `message_bounds.rs` bounds the
 //!   memory of a request.
 
+mod accept;
 mod access;
 mod administration;
 mod authority;
@@ -27,8 +28,11 @@ mod external_tls;
 mod identity;
 mod leader;
 mod limits;
+mod log_budget;
 mod message_bounds;
 mod middleware;
+mod open_connections;
+mod open_files;
 mod scheduled_clock;
 mod security;
 mod server;

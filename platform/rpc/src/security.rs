@@ -6,17 +6,20 @@
 //! applies to every later connection; an invalid one is logged, and the old one stays in force.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
 use crate::certificates::{
-    CertificateFiles, SecurityError, Watched, authorities, certificates, private_key,
+    CertificateFiles, SecurityError, Watched, authorities, certificates, private_key, revocations,
 };
 use crate::identity::{Identity, certificate_identities};
 use crate::limits::{Limits, LiveLimits};
+use crate::open_connections::CERTIFICATE_AGE;
 
 /// HTTP/2, the only protocol of gRPC.
 const PROTOCOL: &[u8] = b"h2";
@@ -29,6 +32,8 @@ pub struct Security {
     limits: LiveLimits,
     /// Only parts on this machine may be called in plain text.
     local: bool,
+    /// Time after which certificates of connections are checked again.
+    certificate_age: Option<Duration>,
 }
 
 /// TLS settings made of the files.
@@ -36,6 +41,8 @@ pub struct Security {
 pub(crate) struct Loaded {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
+    /// Checks the certificates of clients.
+    pub(crate) clients: Arc<dyn ClientCertVerifier>,
     identities: Vec<Identity>,
 }
 
@@ -75,6 +82,23 @@ impl Security {
         self.limits.set(limits);
     }
 
+    /// Sets the time after which the certificate of a connection to this process's servers is
+    /// checked again, 5 minutes if it is not set. Expiry and revocation count at once.
+    #[must_use]
+    pub fn with_certificate_age(mut self, age: Duration) -> Self {
+        self.certificate_age = Some(age);
+        self
+    }
+
+    pub(crate) fn certificate_age(&self) -> Duration {
+        self.certificate_age.unwrap_or(CERTIFICATE_AGE)
+    }
+
+    /// The same limits without certificates, for a socket of this machine.
+    pub(crate) fn for_socket(&self) -> Self {
+        Self { limits: self.limits.clone(), ..Self::default() }
+    }
+
     pub(crate) fn limits(&self) -> LiveLimits {
         self.limits.clone()
     }
@@ -111,24 +135,33 @@ fn load(files: &CertificateFiles) -> Result<Loaded, SecurityError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let refused = |source| SecurityError::Authority { path: files.authority.clone(), source };
     let unfit = |source| unfit(files, source);
-    let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-        .build()
-        .map_err(refused)?;
+    let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+    let clients = match revocations(files)? {
+        Some(list) => {
+            clients.with_crls([list]).allow_unknown_revocation_status().build().map_err(refused)?
+        }
+        None => clients.build().map_err(refused)?,
+    };
     let mut server = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(unfit)?
-        .with_client_cert_verifier(clients)
+        .with_client_cert_verifier(Arc::clone(&clients))
         .with_single_cert(chain, key)
         .map_err(unfit)?;
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Ok(Loaded { server: Arc::new(server), client: Arc::new(load_client(files)?), identities })
+    let client = Arc::new(load_client(files)?);
+    Ok(Loaded { server: Arc::new(server), client, clients, identities })
 }
 
 /// TLS settings of a client: its certificate, and the authority to trust.
 pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientConfig, SecurityError> {
     let roots = Arc::new(authorities(&files.authority)?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let servers = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+    let mut servers = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+    if let Some(list) = revocations(files)? {
+        servers = servers.with_crls([list]).allow_unknown_revocation_status();
+    }
+    let servers = servers
         .build()
         .map_err(|source| SecurityError::Authority { path: files.authority.clone(), source })?;
     let mut client = ClientConfig::builder_with_provider(provider)

@@ -20,13 +20,14 @@ use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
+use crate::accept;
 use crate::access::EnforceAccess;
 use crate::administration::Administration;
 pub use crate::administration::AskLeadership;
 use crate::call_log::{AuditChanges, CountCalls};
 use crate::call_spans::TraceCalls;
 use crate::client_limiter::LimitClients;
-use crate::connection::{self, AcceptedConnection};
+use crate::connection::AcceptedConnection;
 use crate::message_bounds::BoundMessages;
 use crate::middleware::MiddlewareLayer;
 use crate::security::Security;
@@ -224,7 +225,7 @@ impl BoundServer {
     ///
     /// [`ServeError`] when the transport fails; never because of a client.
     pub fn serve(self, services: Services, stop: CancellationToken) -> BoxFuture<(), ServeError> {
-        let incoming = connection::accept(self.incoming, self.security, stop.clone());
+        let incoming = accept::accept(self.incoming, self.security, stop.clone());
         Box::pin(serve_incoming(incoming, self.address.to_string(), services, stop))
     }
 }

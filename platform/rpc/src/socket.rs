@@ -14,8 +14,7 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
-use crate::connection;
-use crate::limits::LiveLimits;
+use crate::accept;
 use crate::security::Security;
 use crate::server::{ServeError, Services, serve_incoming};
 
@@ -50,7 +49,7 @@ pub enum SocketError {
 pub struct BoundSocket {
     listener: UnixListener,
     file: SocketFile,
-    limits: LiveLimits,
+    security: Security,
 }
 
 impl BoundSocket {
@@ -91,13 +90,13 @@ impl BoundSocket {
         let made = fs::metadata(first)?;
         fs::rename(first, path)?;
         let file = SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) };
-        Ok(Self { listener, file, limits: LiveLimits::default() })
+        Ok(Self { listener, file, security: Security::plaintext() })
     }
 
     /// Applies the limits of `security` to each process; certificates are not used at a socket.
     #[must_use]
     pub fn limited(mut self, security: &Security) -> Self {
-        self.limits = security.limits();
+        self.security = security.for_socket();
         self
     }
 
@@ -114,10 +113,11 @@ impl BoundSocket {
     ///
     /// [`ServeError`] when the transport fails; never because of a client.
     pub fn serve(self, services: Services, stop: CancellationToken) -> BoxFuture<(), ServeError> {
-        let Self { listener, file, limits } = self;
+        let Self { listener, file, security } = self;
         Box::pin(async move {
             let name = file.path.display().to_string();
-            serve_incoming(connection::accept_local(listener, limits), name, services, stop).await
+            let incoming = accept::accept_local(listener, security, stop.clone());
+            serve_incoming(incoming, name, services, stop).await
         })
     }
 }

@@ -17,6 +17,8 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Code, Status};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tower::ServiceExt;
 
 const DAY: time::Duration = time::Duration::days(1);
@@ -139,7 +141,7 @@ async fn strangers_are_turned_away_by_either_end() {
 #[tokio::test]
 async fn a_role_makes_its_own_calls_only() {
     let ours = authority();
-    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    let server = serve(security(&ours, &issue(&ours, "switch-agent/a", &["127.0.0.1"])));
     let write = async |identity: &str| {
         let peer = security(&ours, &issue(&ours, identity, &[]));
         let peer = peer.peer(&server.address.to_string()).unwrap();
@@ -154,6 +156,81 @@ async fn a_role_makes_its_own_calls_only() {
     }
     // Let through, to a server that does not have the service.
     assert_eq!(write("router/r").await.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_call_reaches_only_servers_of_its_role() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    let router = security(&ours, &issue(&ours, "router/r", &[]));
+    let peer = router.peer(&server.address.to_string()).unwrap();
+    let mut client = SwitchAgentServiceClient::new(peer.channel());
+    let refused = client.write_tables(v1::WriteTablesRequest::default()).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("tic/a is no switch-agent"), "{refused:?}");
+    assert!(ask(&peer).await.is_ok(), "every server says what it is");
+}
+
+/// A stream that stands until its connection ends.
+async fn watch(peer: &Peer) -> tonic::Streaming<HealthCheckResponse> {
+    let mut client = HealthClient::new(peer.channel());
+    let watching = client.watch(HealthCheckRequest::default()).await.expect("it serves");
+    let mut stream = watching.into_inner();
+    assert!(stream.message().await.expect("it serves").is_some());
+    stream
+}
+
+/// True if the server ends a stream in time.
+async fn is_cut(stream: &mut tonic::Streaming<HealthCheckResponse>, limit: Duration) -> bool {
+    tokio::time::timeout(limit, stream.message()).await.is_ok_and(|ended| ended.is_err())
+}
+
+#[tokio::test]
+async fn a_certificate_that_expires_ends_its_connections() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    let own = issue_until(&ours, "admin/a", &[], DAY + time::Duration::seconds(4));
+    let peer = security(&ours, &own).peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_is_refused_without_a_restart() {
+    let (ours, folder) = (authority(), TempDir::new().unwrap());
+    let files = write(folder.path(), &ours, &issue(&ours, "tic/a", &["127.0.0.1"]));
+    let server = serve(Security::mutual(files.clone()).unwrap());
+    let address = server.address.to_string();
+    let stolen = [issue(&ours, "admin/eve", &[]), issue(&ours, "admin/mallory", &[])];
+    let friend = security(&ours, &issue(&ours, "admin/a", &[])).peer(&address).unwrap();
+    let mut friends = watch(&friend).await;
+    let mut list = None;
+    for own in &stolen {
+        let peer = security(&ours, own).peer(&address).unwrap();
+        let mut stream = watch(&peer).await;
+        let now = OffsetDateTime::now_utc();
+        list = Some(ours.revoke(&own.certificate, list.as_deref(), now).unwrap());
+        std::fs::write(files.revocations(), list.as_deref().unwrap_or_default()).unwrap();
+        assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+        assert!(ask(&peer).await.is_err());
+    }
+    let peer = security(&ours, &stolen[0]).peer(&address).unwrap();
+    assert!(ask(&peer).await.is_err(), "the list has both");
+    assert!(!is_cut(&mut friends, Duration::from_millis(1)).await);
+    assert!(ask(&friend).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_standing_connection_is_checked_again_when_it_is_old() {
+    let (old, new, folder) = (authority(), authority(), TempDir::new().unwrap());
+    let files = write(folder.path(), &old, &issue(&old, "tic/a", &["127.0.0.1"]));
+    let age = Duration::from_secs(2);
+    let server = serve(Security::mutual(files).unwrap().with_certificate_age(age));
+    let peer = security(&old, &issue(&old, "admin/a", &[]));
+    let peer = peer.peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    assert!(!is_cut(&mut stream, 2 * age).await, "its authority is trusted");
+    write(folder.path(), &new, &issue(&new, "tic/a", &["127.0.0.1"]));
+    assert!(is_cut(&mut stream, 5 * age).await);
 }
 
 /// Sends a frame of 4 MiB, of which only the first half comes, and waits for the answer.

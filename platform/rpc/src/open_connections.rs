@@ -1,0 +1,390 @@
+//! The open connections of a listener: which may be closed to make room, and which must be.
+//!
+//! A connection in use is one with an open call. Of the others, those of the owner with the most of
+//! them are closed first, so that nobody is shut out by connections that are held and not used.
+//! Certificates are checked again while connections stand: an expired or revoked one ends its
+//! connection within [`SWEEP_INTERVAL`], an authority that is trusted no more within
+//! [`CERTIFICATE_AGE`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use rustls::CertificateError;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Client;
+use crate::security::{Loaded, Security};
+
+/// Interval between two looks at all connections.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which the certificate of a connection is checked again as a whole. A change of the
+/// authority reaches the parts one after the other, so this leaves them time.
+pub(crate) const CERTIFICATE_AGE: Duration = Duration::from_secs(300);
+/// Time in which a new connection must have sent the beginning of HTTP/2.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+/// Bytes with which HTTP/2 begins.
+const PREFACE: u64 = 24;
+/// A connection is not closed to make room before it is so old, or has been idle so long: its owner
+/// may be about to use it, or this machine may be too busy for its handshake.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The open connections of a listener.
+#[derive(Debug)]
+pub(crate) struct OpenConnections {
+    started: Instant,
+    certificate_age: Duration,
+    all: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    by_number: HashMap<u64, Entry>,
+    handshakes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: Client,
+    phase: Phase,
+    opened: Instant,
+    activity: Arc<Activity>,
+    close: CancellationToken,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake,
+    Plain,
+    Certified(ShownCertificate),
+}
+
+/// The certificate that the client of a connection has shown.
+#[derive(Debug)]
+pub(crate) struct ShownCertificate {
+    /// The client's own and intermediate ones, not empty.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// When the first of the chain expires.
+    pub(crate) expires: SystemTime,
+    /// The verifier that accepted it, and the time of that.
+    pub(crate) checked_with: Arc<Loaded>,
+    pub(crate) checked: Instant,
+}
+
+/// Use of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    open_calls: AtomicU32,
+    /// Milliseconds from the start of the listener to the end of the last call; 0 before that.
+    idle_since: AtomicU64,
+    /// Bytes received.
+    received: AtomicU64,
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    connections: Arc<OpenConnections>,
+    number: u64,
+    activity: Arc<Activity>,
+    close: CancellationToken,
+}
+
+/// A call of a connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionCall {
+    connections: Arc<OpenConnections>,
+    activity: Arc<Activity>,
+}
+
+impl Drop for ConnectionCall {
+    fn drop(&mut self) {
+        let now = u64::try_from(self.connections.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.activity.idle_since.store(now.max(1), Ordering::Relaxed);
+        self.activity.open_calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut all = self.connections.all.lock();
+        if let Some(Entry { phase: Phase::Handshake, .. }) = all.by_number.remove(&self.number) {
+            all.handshakes -= 1;
+        }
+    }
+}
+
+/// The use of a connection, as its calls see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionUse {
+    connections: Arc<OpenConnections>,
+    activity: Arc<Activity>,
+}
+
+impl ConnectionUse {
+    /// Counts in a call.
+    pub(crate) fn begin(&self) -> ConnectionCall {
+        self.activity.open_calls.fetch_add(1, Ordering::Relaxed);
+        let (connections, activity) = (Arc::clone(&self.connections), Arc::clone(&self.activity));
+        ConnectionCall { connections, activity }
+    }
+}
+
+impl OpenConnection {
+    /// Cancelled when the connection has to be closed.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.close.clone()
+    }
+
+    pub(crate) fn usage(&self) -> ConnectionUse {
+        let (connections, activity) = (Arc::clone(&self.connections), Arc::clone(&self.activity));
+        ConnectionUse { connections, activity }
+    }
+
+    /// Counts bytes that were received.
+    pub(crate) fn received(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.activity.received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends the handshake: the client is known.
+    ///
+    /// - `certificate`: `None` in plain text.
+    pub(crate) fn identify(&self, owner: Client, certificate: Option<ShownCertificate>) {
+        let mut all = self.connections.all.lock();
+        let all = &mut *all;
+        let Some(entry) = all.by_number.get_mut(&self.number) else { return };
+        if matches!(entry.phase, Phase::Handshake) {
+            all.handshakes -= 1;
+        }
+        entry.phase = certificate.map_or(Phase::Plain, Phase::Certified);
+        (entry.owner, entry.opened) = (owner, Instant::now());
+    }
+}
+
+/// Why the server closes a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    Silent,
+    Expired,
+    Revoked,
+    Untrusted,
+}
+
+impl Closed {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Silent => "nothing came in time",
+            Self::Expired => "its certificate has expired",
+            Self::Revoked => "its certificate was revoked",
+            Self::Untrusted => "its certificate is trusted no more",
+        }
+    }
+}
+
+impl OpenConnections {
+    pub(crate) fn new(certificate_age: Duration) -> Arc<Self> {
+        Arc::new(Self { started: Instant::now(), certificate_age, all: Mutex::default() })
+    }
+
+    /// Counts in a connection, whose handshake begins.
+    pub(crate) fn begin(self: &Arc<Self>, owner: Client) -> OpenConnection {
+        let (activity, close) = (Arc::<Activity>::default(), CancellationToken::new());
+        let entry = Entry {
+            owner,
+            phase: Phase::Handshake,
+            opened: Instant::now(),
+            activity: Arc::clone(&activity),
+            close: close.clone(),
+        };
+        let mut all = self.all.lock();
+        let number = all.next;
+        all.next += 1;
+        all.handshakes += 1;
+        all.by_number.insert(number, entry);
+        OpenConnection { connections: Arc::clone(self), number, activity, close }
+    }
+
+    /// Number of handshakes in progress.
+    pub(crate) fn handshakes(&self) -> usize {
+        self.all.lock().handshakes
+    }
+
+    /// Closes handshakes that wait for their client, one in 16 of all; gives their number.
+    pub(crate) fn close_handshakes(&self) -> usize {
+        self.close_idle(|entry| matches!(entry.phase, Phase::Handshake))
+    }
+
+    /// Closes connections that are not used, one in 16 of all; gives their number.
+    pub(crate) fn close_unused(&self) -> usize {
+        self.close_idle(|_| true)
+    }
+
+    fn close_idle(&self, counts: impl Fn(&Entry) -> bool) -> usize {
+        let all = self.all.lock();
+        let now = Instant::now();
+        let is_open = |entry: &&Entry| !entry.close.is_cancelled() && counts(entry);
+        let mut open: Vec<&Entry> = all.by_number.values().filter(is_open).collect();
+        let most = open.len().div_ceil(16);
+        // The oldest of an owner with many come before the newest, and those of others with few.
+        open.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.opened));
+        let mut of_owner = HashMap::<&Client, usize>::new();
+        let mut ranked: Vec<(usize, &Entry)> = open
+            .into_iter()
+            .filter(|entry| self.is_idle(entry, now))
+            .map(|entry| {
+                let rank = of_owner.entry(&entry.owner).or_default();
+                *rank += 1;
+                (*rank, entry)
+            })
+            .collect();
+        ranked.sort_by_key(|(rank, entry)| (std::cmp::Reverse(*rank), entry.opened));
+        ranked.truncate(most);
+        ranked.iter().for_each(|(_, entry)| entry.close.cancel());
+        ranked.len()
+    }
+
+    /// True if closing a connection interrupts nothing.
+    fn is_idle(&self, entry: &Entry, now: Instant) -> bool {
+        let since = match entry.activity.idle_since.load(Ordering::Relaxed) {
+            0 => entry.opened,
+            ended => entry.opened.max(self.started + Duration::from_millis(ended)),
+        };
+        entry.activity.open_calls.load(Ordering::Relaxed) == 0 && since + GRACE <= now
+    }
+
+    /// Closes connections that say nothing, and those whose certificate is not good any more.
+    pub(crate) fn sweep(&self, security: &Security) -> Vec<(Client, Closed)> {
+        let current = security.current();
+        let (now, time) = (Instant::now(), SystemTime::now());
+        let mut all = self.all.lock();
+        let mut closed = Vec::new();
+        for entry in all.by_number.values_mut().filter(|entry| !entry.close.is_cancelled()) {
+            let is_silent = entry.activity.received.load(Ordering::Relaxed) < PREFACE;
+            let why = match (&mut entry.phase, &current) {
+                (Phase::Handshake, _) => None, // it has a timeout of its own
+                _ if is_silent && entry.opened + SILENCE <= now => Some(Closed::Silent),
+                (Phase::Certified(shown), Some(current)) => {
+                    shown.fault(current, now, time, self.certificate_age)
+                }
+                (Phase::Certified(_) | Phase::Plain, _) => None,
+            };
+            if let Some(why) = why {
+                entry.close.cancel();
+                closed.push((entry.owner.clone(), why));
+            }
+        }
+        closed
+    }
+}
+
+impl ShownCertificate {
+    /// Why it is not good any more.
+    fn fault(
+        &mut self,
+        current: &Arc<Loaded>,
+        now: Instant,
+        time: SystemTime,
+        age: Duration,
+    ) -> Option<Closed> {
+        if self.expires <= time {
+            return Some(Closed::Expired);
+        }
+        let is_old = self.checked + age <= now;
+        if !is_old && Arc::ptr_eq(&self.checked_with, current) {
+            return None;
+        }
+        let (first, others) = self.chain.split_first()?;
+        let checked = current.clients.verify_client_cert(first, others, UnixTime::now());
+        self.checked_with = Arc::clone(current);
+        match checked {
+            Ok(_) => {
+                self.checked = now;
+                None
+            }
+            Err(rustls::Error::InvalidCertificate(CertificateError::Revoked)) => {
+                Some(Closed::Revoked)
+            }
+            Err(_) => is_old.then_some(Closed::Untrusted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u8) -> Client {
+        Client::At([10, 0, 0, number].into())
+    }
+
+    /// Connections older than [`GRACE`].
+    fn old(
+        connections: &Arc<OpenConnections>,
+        owner: &Client,
+        count: usize,
+    ) -> Vec<OpenConnection> {
+        let begun: Vec<_> = (0..count).map(|_| connections.begin(owner.clone())).collect();
+        let mut all = connections.all.lock();
+        for one in &begun {
+            let entry = all.by_number.get_mut(&one.number).unwrap();
+            entry.opened -= GRACE * 2;
+        }
+        begun
+    }
+
+    fn is_closed(connection: &OpenConnection) -> bool {
+        connection.close.is_cancelled()
+    }
+
+    #[test]
+    fn room_is_made_at_the_cost_of_whoever_has_the_most() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let quiet = old(&connections, &at(1), 1);
+        let noisy = old(&connections, &at(2), 63);
+        assert_eq!(connections.close_handshakes(), 4);
+        assert!(!is_closed(&quiet[0]));
+        assert!(noisy[..4].iter().all(is_closed), "the oldest ones");
+        assert!(!noisy[4..].iter().any(is_closed));
+        drop(noisy);
+        assert_eq!(connections.handshakes(), 1);
+        drop(quiet);
+        assert!(connections.all.lock().by_number.is_empty());
+    }
+
+    #[test]
+    fn a_connection_in_use_or_just_made_is_not_closed() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let fresh = connections.begin(at(1));
+        assert_eq!(connections.close_unused(), 0);
+        let used = old(&connections, &at(2), 1);
+        let call = used[0].usage().begin();
+        assert_eq!(connections.close_unused(), 0);
+        drop(call);
+        assert_eq!(connections.close_unused(), 0, "it was in use a moment ago");
+        let idle = old(&connections, &at(3), 1);
+        idle[0].identify(at(3), None);
+        assert_eq!(connections.close_handshakes(), 0);
+        drop(fresh);
+    }
+
+    #[test]
+    fn whoever_says_nothing_is_cut_off() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let pair = [connections.begin(at(1)), connections.begin(at(1))];
+        for one in &pair {
+            one.identify(at(1), None);
+        }
+        pair[1].received(24);
+        assert!(connections.sweep(&Security::plaintext()).is_empty());
+        for entry in connections.all.lock().by_number.values_mut() {
+            entry.opened -= SILENCE;
+        }
+        assert_eq!(connections.sweep(&Security::plaintext()), [(at(1), Closed::Silent)]);
+        assert!(is_closed(&pair[0]) && !is_closed(&pair[1]));
+    }
+}
