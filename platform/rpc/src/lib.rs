@@ -56,6 +56,6 @@ pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
 pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
-pub use server::{AskLeadership, BindError, BoundServer, ServeError, Services};
+pub use server::{AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services};
 pub use socket::{BoundSocket, SocketError};
 pub use status::{Reason, fact_of, reason_of, retry_after};

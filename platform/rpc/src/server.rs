@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use tonic::codegen::BoxFuture;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::server::TcpIncoming;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 use tower::Service;
 
 use crate::accept;
@@ -41,6 +44,10 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for calls in flight to end after the request to stop.
 const DRAIN: Duration = Duration::from_secs(2);
+/// Interval between two looks at the readiness of a part.
+const READINESS_INTERVAL: Duration = Duration::from_millis(500);
+/// Time after which a part that does not tell is not ready.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A listener that could not be bound.
 #[derive(Debug, Error)]
@@ -70,6 +77,49 @@ pub enum ServeError {
     Reflection(#[source] tonic_reflection::server::Error),
 }
 
+/// Finds out if a part can do its work at this moment; asked twice a second.
+pub type AskReadiness = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+
+/// The services that are served while a part is ready.
+#[derive(Clone)]
+struct Readiness {
+    names: Vec<&'static str>,
+    ask: AskReadiness,
+}
+
+/// The parts whose readiness is followed. This is no task of its own, so that nothing of a part
+/// remains once its server is dropped.
+struct Followed {
+    parts: Vec<Readiness>,
+    reporter: HealthReporter,
+}
+
+impl Followed {
+    /// Keeps the health of the services up to date.
+    async fn run(self) -> Infallible {
+        let mut were_ready = vec![None; self.parts.len()];
+        loop {
+            for (part, was_ready) in self.parts.iter().zip(&mut were_ready) {
+                let asked = tokio::time::timeout(READINESS_TIMEOUT, (part.ask)());
+                let is_ready = asked.await.unwrap_or(false);
+                if was_ready.replace(is_ready) != Some(is_ready) {
+                    part.report(&self.reporter, is_ready).await;
+                }
+            }
+            tokio::time::sleep(READINESS_INTERVAL).await;
+        }
+    }
+}
+
+impl Readiness {
+    async fn report(&self, reporter: &HealthReporter, is_ready: bool) {
+        let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for name in &self.names {
+            reporter.set_service_status(name, status).await;
+        }
+    }
+}
+
 /// Adds one service to a server under construction.
 type Adder = Arc<dyn Fn(&mut RoutesBuilder) + Send + Sync>;
 
@@ -81,6 +131,7 @@ pub struct Services {
     roles: Vec<String>,
     peers: Vec<v1::PeerAddress>,
     leadership: Option<AskLeadership>,
+    readiness: Vec<Readiness>,
 }
 
 impl std::fmt::Debug for Services {
@@ -129,6 +180,14 @@ impl Services {
         self
     }
 
+    /// Makes the health of the services that were added so far follow the part's readiness. The
+    /// health of the server as a whole, the empty name, stays that it serves.
+    #[must_use]
+    pub fn with_readiness(mut self, ask: AskReadiness) -> Self {
+        self.readiness.push(Readiness { names: self.names.clone(), ask });
+        self
+    }
+
     /// Joins two sets, so that one address serves both. The joined set reports no leader, as each
     /// may have its own.
     #[must_use]
@@ -137,12 +196,13 @@ impl Services {
         self.names.extend(other.names);
         self.roles.extend(other.roles);
         self.peers.extend(other.peers);
+        self.readiness.extend(other.readiness);
         self.leadership = None;
         self
     }
 
-    async fn routes(self) -> Result<Routes, ServeError> {
-        let Self { adders, mut names, roles, peers, leadership } = self;
+    async fn routes(self) -> Result<(Routes, Followed), ServeError> {
+        let Self { adders, mut names, roles, peers, leadership, readiness } = self;
         let mut routes = RoutesBuilder::default();
         for add in adders {
             add(&mut routes);
@@ -159,7 +219,10 @@ impl Services {
         > as NamedService>::NAME);
         let (reporter, health) = tonic_health::server::health_reporter();
         for name in &names {
-            reporter.set_service_status(name, tonic_health::ServingStatus::Serving).await;
+            reporter.set_service_status(name, ServingStatus::Serving).await;
+        }
+        for part in &readiness {
+            part.report(&reporter, false).await;
         }
         let reflection = || {
             let mut builder = tonic_reflection::server::Builder::configure()
@@ -176,7 +239,7 @@ impl Services {
             .add_service(health)
             .add_service(reflection().build_v1().map_err(ServeError::Reflection)?)
             .add_service(reflection().build_v1alpha().map_err(ServeError::Reflection)?);
-        Ok(routes.routes())
+        Ok((routes.routes(), Followed { parts: readiness, reporter }))
     }
 }
 
@@ -237,7 +300,7 @@ pub(crate) async fn serve_incoming(
     services: Services,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    let routes = services.routes().await?;
+    let (routes, followed) = services.routes().await?;
     let layers = tower::ServiceBuilder::new()
         .layer(MiddlewareLayer(LimitClients))
         .layer(MiddlewareLayer(TraceCalls))
@@ -262,6 +325,7 @@ pub(crate) async fn serve_incoming(
             return ended.map_err(|source| ServeError::Transport { address, source });
         }
         () = stop.cancelled() => {}
+        never = followed.run() => match never {},
     }
     // Watch streams never end by themselves, so the drain is bounded.
     match tokio::time::timeout(DRAIN, serving).await {

@@ -2,13 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_rpc::{
-    Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer, Reason, Security,
-    Services, reason_of, retry_after,
+    AskReadiness, Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer,
+    Reason, Security, Services, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
 use tempfile::TempDir;
@@ -192,6 +194,60 @@ async fn a_message_that_is_too_long_is_refused_and_the_connection_goes_on() {
     let checked = HealthClient::new(peer.channel()).check(HealthCheckRequest { service }).await;
     assert_eq!(checked.unwrap_err().code(), Code::OutOfRange);
     ask(peer.channel()).await.unwrap();
+}
+
+#[tokio::test]
+async fn health_tells_if_a_part_is_ready() {
+    let is_ready = Arc::<AtomicBool>::default();
+    let asked = Arc::clone(&is_ready);
+    let ask: AskReadiness = Arc::new(move || {
+        let asked = Arc::clone(&asked);
+        Box::pin(async move { asked.load(Ordering::Relaxed) })
+    });
+    let (bound, stop) =
+        (BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap(), CancellationToken::new());
+    let address = bound.address().to_string();
+    let (_, server) = tonic_health::server::health_reporter();
+    // Any service will do; this one is named like those of others.
+    let services = Services::new("tic").with(Named(server)).with_readiness(ask);
+    let serving = bound.serve(services, stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    let _serving = stop.drop_guard();
+    let peer = Peer::new(&address).unwrap();
+    for ready in [false, true, false] {
+        is_ready.store(ready, Ordering::Relaxed);
+        in_time(async || match peer.is_serving("test.Named").await? {
+            serving if serving == ready => Ok(()),
+            other => Err(Status::unknown(format!("{other}, not {ready}"))),
+        })
+        .await;
+        assert!(peer.is_serving("").await.unwrap(), "it runs");
+    }
+}
+
+/// A service under another name.
+#[derive(Clone)]
+struct Named<S>(S);
+
+impl<S> tonic::server::NamedService for Named<S> {
+    const NAME: &'static str = "test.Named";
+}
+
+impl<S: tower::Service<R>, R> tower::Service<R> for Named<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> S::Future {
+        self.0.call(request)
+    }
 }
 
 /// Passes bytes on as they are.

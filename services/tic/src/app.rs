@@ -33,14 +33,14 @@ use std::sync::Arc;
 use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::LayoutError;
-use fabricast_rpc::{BindError, BoundServer, Services};
+use fabricast_rpc::{AskReadiness, BindError, BoundServer, Services};
 use fabricast_store::{OpenError, Store};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
-use crate::api::gate::{CurrentServices, LeaderGate};
+use crate::api::gate::LeaderGate;
 use crate::api::tic::Tic;
 use crate::config::Setup;
 use crate::domain::topology::TopologySource;
@@ -138,7 +138,7 @@ impl App {
         let loaded = loaded.expect("the lease of a TIC that is alone does not expire");
         let (term_services, term) = builder.build(&lease, loaded)?;
         builder.current.begin_term(term_services, "");
-        let services = services(&builder.current, None);
+        let services = services(&builder, None);
         let settings = LiveSettings(Arc::clone(&builder.watch_config));
         let leadership = Leadership::Sole { builder: Box::new(builder), first: Box::new(term) };
         Ok(Self { server, services, leadership, settings })
@@ -159,7 +159,7 @@ impl App {
             TopologySource::File(..) => Some(builder.copy()?),
             TopologySource::Discovered => None,
         };
-        let services = services(&builder.current, copy);
+        let services = services(&builder, copy);
         let leader = Arc::clone(&builder.current.leader);
         let services = services.with_leadership(Arc::new(move || leader.leadership()));
         let settings = LiveSettings(Arc::clone(&builder.watch_config));
@@ -227,7 +227,13 @@ fn term_builder(store: Arc<dyn Store>, setup: Setup) -> TermBuilder {
     TermBuilder { setup, storage, current: Arc::default(), peers, watch_config }
 }
 
-fn services(current: &Arc<CurrentServices>, copy: Option<TicServiceServer<Tic>>) -> Services {
+fn services(builder: &TermBuilder, copy: Option<TicServiceServer<Tic>>) -> Services {
+    let (current, store) = (&builder.current, &builder.storage.store);
+    let (leading, stored) = (Arc::clone(current), Arc::clone(store));
+    let ask: AskReadiness = Arc::new(move || {
+        let (current, store) = (Arc::clone(&leading), Arc::clone(&stored));
+        Box::pin(async move { current.is_ready() && store.revision().await.is_ok() })
+    });
     Services::new("tic")
         .with(LeaderGate::new(current, |services| services.tic.clone(), copy))
         .with(LeaderGate::new(current, |services| services.jobs.clone(), None))
@@ -235,4 +241,5 @@ fn services(current: &Arc<CurrentServices>, copy: Option<TicServiceServer<Tic>>)
         .with(LeaderGate::new(current, |services| services.choices.clone(), None))
         .with(LeaderGate::new(current, |services| services.collectives.clone(), None))
         .with(LeaderGate::new(current, |services| services.batches.clone(), None))
+        .with_readiness(ask)
 }

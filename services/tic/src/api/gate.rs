@@ -35,11 +35,13 @@ use crate::api::tic::Tic;
 use crate::api::topology::Topologies;
 use crate::leadership::election::LeaderLease;
 use crate::leadership::state::LeaderState;
+use crate::writer::queue::WriterQueue;
 
 /// The services of one term.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaderServices {
     pub(crate) lease: LeaderLease,
+    pub(crate) queue: WriterQueue,
     pub(crate) tic: TicServiceServer<Tic>,
     pub(crate) jobs: JobServiceServer<Jobs>,
     pub(crate) choices: RouteChoiceServiceServer<RouteChoices>,
@@ -73,6 +75,14 @@ impl CurrentServices {
     /// Returns the services if this TIC leads at this moment.
     fn get(&self) -> Option<LeaderServices> {
         self.services.read().as_ref().filter(|services| services.lease.holds()).cloned()
+    }
+
+    /// True if callers get answers: this TIC leads and its writer takes requests, or another leads.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self.get() {
+            Some(services) => services.queue.has_room(),
+            None => !self.leader.leadership().address.is_empty(),
+        }
     }
 
     fn refusal(&self) -> Status {

@@ -201,6 +201,7 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
     };
     LeaderServices {
         lease: lease.clone(),
+        queue: queue.clone(),
         jobs: JobServiceServer::new(Jobs {
             queue: queue.clone(),
             records: Arc::clone(&tic.records),

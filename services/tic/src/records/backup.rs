@@ -263,6 +263,10 @@ fn read(file: &mut impl BufRead) -> Result<Keys, BackupError> {
             if tail.keys != keys.len() || tail.sha256 != hex(&digest.finalize()) {
                 return Err(wrong("lines before it are missing or were changed".to_owned()));
             }
+            if !keys.contains_key(keys::SCHEMA) {
+                let schema = String::from_utf8_lossy(keys::SCHEMA);
+                return Err(wrong(format!("the layout of the records, {schema:?}, is missing")));
+            }
             return Ok(keys);
         } else {
             let Line { key, value } = parse(&text, line, "a key and a value")?;

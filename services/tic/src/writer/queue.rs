@@ -92,6 +92,11 @@ impl WriterQueue {
         (Self { sender, end: Arc::clone(&end) }, WriteReceiver { requests, end })
     }
 
+    /// True if the writer takes another request.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.sender.is_closed() && self.sender.capacity() > 0
+    }
+
     /// Sends a request and waits for its reply. The request may be carried out even if this future
     /// is dropped.
     pub(crate) async fn write<R: WriteRequest>(&self, request: R) -> Result<R::Reply, WriteError> {

@@ -98,6 +98,19 @@ async fn a_file_that_was_cut_off_or_changed_is_refused_with_its_line() {
     assert!(refused(String::new()).await.starts_with("line 1: the file ends"));
 }
 
+/// A key without its layout could be of any.
+#[tokio::test]
+async fn a_file_without_the_layout_of_its_records_is_refused() {
+    let (store, _tic) = filled().await;
+    store.txn(Txn::new().delete("tic/schema")).await.unwrap();
+    let (_, file) = exported(&store).await;
+    let other = empty();
+    let error = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap_err();
+    assert!(error.to_string().ends_with("the layout of the records, \"tic/schema\", is missing"));
+    assert!(backup::check(&mut file.as_slice()).is_err());
+    assert!(other.range(b"").await.unwrap().entries.is_empty(), "nothing was written");
+}
+
 #[tokio::test]
 async fn an_import_overwrites_nothing() {
     let (store, _tic) = filled().await;

@@ -135,6 +135,32 @@ async fn until_leading(tic: &Tic) {
     }
 }
 
+/// Waits until the health of a TIC is this.
+async fn until_serving(tic: &Tic, serving: bool) {
+    let peer = fabricast_rpc::Peer::new(&tic.address).unwrap();
+    while peer.is_serving("fabricast.v1.TicService").await.unwrap() != serving {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(peer.is_serving("").await.unwrap(), "its process runs all the same");
+}
+
+#[tokio::test]
+async fn health_tells_if_the_store_answers_and_a_leader_is_known() {
+    let pair = Pair::start(LONG, None).await;
+    until_serving(&pair.first, true).await;
+    until_serving(&pair.second, true).await;
+    for link in &pair.links {
+        link.open.send_replace(false);
+    }
+    until_serving(&pair.first, false).await;
+    until_serving(&pair.second, false).await;
+    for link in &pair.links {
+        link.open.send_replace(true);
+    }
+    until_serving(&pair.first, true).await;
+    until_serving(&pair.second, true).await;
+}
+
 #[tokio::test]
 async fn a_follower_names_the_leader_and_answers_stale_reads() {
     let pair = Pair::start(LONG, None).await;
