@@ -144,6 +144,12 @@ impl EtcdStore {
     /// Reads the layout's version; writes it if the store is new.
     async fn layout(&self) -> Result<Vec<u8>, StoreError> {
         let key = self.keys.layout();
+        // Without space etcd refuses the transaction, which is not needed for an existing store.
+        let found = self.members.get(&key, &GetOptions::new(), QUICK).await;
+        let found = found.map_err(Failure::into_error)?;
+        if let Some(entry) = found.kvs.into_iter().next() {
+            return Ok(entry.value);
+        }
         let create = etcd_client::Txn::new()
             .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
             .and_then([TxnOp::put(key.clone(), LAYOUT, None)])
@@ -326,8 +332,10 @@ impl Store for EtcdStore {
             return Err(StoreError::FutureRevision { asked: revision, current });
         }
         // etcd keeps the revision it compacts to, so one more revision is needed: this write.
+        // It frees space, so it is hidden from etcd's quota (see `txn`).
         let put = TxnOp::put(self.keys.compacted(), revision.to_string(), None);
-        let txn = etcd_client::Txn::new().and_then([put]);
+        let put = etcd_client::Txn::new().and_then([put]);
+        let txn = etcd_client::Txn::new().and_then([TxnOp::txn(put)]);
         self.members.txn(txn).await.map_err(Failure::into_error)?;
         let revision = to_signed(revision + 1);
         let compact = |member: &Member| {

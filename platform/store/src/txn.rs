@@ -13,6 +13,9 @@ pub struct Txn {
     pub compares: Vec<Compare>,
     /// Operations to carry out.
     pub ops: Vec<Op>,
+    /// True to carry them out also when the store has no space left, as they free some, or complete
+    /// what is durable already. A transaction that only deletes is essential without this.
+    pub essential: bool,
 }
 
 impl Txn {
@@ -60,6 +63,19 @@ impl Txn {
     pub fn delete_prefix(mut self, prefix: impl Into<Vec<u8>>) -> Self {
         self.ops.push(Op::DeletePrefix { prefix: prefix.into() });
         self
+    }
+
+    /// Marks it as one that is carried out also when the store has no space left.
+    #[must_use]
+    pub fn essential(mut self) -> Self {
+        self.essential = true;
+        self
+    }
+
+    /// True if a store without space refuses it.
+    #[must_use]
+    pub fn needs_space(&self) -> bool {
+        !self.essential && self.ops.iter().any(|op| matches!(op, Op::Put { .. }))
     }
 
     /// Counts the bytes of all keys and values.

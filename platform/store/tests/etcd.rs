@@ -192,3 +192,30 @@ async fn old_receipts_are_swept() {
     assert_eq!(above.get(b"receipts/gone/0").await.unwrap(), None);
     commit(&store, Txn::new().put("a", "2")).await;
 }
+
+#[tokio::test]
+async fn without_space_what_adds_is_refused_and_what_frees_goes_on() {
+    let Some(etcd) = Etcd::start_small(1, 8 << 20).await else { return };
+    let store = open(&etcd).await;
+    let value = "x".repeat(64 << 10);
+    let put = |number: usize| Txn::new().put(format!("n{number}"), value.clone());
+    let mut written = 0;
+    let refused = loop {
+        match store.txn(put(written)).await {
+            Ok(_) if written < 1_000 => written += 1,
+            ended => break ended,
+        }
+    };
+    assert!(matches!(refused, Err(StoreError::NoSpace)), "{written} written, {refused:?}");
+    assert!(store.get(b"n0").await.unwrap().is_some());
+    assert_eq!(store.range(b"n").await.unwrap().entries.len(), written);
+    let revision = commit(&store, Txn::new().delete("n0")).await;
+    let freeing = Txn::new().when("n0", Expected::Absent).delete("n1").put("count", "1");
+    let refused = store.txn(freeing.clone()).await;
+    assert!(matches!(refused, Err(StoreError::NoSpace)), "{refused:?}");
+    assert!(commit(&store, freeing.essential()).await > revision);
+    assert_eq!(store.range(b"n").await.unwrap().entries.len(), written - 2);
+    store.compact(revision).await.unwrap();
+    let again = open(&etcd).await;
+    assert!(again.get(b"count").await.unwrap().is_some());
+}

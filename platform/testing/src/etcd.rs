@@ -28,6 +28,7 @@ pub struct Etcd {
     folder: TempDir,
     /// With `ca.crt`, `tls.crt` and `tls.key`, where connections are encrypted.
     certificates: Option<PathBuf>,
+    quota_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,16 @@ impl Etcd {
     ///
     /// If etcd is not installed though it is needed, or does not start.
     pub async fn start(members: usize) -> Option<Self> {
-        Self::start_with(members, None).await
+        Self::start_with(members, None, None).await
+    }
+
+    /// As [`Etcd::start`], with room for so many bytes in each member.
+    ///
+    /// # Panics
+    ///
+    /// As [`Etcd::start`].
+    pub async fn start_small(members: usize, quota_bytes: usize) -> Option<Self> {
+        Self::start_with(members, None, Some(quota_bytes)).await
     }
 
     /// As [`Etcd::start`], with mutual TLS between members and clients.
@@ -57,10 +67,14 @@ impl Etcd {
     ///
     /// As [`Etcd::start`].
     pub async fn start_secured(members: usize, certificates: &Path) -> Option<Self> {
-        Self::start_with(members, Some(certificates.to_owned())).await
+        Self::start_with(members, Some(certificates.to_owned()), None).await
     }
 
-    async fn start_with(members: usize, certificates: Option<PathBuf>) -> Option<Self> {
+    async fn start_with(
+        members: usize,
+        certificates: Option<PathBuf>,
+        quota_bytes: Option<usize>,
+    ) -> Option<Self> {
         if !is_installed() {
             assert!(
                 std::env::var_os(NEEDED).is_none(),
@@ -82,7 +96,7 @@ impl Etcd {
             format!("{}={scheme}://{}:{}", member.name, Ipv4Addr::LOCALHOST, member.peer)
         });
         let cluster = peers.collect::<Vec<_>>().join(",");
-        let mut etcd = Self { members, cluster, folder, certificates };
+        let mut etcd = Self { members, cluster, folder, certificates, quota_bytes };
         for member in 0..etcd.members.len() {
             etcd.launch(member);
         }
@@ -180,6 +194,9 @@ impl Etcd {
         let mut command = tokio::process::Command::new("etcd");
         for (flag, value) in arguments {
             command.arg(flag).arg(value);
+        }
+        if let Some(bytes) = self.quota_bytes {
+            command.arg(format!("--quota-backend-bytes={bytes}"));
         }
         if let Some(folder) = &self.certificates {
             command.args(["--client-cert-auth", "--peer-client-cert-auth"]);

@@ -17,6 +17,7 @@ pub(crate) mod state;
 pub(crate) mod traced;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
@@ -41,6 +42,8 @@ use crate::writer::traced::TracedRequests;
 const MAX_BATCH: usize = 512;
 /// Changes at which a batch is written, however few requests it holds.
 const MAX_BATCH_CHANGES: usize = 16_384;
+/// Time after a refusal for lack of space in which each request is written alone.
+const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 
 /// The writer before it runs.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ pub(crate) struct Writer {
     pub(crate) liveness: Arc<LivenessInbox>,
     /// The state may differ from what is durable: read the store before the next decision.
     pub(crate) in_doubt: bool,
+    /// When the store last had no space.
+    pub(crate) no_space: Option<Instant>,
 }
 
 /// Decided requests that wait for one commit.
@@ -107,7 +112,7 @@ impl Writer {
         let mut waiting = std::mem::take(requests).into_iter();
         while let Some(queued) = waiting.next() {
             self.decide(queued, &mut batch);
-            if batch.writes.changes.len() >= MAX_BATCH_CHANGES
+            if (batch.writes.changes.len() >= MAX_BATCH_CHANGES || self.is_short_of_space())
                 && let Err(ended) = self.commit(std::mem::take(&mut batch)).await
             {
                 requests.extend(waiting);
@@ -133,7 +138,8 @@ impl Writer {
     async fn commit(&mut self, batch: Batch) -> Result<(), TermEnd> {
         let Batch { writes: BatchWrites { puts, changes }, replies, traced } = batch;
         let spans = traced.commit(replies.len(), changes.len());
-        let is_logged = match self.write(&puts).await {
+        let is_essential = frees_space(&changes, &puts);
+        let is_logged = match self.write(&puts, is_essential).await {
             Ok(is_logged) => is_logged,
             Err(error) => {
                 TIC_STORE_FAILURES.inc();
@@ -167,8 +173,16 @@ impl Writer {
         }
     }
 
+    /// True if each request is written alone, so that those that free space are not refused with
+    /// those that need some.
+    fn is_short_of_space(&self) -> bool {
+        self.no_space.is_some_and(|at| at.elapsed() < SHORT_OF_SPACE)
+    }
+
     /// Makes changes durable; returns whether they are still to be carried out.
-    async fn write(&mut self, puts: &Puts) -> Result<bool, CommitError> {
+    ///
+    /// - `is_essential`: also if the store has no space.
+    async fn write(&mut self, puts: &Puts, is_essential: bool) -> Result<bool, CommitError> {
         if puts.is_empty() {
             return Ok(false);
         }
@@ -176,7 +190,7 @@ impl Writer {
         let committed = self.state.records.read(Directory::revision);
         let revision = Change::RevisionPut(committed);
         let route_term = self.state.route_terms.durable();
-        let unchanged = Txn::new()
+        let unchanged = Txn { essential: is_essential, ..Txn::new() }
             .when(keys::record(&revision), expected(committed.0, revision.encode()))
             .when(keys::ROUTE_TERM, expected(route_term, Some(keys::number(route_term))));
         match redo_log::write(&self.storage.store, &self.lease, unchanged, puts).await? {
@@ -203,6 +217,9 @@ impl Writer {
                 Ok(())
             }
             CommitError::Refused(error) => {
+                if matches!(error, StoreError::NoSpace) {
+                    self.no_space = Some(Instant::now());
+                }
                 tracing::warn!(error = chain(&error), "store refused a transaction");
                 self.state.roll_back();
                 Ok(())
@@ -232,6 +249,25 @@ impl Writer {
             }
             Err(error) => Err(TermEnd::Records(error)),
         }
+    }
+}
+
+/// True if a decision makes the records smaller: it ends something and adds nothing of the kind.
+fn frees_space(changes: &[Change], puts: &Puts) -> bool {
+    let ends = |change: &Change| {
+        matches!(
+            change,
+            Change::MemberDeleted(_)
+                | Change::GroupDeleted(_)
+                | Change::JobDeleted(_)
+                | Change::MgidReleased(_)
+        )
+    };
+    let adds = |change: &Change| matches!(change, Change::MemberPut(_) | Change::JobPut(_));
+    let deleted = puts.values().filter(|value| value.is_none()).count();
+    match changes {
+        [] => 2 * deleted >= puts.len(),
+        _ => changes.iter().any(ends) && !changes.iter().any(adds),
     }
 }
 

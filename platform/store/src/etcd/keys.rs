@@ -5,6 +5,7 @@
 //!   /<prefix>/data/<key>        what callers put
 //!   /<prefix>/receipts/<slot>   the last transaction of each slot of each client
 //!   /<prefix>/compacted         the revision up to which the history was last forgotten
+//!   /<prefix>/needs_space       written with every transaction that etcd must refuse without space
 //! ```
 
 /// Builds the keys below one prefix.
@@ -27,6 +28,10 @@ impl Keys {
 
     pub(crate) fn compacted(&self) -> Vec<u8> {
         format!("{}compacted", self.root).into_bytes()
+    }
+
+    pub(crate) fn needs_space(&self) -> Vec<u8> {
+        format!("{}needs_space", self.root).into_bytes()
     }
 
     pub(crate) fn receipts(&self) -> Vec<u8> {

@@ -11,6 +11,9 @@
 //!                             then the caller's operations, receipt = number
 //!                             else read what was compared      (which one did not hold?)
 //! ```
+//!
+//! etcd looks for writes in the outer transaction only when it has no space left (`--quota-backend-
+//! bytes`), so one that needs space also writes a constant there.
 
 use std::sync::Arc;
 
@@ -60,10 +63,14 @@ pub(crate) fn request(keys: &Keys, txn: &Txn, receipt: Option<&Receipt>) -> etcd
     };
     operations.push(TxnOp::put(receipt.key.clone(), receipt.value(), None));
     let inner = etcd_client::Txn::new().when(compares).and_then(operations).or_else(reads);
+    let mut steps = vec![TxnOp::txn(inner)];
+    if txn.needs_space() {
+        steps.push(TxnOp::put(keys.needs_space(), "", None));
+    }
     etcd_client::Txn::new()
         .when([Compare::value(receipt.key.clone(), CompareOp::Greater, receipt.floor())])
         .and_then([TxnOp::get(receipt.key.clone(), None)])
-        .or_else([TxnOp::txn(inner)])
+        .or_else(steps)
 }
 
 /// Interprets etcd's answer to [`request`].

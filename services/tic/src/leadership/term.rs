@@ -143,6 +143,7 @@ impl TermBuilder {
             hints: Arc::clone(&hints),
             liveness: Arc::clone(&inbox),
             in_doubt: false,
+            no_space: None,
         };
         let peers = Arc::clone(&self.peers);
         let hint_sender =

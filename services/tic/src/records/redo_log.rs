@@ -75,7 +75,8 @@ pub(crate) async fn write(
     let parts: Vec<&[u8]> = log.chunks(size.max(1)).collect();
     let (last, first) = parts.split_last().expect("too large a transaction is not empty");
     for (index, part) in first.iter().enumerate() {
-        let written = store.txn(lease.fence(Txn::new()).put(part_key(index), *part)).await?;
+        let part = Txn { essential: txn.essential, ..Txn::new() }.put(part_key(index), *part);
+        let written = store.txn(lease.fence(part)).await?;
         if matches!(written, TxnOutcome::Conflict { .. }) {
             return Ok(Written::of(written, Written::Whole));
         }
@@ -126,7 +127,7 @@ fn next_part<'a>(
     all: &mut std::iter::Peekable<impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>>,
 ) -> Txn {
     let limits = store.limits();
-    let (mut txn, mut bytes) = (lease.fence(Txn::new()), 0);
+    let (mut txn, mut bytes) = (lease.fence(Txn::new().essential()), 0);
     while let Some((key, value)) = all.peek() {
         bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         let full =

@@ -124,7 +124,9 @@ impl CommitError {
             Self::Deposed => WriteError::Deposed,
             Self::Conflict { .. } => WriteError::StoreConflict,
             Self::Refused(
-                error @ (StoreError::Overloaded { .. } | StoreError::TooLarge { .. }),
+                error @ (StoreError::Overloaded { .. }
+                | StoreError::TooLarge { .. }
+                | StoreError::NoSpace),
             ) => WriteError::StoreLimit(error.clone()),
             Self::Refused(error) | Self::Failed(error) => WriteError::NotStored(error.clone()),
         }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::Code;
 
 use crate::choices;
-use crate::harness::{Tic, endpoint, join, link, reason, switch};
+use crate::harness::{Tic, endpoint, join, leave, link, reason, switch};
 
 #[tokio::test]
 async fn every_acknowledged_join_survives_a_kill() {
@@ -91,6 +91,7 @@ const WORKS: u8 = 0;
 const REFUSES: u8 = 1;
 const LOSES: u8 = 2;
 const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
+const IS_FULL: u8 = 4;
 
 /// A store whose transactions can fail.
 struct Failing {
@@ -128,7 +129,10 @@ impl Store for Failing {
     }
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
         let mode = self.mode.load(Ordering::SeqCst);
-        if mode == WORKS {
+        if mode == IS_FULL && txn.needs_space() {
+            return Err(StoreError::NoSpace);
+        }
+        if [WORKS, IS_FULL].contains(&mode) {
             return self.inner.txn(txn).await;
         }
         if mode == REFUSES {
@@ -294,4 +298,33 @@ async fn failed_elements_survive_a_kill() {
     });
     assert_eq!(failed.unwrap(), broken);
     tic.stop().await;
+}
+
+#[tokio::test]
+async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reason() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    for process in ["a", "b", "c"] {
+        tic.join("g", 0, process).await;
+    }
+    store.set(IS_FULL);
+    let refused = async |process: &str| {
+        let refused = tic.client.clone().join_group(join("g", 0, process)).await.unwrap_err();
+        assert_eq!(reason(&refused), "LIMIT_REACHED");
+        assert!(refused.message().contains("no space left"), "{refused}");
+    };
+    refused("d").await;
+    assert_eq!(tic.group("g").await.unwrap().members.len(), 3);
+    // Together with others that need space: each is written alone.
+    let mut client = tic.client.clone();
+    let leaving = client.leave_group(leave("g", 0, "a"));
+    let (left, (), ()) = tokio::join!(leaving, refused("e"), refused("f"));
+    left.unwrap();
+    assert_eq!(tic.group("g").await.unwrap().members.len(), 2);
+    let request = v1::DeleteGroupRequest { request_id: "delete".to_owned(), group: "g".to_owned() };
+    tic.client.clone().delete_group(request).await.unwrap();
+    assert_eq!(reason(&tic.group("g").await.unwrap_err()), "UNKNOWN_GROUP");
+    store.set(WORKS);
+    tic.join("h", 0, "d").await;
 }
