@@ -27,6 +27,19 @@ pub(crate) enum SwitchCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// List the switch agents whose reports of failed elements count, also those that are silent.
+    Reporters {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Forget the failures that a switch agent has reported, as it is gone for good or has another
+    /// name now. One that still runs reports again.
+    Forget {
+        /// Name of the switch agent, as `switch reporters` shows it.
+        reporter: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
     /// Show packets and bytes at the ports of one or all switches; exit 2 if the hardware has no
     /// counters.
     Counters {
@@ -61,6 +74,20 @@ impl Run for SwitchCommand {
                 Self::Table(args) => table(args, format).await,
                 Self::Ports(args) => ports(args, format).await,
                 Self::Audit { server } => audit(&Remote::new(&server)?, format).await,
+                Self::Reporters { server } => {
+                    let remote = Remote::new(&server)?;
+                    let request = v1::ListReportersRequest {};
+                    let answer = remote.answer(remote.tic().list_reporters(request)).await?;
+                    output::message(format, &answer, reporters_text)
+                }
+                Self::Forget { reporter, server } => {
+                    let remote = Remote::new(&server)?;
+                    let request = v1::RemoveReporterRequest { reporter };
+                    let answer = remote.answer(remote.tic().remove_reporter(request)).await?;
+                    output::message(format, &answer, |answer| {
+                        format!("forgotten, {} elements are failed", answer.failed_count)
+                    })
+                }
                 Self::Counters { switch, server } => {
                     counters(switch, &Remote::new(&server)?, format).await
                 }
@@ -71,6 +98,14 @@ impl Run for SwitchCommand {
     fn calls_running_parts(&self) -> bool {
         true
     }
+}
+
+fn reporters_text(list: &v1::ListReportersResponse) -> String {
+    let mut rows = Rows::new(&["SWITCH AGENT", "FAILED"]);
+    for reporter in &list.reporters {
+        rows.push(vec![reporter.name.clone(), reporter.failed_count.to_string()]);
+    }
+    rows.to_string()
 }
 
 async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {

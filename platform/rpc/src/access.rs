@@ -60,6 +60,8 @@ const TABLE: &[Calls] = &[
             ("ReadmitNode", ADMIN),
             ("ReportGroupAgents", AGENTS),
             ("ReportFailedElements", SWITCHES),
+            ("ListReporters", ADMIN),
+            ("RemoveReporter", ADMIN),
             ("WatchDirectory", &[Router, Administrator]),
             ("DownloadTopology", ALL),
             ("AcquireRouteTerm", ROUTERS),

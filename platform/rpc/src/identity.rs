@@ -192,6 +192,22 @@ impl Caller {
         Err(Reason::NotPermitted.status(format!("{what}, which {self} may not ask for"), &[]))
     }
 
+    /// Refuses a switch agent of another name.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` / `NOT_PERMITTED`.
+    pub fn check_reporter(&self, reporter: &str) -> Result<(), Status> {
+        let Self::Known(identities) = self else { return Ok(()) };
+        let is_it =
+            |one: &Identity| one.role == Role::SwitchAgent && one.name == identity_name(reporter);
+        if identities.iter().any(is_it) {
+            return Ok(());
+        }
+        let why = format!("{self} reports under its own name only, not as '{reporter}'");
+        Err(Reason::NotPermitted.status(why, &[("reporter", reporter)]))
+    }
+
     /// Refuses an operating agent of another node.
     ///
     /// # Errors
@@ -323,6 +339,17 @@ mod tests {
         }
         assert!(agent.check_administrator("expel").is_err());
         assert!(known(&["admin/a"]).check_administrator("expel").is_ok());
+    }
+
+    #[test]
+    fn a_switch_agent_reports_under_its_own_name_only() {
+        let agent = known(&["switch-agent/s%201", "switch-agent/s2"]);
+        assert!(agent.check_reporter("s 1").is_ok());
+        assert!(agent.check_reporter("s2").is_ok());
+        let refused = agent.check_reporter("s3").unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+        assert!(known(&["operating-agent/s3"]).check_reporter("s3").is_err());
+        assert!(Caller::Unasked.check_reporter("s3").is_ok());
     }
 
     #[test]

@@ -74,6 +74,8 @@ reasons! {
     UnknownGroup => NotFound / "UNKNOWN_GROUP",
     /// No such node is registered or hosted here.
     UnknownNode => NotFound / "UNKNOWN_NODE",
+    /// No switch agent of this name has reported failures.
+    UnknownReporter => NotFound / "UNKNOWN_REPORTER",
     /// No such switch.
     UnknownSwitch => NotFound / "UNKNOWN_SWITCH",
     /// No live job has this name.

@@ -5798,6 +5798,40 @@ pub struct ReportFailedElementsResponse {
     #[prost(uint64, tag = "2")]
     pub newest_route_term: u64,
 }
+/// Request of ListReporters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListReportersRequest {}
+/// Response of ListReporters.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListReportersResponse {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub reporters: ::prost::alloc::vec::Vec<FailureReporter>,
+}
+/// A switch agent that has reported failed elements.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FailureReporter {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Number of elements in its last list.
+    #[prost(uint32, tag = "2")]
+    pub failed_count: u32,
+}
+/// Request of RemoveReporter.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveReporterRequest {
+    /// Required. Name of the switch agent.
+    #[prost(string, tag = "1")]
+    pub reporter: ::prost::alloc::string::String,
+}
+/// Response of RemoveReporter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveReporterResponse {
+    /// Number of failed elements the TIC knows of from all other reporters.
+    #[prost(uint32, tag = "1")]
+    pub failed_count: u32,
+}
 /// Request of WatchDirectory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchDirectoryRequest {}
@@ -6366,6 +6400,7 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
+        /// With certificates the reporter is the agent that the caller's certificate names.
         /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn report_failed_elements(
             &mut self,
@@ -6391,6 +6426,59 @@ pub mod tic_service_client {
                 .insert(
                     GrpcMethod::new("fabricast.v1.TicService", "ReportFailedElements"),
                 );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the switch agents whose lists of failed elements count, also those that are silent.
+        /// Errors: none of its own.
+        pub async fn list_reporters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListReportersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReportersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ListReporters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ListReporters"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// An administrator says that a switch agent is gone for good, or has another name now: its list of failed elements counts no more.
+        /// One that still runs reports again.
+        /// Errors: NOT_FOUND / UNKNOWN_REPORTER, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn remove_reporter(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveReporterRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveReporterResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/RemoveReporter",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "RemoveReporter"));
             self.inner.unary(req, path, codec).await
         }
         /// Streams the current records, then every change.
@@ -6674,12 +6762,32 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
+        /// With certificates the reporter is the agent that the caller's certificate names.
         /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn report_failed_elements(
             &self,
             request: tonic::Request<super::ReportFailedElementsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ReportFailedElementsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the switch agents whose lists of failed elements count, also those that are silent.
+        /// Errors: none of its own.
+        async fn list_reporters(
+            &self,
+            request: tonic::Request<super::ListReportersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReportersResponse>,
+            tonic::Status,
+        >;
+        /// An administrator says that a switch agent is gone for good, or has another name now: its list of failed elements counts no more.
+        /// One that still runs reports again.
+        /// Errors: NOT_FOUND / UNKNOWN_REPORTER, INVALID_ARGUMENT / NAME_INVALID.
+        async fn remove_reporter(
+            &self,
+            request: tonic::Request<super::RemoveReporterRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveReporterResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the WatchDirectory method.
@@ -7371,6 +7479,96 @@ pub mod tic_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReportFailedElementsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/ListReporters" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListReportersSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::ListReportersRequest>
+                    for ListReportersSvc<T> {
+                        type Response = super::ListReportersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListReportersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::list_reporters(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListReportersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/RemoveReporter" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveReporterSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::RemoveReporterRequest>
+                    for RemoveReporterSvc<T> {
+                        type Response = super::RemoveReporterResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveReporterRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::remove_reporter(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveReporterSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

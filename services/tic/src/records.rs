@@ -159,6 +159,27 @@ impl Records {
             .collect()
     }
 
+    /// The reporters of failures, and how many parts each sees down.
+    pub(crate) fn reporters(&self) -> Vec<(String, usize)> {
+        self.state.read().failed.reporters()
+    }
+
+    /// True if this reporter has sent a list.
+    pub(crate) fn knows_reporter(&self, reporter: &str) -> bool {
+        self.state.read().failed.reporters().iter().any(|(name, _)| name == reporter)
+    }
+
+    /// Forgets the list of one reporter. Returns the number of parts that are still down.
+    pub(crate) fn remove_reporter(&self, reporter: &str) -> usize {
+        let mut guard = self.state.write();
+        let State { directory, failed, watchers } = &mut *guard;
+        if failed.remove(reporter) {
+            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
+            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
+        }
+        failed.all().len()
+    }
+
     /// Takes the list of one reporter. Returns the number of parts that are down in all, and the
     /// nodes that the new failures cut off.
     pub(crate) fn report_failed(
@@ -170,8 +191,7 @@ impl Records {
         let State { directory, failed, watchers } = &mut *guard;
         let (new, changed) = failed.report(reporter, elements)?;
         if changed {
-            let revision = directory.revision().0;
-            let list = failed.to_wire(&self.graph);
+            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
             watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
         }
         let newly = self.endpoints_down(&new);

@@ -285,14 +285,17 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::ReportFailedElementsRequest>,
     ) -> Result<Response<v1::ReportFailedElementsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let reporter = fields::label("reporter", &request.reporter)?;
+        caller.check_reporter(reporter)?;
         let graph = &self.topology.graph;
         let elements = request.elements.iter().map(|element| ElementKey::find(graph, element));
         let elements: BTreeSet<_> = elements.collect::<Result<_, _>>()?;
         if self.records.is_news(reporter, &elements)? {
             let elements = elements::text(graph, &elements);
-            self.queue.write(PutFailedElements { reporter: reporter.to_owned(), elements }).await?;
+            let (reporter, elements) = (reporter.to_owned(), Some(elements));
+            self.queue.write(PutFailedElements { reporter, elements }).await?;
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.cut_off(cut_off);
@@ -303,6 +306,37 @@ impl v1::tic_service_server::TicService for Tic {
         let newest_route_term = self.route_term.get();
         let response = v1::ReportFailedElementsResponse { failed_count, newest_route_term };
         Ok(Response::new(response))
+    }
+
+    async fn list_reporters(
+        &self,
+        _request: Request<v1::ListReportersRequest>,
+    ) -> Result<Response<v1::ListReportersResponse>, Status> {
+        let reporters = self.records.reporters().into_iter().map(|(name, count)| {
+            v1::FailureReporter { name, failed_count: count.try_into().unwrap_or(u32::MAX) }
+        });
+        Ok(Response::new(v1::ListReportersResponse { reporters: reporters.collect() }))
+    }
+
+    async fn remove_reporter(
+        &self,
+        request: Request<v1::RemoveReporterRequest>,
+    ) -> Result<Response<v1::RemoveReporterResponse>, Status> {
+        let request = request.into_inner();
+        let reporter = fields::label("reporter", &request.reporter)?;
+        if !self.records.knows_reporter(reporter) {
+            let why = format!("no switch agent '{reporter}' has reported failures");
+            return Err(Reason::UnknownReporter.status(why, &[("reporter", reporter)]));
+        }
+        let removal = PutFailedElements { reporter: reporter.to_owned(), elements: None };
+        self.queue.write(removal).await?;
+        let count = self.records.remove_reporter(reporter);
+        if self.records.collectives_lag() {
+            self.queue.write(FollowFabric).await?;
+        }
+        tracing::info!(reporter, failed = count, "list of failed elements removed");
+        let failed_count = count.try_into().unwrap_or(u32::MAX);
+        Ok(Response::new(v1::RemoveReporterResponse { failed_count }))
     }
 
     type WatchDirectoryStream = BoxStream<v1::WatchDirectoryResponse>;

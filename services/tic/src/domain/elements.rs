@@ -202,11 +202,26 @@ impl FailedElements {
     ) -> Result<(Vec<ElementKey>, bool), TooManyReporters> {
         self.is_news(reporter, &elements)?;
         self.reports.insert(reporter.to_owned(), elements);
+        Ok(self.unite())
+    }
+
+    /// Forgets a reporter; returns whether the union changed.
+    pub(crate) fn remove(&mut self, reporter: &str) -> bool {
+        self.reports.remove(reporter).is_some() && self.unite().1
+    }
+
+    /// The reporters, and how many parts each sees down.
+    pub(crate) fn reporters(&self) -> Vec<(String, usize)> {
+        self.reports.iter().map(|(name, elements)| (name.clone(), elements.len())).collect()
+    }
+
+    /// Joins all lists anew; returns the parts that are new, and whether the union changed.
+    fn unite(&mut self) -> (Vec<ElementKey>, bool) {
         let union: BTreeSet<ElementKey> = self.reports.values().flatten().copied().collect();
         let new = union.difference(&self.union).copied().collect();
         let changed = union != self.union;
         self.union = union;
-        Ok((new, changed))
+        (new, changed)
     }
 
     /// Everything that any reporter sees down, in order.
@@ -238,6 +253,10 @@ mod tests {
         assert_eq!(failed.report("a", set(&[])).unwrap(), (vec![], true));
         assert_eq!(failed.all(), &set(&[2]));
         assert_eq!(failed.report("b", set(&[])).unwrap(), (vec![], true));
+        assert!(failed.all().is_empty());
+        failed.report("a", set(&[3])).unwrap();
+        assert_eq!(failed.reporters(), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
+        assert!(failed.remove("a") && !failed.remove("b") && !failed.remove("a"));
         assert!(failed.all().is_empty());
     }
 }

@@ -120,12 +120,12 @@ pub(crate) struct RenewRouteTerm {
 #[derive(Debug)]
 pub(crate) struct ReleaseRouteTerm(pub(crate) u64);
 
-/// Stores the failed parts that one switch agent reports.
+/// Stores the failed parts that one switch agent reports, or forgets the agent.
 #[derive(Debug)]
 pub(crate) struct PutFailedElements {
     pub(crate) reporter: String,
-    /// As [`crate::domain::elements::text`] writes them.
-    pub(crate) elements: String,
+    /// As [`crate::domain::elements::text`] writes them; `None` to forget the agent.
+    pub(crate) elements: Option<String>,
 }
 
 /// Shows all choices.
@@ -176,7 +176,7 @@ write_requests! {
         Ok(())
     };
     PutFailedElements => (): |this, _state, writes| {
-        writes.puts.insert(keys::failed(&this.reporter), Some(this.elements.into_bytes()));
+        writes.puts.insert(keys::failed(&this.reporter), this.elements.map(String::into_bytes));
         Ok(())
     };
     // Replies with the number of groups that have choices then.

@@ -322,3 +322,34 @@ async fn hosts_that_report_are_not_probed() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_switch_agent_that_is_gone_is_forgotten() {
+    let tic = Tic::on_memory().await;
+    let mut client = tic.client.clone();
+    for (reporter, elements) in [("old", vec![switch("S-0"), switch("S-2")]), ("new", vec![])] {
+        let reporter = reporter.to_owned();
+        let report = v1::ReportFailedElementsRequest { reporter, elements };
+        client.report_failed_elements(report).await.unwrap();
+    }
+    let report = v1::ReportFailedElementsRequest {
+        reporter: "new".to_owned(),
+        elements: vec![switch("S-2")],
+    };
+    assert_eq!(client.report_failed_elements(report).await.unwrap().into_inner().failed_count, 2);
+    let listed = client.list_reporters(v1::ListReportersRequest {}).await.unwrap().into_inner();
+    let listed: Vec<_> =
+        listed.reporters.iter().map(|one| (one.name.as_str(), one.failed_count)).collect();
+    assert_eq!(listed, [("new", 1), ("old", 2)]);
+    let mut watch = tic.watch().await;
+    assert!(watch.message().await.unwrap().unwrap().snapshot_end);
+    let remove = v1::RemoveReporterRequest { reporter: "old".to_owned() };
+    let answer = client.remove_reporter(remove.clone()).await.unwrap().into_inner();
+    assert_eq!(answer.failed_count, 1, "what another sees down stays");
+    let news = watch.message().await.unwrap().unwrap().changes.pop().and_then(|news| news.kind);
+    let elements = vec![switch("S-2")];
+    let left = Kind::FailedElements(v1::FailedElements { elements });
+    assert_eq!(news, Some(left));
+    let again = client.remove_reporter(remove).await.unwrap_err();
+    assert_eq!(reason(&again), "UNKNOWN_REPORTER");
+}
