@@ -4,10 +4,6 @@
 mod certificates;
 #[path = "cli/collectives.rs"]
 mod collectives;
-#[path = "cli/etcd.rs"]
-mod etcd;
-#[path = "cli/etcd_members.rs"]
-mod etcd_members;
 #[path = "cli/fault_tolerance.rs"]
 mod fault_tolerance;
 #[path = "cli/files.rs"]
@@ -18,10 +14,10 @@ mod golden;
 mod jobs;
 #[path = "cli/metrics.rs"]
 mod metrics;
+#[path = "cli/needs_etcd.rs"]
+mod needs_etcd;
 #[path = "cli/offline.rs"]
 mod offline;
-#[path = "cli/parts.rs"]
-mod parts;
 #[path = "cli/planning.rs"]
 mod planning;
 #[path = "cli/processes.rs"]

@@ -12,6 +12,7 @@ mod kubernetes;
 mod mutants;
 mod proto;
 mod python;
+mod setup;
 mod soak;
 mod steps;
 mod tidy;
@@ -25,8 +26,13 @@ use anyhow::{Context, Result};
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
-  test              run every test: with nextest if it is installed, else with cargo test; the cases
-                    of random tests are the same each time
+  test [--no-install]
+                    run setup, then every test: with nextest if it is installed, else with cargo test; the
+                    cases of random tests are the same each time. Tests whose tool cannot be installed are
+                    skipped, and the last lines name them (--no-install: install no packages)
+  setup             install what tests need and this machine lacks: git, etcd, ibsim, the InfiniBand
+                    diagnostics, OpenSM and Python as Debian packages (as root or with sudo), and below
+                    target a Python environment with grpcio
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   fuzz TARGET|all [MINUTES]
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
@@ -38,7 +44,6 @@ usage: cargo xtask <verb>
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
-  python            set up, below target, the Python packages that one test needs
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
@@ -57,7 +62,9 @@ fn main() -> Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = repository_root()?;
     let passed = match words.as_slice() {
-        ["test"] => steps::test(&root)?,
+        ["test"] => steps::test(&root, true)?,
+        ["test", "--no-install"] => steps::test(&root, false)?,
+        ["setup"] => print_missing(&setup::set_up(&root, true)),
         ["soak"] => soak::run(&root, 10)?,
         ["soak", minutes] => {
             let minutes =
@@ -75,13 +82,6 @@ fn main() -> Result<ExitCode> {
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,
         ["kubernetes"] => kubernetes::run(&root)?,
-        ["python"] => match python::set_up(&root) {
-            Ok(()) => true,
-            Err(why) => {
-                println!("{why}");
-                false
-            }
-        },
         ["check"] => steps::check(&root)?,
         ["fix"] => steps::fix(&root)?,
         ["tidy"] => print_findings(&tidy::run(&root)?),
@@ -124,6 +124,13 @@ fn outside(program: impl AsRef<OsStr>, root: &Path) -> Command {
         }
     }
     command
+}
+
+fn print_missing(missing: &[setup::Missing]) -> bool {
+    for tool in missing {
+        println!("{tool}");
+    }
+    missing.is_empty()
 }
 
 fn print_findings(findings: &[tidy::Finding]) -> bool {

@@ -2,42 +2,60 @@
 //!
 //! A row goes on after a failure, so that one run shows everything there is to mend.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{outside, print_findings, python, soak, tidy};
+use crate::{outside, print_findings, setup, soak, tidy};
 
-/// Set to 1, the test that needs Python is left out.
-const NO_PYTHON: &str = "FABRICAST_NO_PYTHON";
-
-/// Runs every test, random ones with the same cases each time. `false` if one failed.
+/// Sets up what tests need, then runs every test, random ones with the same cases each time.
+/// `false` if one failed. Tests whose tool is missing are skipped, and named at the end.
+///
+/// - `may_install`: false to install no packages.
 ///
 /// # Errors
 ///
 /// A command that cannot be started.
-pub(crate) fn test(root: &Path) -> Result<bool> {
+pub(crate) fn test(root: &Path, may_install: bool) -> Result<bool> {
+    let missing = setup::set_up(root, may_install);
+    let modules: Vec<&str> = missing.iter().map(|tool| &*tool.module).collect();
     let mut steps = Steps::new(root);
     if std::env::var_os(soak::SEED).is_none() {
-        steps.environment.push((soak::SEED, "20220401"));
+        steps.environment.push((soak::SEED, "20220401".into()));
     }
-    // Asked for by hand, the test is left out or fails without it; here it is left out aloud.
-    if std::env::var_os(NO_PYTHON).is_none()
-        && let Err(why) = python::set_up(root)
-    {
-        println!("== left out: the reflection-only client in Python ({why})");
-        steps.environment.push((NO_PYTHON, "1"));
-    }
+    steps.environment.push(("PATH", setup::path()));
     if has_nextest(root) {
-        steps.cargo("tests", "nextest run --workspace --no-fail-fast")?;
+        steps.cargo("tests", &nextest_arguments(&modules))?;
         // nextest leaves the examples in doc comments to cargo.
         steps.cargo("examples in documentation", "test --workspace --doc --quiet")?;
     } else {
-        steps.cargo("tests", "test --workspace --no-fail-fast --quiet")?;
+        steps.cargo("tests", &cargo_test_arguments(&modules))?;
     }
-    Ok(steps.end())
+    let passed = steps.end();
+    for tool in &missing {
+        println!("== skipped: {tool}");
+    }
+    Ok(passed)
+}
+
+/// Arguments that run every test but those in some modules, and list these as skipped.
+fn nextest_arguments(skipped_modules: &[&str]) -> String {
+    let all = "nextest run --workspace --no-fail-fast";
+    if skipped_modules.is_empty() {
+        return all.to_owned();
+    }
+    let pattern = skipped_modules.join("|");
+    format!("{all} --final-status-level skip -E not(test(/(^|::)({pattern})::/))")
+}
+
+/// The same without nextest, which counts the tests as "filtered out".
+fn cargo_test_arguments(skipped_modules: &[&str]) -> String {
+    let skips: String = skipped_modules.iter().map(|name| format!(" --skip {name}::")).collect();
+    let end = if skips.is_empty() { String::new() } else { format!(" --{skips}") };
+    format!("test --workspace --no-fail-fast --quiet{end}")
 }
 
 /// Checks everything that can be checked without running the program; writes nothing.
@@ -87,7 +105,7 @@ pub(crate) fn fix(root: &Path) -> Result<bool> {
 /// A row of commands with the time each took.
 struct Steps<'a> {
     root: &'a Path,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Vec<(&'static str, OsString)>,
     done: Vec<(&'static str, bool, f32)>,
 }
 
@@ -102,7 +120,7 @@ impl<'a> Steps<'a> {
         let start = Instant::now();
         let status = outside("cargo", self.root)
             .args(arguments.split(' '))
-            .envs(self.environment.iter().copied())
+            .envs(self.environment.iter().cloned())
             .status()
             .with_context(|| format!("start cargo {arguments}"))?;
         self.done.push((name, status.success(), start.elapsed().as_secs_f32()));
@@ -132,6 +150,18 @@ fn has_nextest(root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_whose_tool_is_missing_are_left_out() {
+        let all = "nextest run --workspace --no-fail-fast";
+        assert_eq!(nextest_arguments(&[]), all);
+        let without = "--final-status-level skip -E not(test(/(^|::)(needs_a|needs_b)::/))";
+        assert_eq!(nextest_arguments(&["needs_a", "needs_b"]), format!("{all} {without}"));
+        let all = "test --workspace --no-fail-fast --quiet";
+        assert_eq!(cargo_test_arguments(&[]), all);
+        let without = "-- --skip needs_a:: --skip needs_b::";
+        assert_eq!(cargo_test_arguments(&["needs_a", "needs_b"]), format!("{all} {without}"));
+    }
 
     #[test]
     fn a_failed_step_fails_the_row_and_the_later_ones_still_run() {

@@ -1,5 +1,5 @@
 //! Checks what clippy cannot: layers, file headers, file lengths, words, invariant ids,
-//! paths in documents.
+//! paths in documents, modules of tests that need a tool.
 //!
 //! Each check is a pure function from texts to [`Finding`]s; only [`run`] touches files.
 
@@ -8,6 +8,7 @@ mod invariants;
 mod layers;
 mod length;
 mod modules;
+mod needs;
 mod rust;
 mod shape;
 mod source;
@@ -91,6 +92,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(files.iter().filter_map(length::check));
     findings.extend(modules::check(&files));
     findings.extend(files.iter().filter(|file| file.is_rust()).flat_map(shape::check));
+    findings.extend(files.iter().flat_map(needs::check));
     findings.extend(words::check(&files));
     findings.extend(invariants::check(&files));
     findings.extend(documents::check(&files));
@@ -143,22 +145,26 @@ mod tests {
         assert_eq!(Finding::new("a.rs", 0, "bad", "mend").to_string(), "a.rs: bad: mend");
     }
 
-    #[test]
-    fn git_says_which_files_belong_and_ignored_ones_do_not() {
-        let root = tempfile::tempdir().unwrap();
-        let git = |arguments: &[&str]| {
-            let status = Command::new("git").args(arguments).current_dir(root.path()).status();
-            assert!(status.unwrap().success());
-        };
-        git(&["init", "--quiet"]);
-        fs::write(root.path().join(".gitignore"), "ignored.rs\n").unwrap();
-        fs::write(root.path().join("ignored.rs"), "").unwrap();
-        fs::write(root.path().join("new.rs"), "").unwrap();
-        fs::write(root.path().join("picture.png"), [0xff, 0xfe]).unwrap();
-        git(&["add", ".gitignore"]);
-        let mut paths: Vec<_> =
-            read_repository(root.path()).unwrap().into_iter().map(|file| file.path).collect();
-        paths.sort();
-        assert_eq!(paths, [".gitignore", "new.rs"]);
+    mod needs_git {
+        use super::*;
+
+        #[test]
+        fn git_says_which_files_belong_and_ignored_ones_do_not() {
+            let root = tempfile::tempdir().unwrap();
+            let git = |arguments: &[&str]| {
+                let status = Command::new("git").args(arguments).current_dir(root.path()).status();
+                assert!(status.unwrap().success());
+            };
+            git(&["init", "--quiet"]);
+            fs::write(root.path().join(".gitignore"), "ignored.rs\n").unwrap();
+            fs::write(root.path().join("ignored.rs"), "").unwrap();
+            fs::write(root.path().join("new.rs"), "").unwrap();
+            fs::write(root.path().join("picture.png"), [0xff, 0xfe]).unwrap();
+            git(&["add", ".gitignore"]);
+            let mut paths: Vec<_> =
+                read_repository(root.path()).unwrap().into_iter().map(|file| file.path).collect();
+            paths.sort();
+            assert_eq!(paths, [".gitignore", "new.rs"]);
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::Sandbox;
@@ -42,8 +41,7 @@ fn an_interrupted_run_ends_its_processes() {
     let mut said = run.stdout.take().unwrap();
     let mut up = [0; 6];
     said.read_exact(&mut up).unwrap();
-    let pid = run.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    signal(&run, "INT");
     assert_eq!(run.wait().unwrap().code(), Some(130));
     // The pipe ends when nobody holds it any more, grandchildren included.
     assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
@@ -64,14 +62,15 @@ fn started(script: &str) -> (std::process::Child, std::process::ChildStdout) {
 }
 
 fn signal(run: &std::process::Child, name: &str) {
-    let pid = run.id().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().expect("it runs").success());
+    // The shell's own kill, so that no further program is needed.
+    let line = format!("kill -{name} {}", run.id());
+    assert!(Command::new("sh").args(["-c", &line]).status().expect("a shell").success());
 }
 
 #[test]
 fn a_killed_run_leaves_nobody_behind() {
     let (mut run, mut said) = started("sleep 1000 & echo up; wait");
-    signal(&run, "-KILL");
+    signal(&run, "KILL");
     run.wait().unwrap();
     // The pipe ends when nobody holds it any more, grandchildren included.
     assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
@@ -81,55 +80,15 @@ fn a_killed_run_leaves_nobody_behind() {
 fn signals_are_passed_on() {
     let traps = "trap 'echo one' USR1; trap 'echo bye; exit 200' INT; echo up; ";
     let (mut run, mut said) = started(&format!("{traps} while :; do sleep 0.05; done"));
-    signal(&run, "-USR1");
+    signal(&run, "USR1");
     let mut ones = [0; 8];
     said.read_exact(&mut ones).unwrap();
     assert_eq!(&ones, b"one\none\n");
-    signal(&run, "-INT");
+    signal(&run, "INT");
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "bye\nbye\n");
     assert_eq!(run.wait().unwrap().code(), Some(200), "their own code, which is higher than 130");
-}
-
-/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's;
-/// `None` if tests are to do without.
-fn python() -> Option<PathBuf> {
-    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
-        return None;
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
-    let named = std::env::var_os("FABRICAST_PYTHON").map(PathBuf::from);
-    let all = [named, Some(root.join("target/python/bin/python")), Some("python3".into())];
-    let speaks = |python: &PathBuf| {
-        let check = Command::new(python).args(["-c", "import grpc, grpc_reflection"]).output();
-        check.is_ok_and(|check| check.status.success())
-    };
-    Some(
-        all.into_iter().flatten().find(speaks).expect("FABRICAST_PYTHON has grpcio, or do without"),
-    )
-}
-
-#[test]
-fn the_python_example_talks_and_adds_up() {
-    let Some(python) = python() else { return };
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("clients/python");
-    let example = package.join("examples/talk.py");
-    let arguments = ["run", "-n", "4", "--label", "--"].map(str::to_owned).into_iter();
-    let program = [&python, &example].map(|path| path.display().to_string());
-    let arguments: Vec<String> = arguments.chain(program).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let run = Sandbox::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
-    let (said, wrong) =
-        (String::from_utf8(run.stdout).unwrap(), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{said}{wrong}");
-    let lines: BTreeSet<&str> = said.lines().collect();
-    for (rank, line) in lines.iter().enumerate() {
-        let others: Vec<usize> = (0..4).filter(|other| *other != rank).collect();
-        let begins = format!("[{rank}] I am {rank}, heard {others:?}, sums [6, 4], nodes ");
-        assert!(line.starts_with(&begins), "{line}");
-    }
-    assert_eq!(lines.len(), 4, "{said}");
 }
 
 #[test]
@@ -144,5 +103,34 @@ fn what_cannot_be_started_is_named() {
         [&["run", "--", "true"][..], &["run", "-n", "0", "--", "true"], &["run", "-n", "1"]]
     {
         assert_eq!(Sandbox::new().run(wrong).code, 2, "{wrong:?}");
+    }
+}
+
+mod needs_python {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_python_example_talks_and_adds_up() {
+        let python = fabricast_testing::python().get_program().to_owned();
+        let package =
+            Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("clients/python");
+        let example = package.join("examples/talk.py");
+        let arguments = ["run", "-n", "4", "--label", "--"].map(str::to_owned).into_iter();
+        let program = [Path::new(&python), &example].map(|path| path.display().to_string());
+        let arguments: Vec<String> = arguments.chain(program).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let run = Sandbox::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
+        let (said, wrong) =
+            (String::from_utf8(run.stdout).unwrap(), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success(), "{said}{wrong}");
+        let lines: BTreeSet<&str> = said.lines().collect();
+        for (rank, line) in lines.iter().enumerate() {
+            let others: Vec<usize> = (0..4).filter(|other| *other != rank).collect();
+            let begins = format!("[{rank}] I am {rank}, heard {others:?}, sums [6, 4], nodes ");
+            assert!(line.starts_with(&begins), "{line}");
+        }
+        assert_eq!(lines.len(), 4, "{said}");
     }
 }

@@ -148,8 +148,8 @@ fn everything_is_driven_from_the_command_line() {
     groups_end(&up);
     neither_port_nor_store_is_shared(&up);
 
-    let pid = up.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let line = format!("kill -TERM {}", up.child.id());
+    assert!(Command::new("sh").args(["-c", &line]).status().expect("a shell").success());
     assert_eq!(up.child.wait().expect("it ends").code(), Some(0), "a drained service ends with 0");
     let log = up.log.take().expect("taken once").join().expect("the reader ends");
     assert!(!log.contains("panicked") && !log.contains(" ERROR "), "{log}");

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::Child;
 
-/// Environment variable that makes a missing etcd an error; otherwise tests are skipped.
-const NEEDED: &str = "FABRICAST_NEED_ETCD";
+use crate::INSTALL;
+
 /// Time in which a member must listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Ports are below the range of outgoing connections, so that a restarted member finds its port
@@ -40,13 +40,12 @@ struct Member {
 }
 
 impl Etcd {
-    /// Starts an etcd of this many members; `None` if etcd is not installed, unless
-    /// `FABRICAST_NEED_ETCD` is set.
+    /// Starts an etcd of this many members.
     ///
     /// # Panics
     ///
-    /// If etcd is not installed though it is needed, or does not start.
-    pub async fn start(members: usize) -> Option<Self> {
+    /// If etcd is not installed, or does not start.
+    pub async fn start(members: usize) -> Self {
         Self::start_with(members, None, None).await
     }
 
@@ -55,7 +54,7 @@ impl Etcd {
     /// # Panics
     ///
     /// As [`Etcd::start`].
-    pub async fn start_small(members: usize, quota_bytes: usize) -> Option<Self> {
+    pub async fn start_small(members: usize, quota_bytes: usize) -> Self {
         Self::start_with(members, None, Some(quota_bytes)).await
     }
 
@@ -66,7 +65,7 @@ impl Etcd {
     /// # Panics
     ///
     /// As [`Etcd::start`].
-    pub async fn start_secured(members: usize, certificates: &Path) -> Option<Self> {
+    pub async fn start_secured(members: usize, certificates: &Path) -> Self {
         Self::start_with(members, Some(certificates.to_owned()), None).await
     }
 
@@ -74,14 +73,7 @@ impl Etcd {
         members: usize,
         certificates: Option<PathBuf>,
         quota_bytes: Option<usize>,
-    ) -> Option<Self> {
-        if !is_installed() {
-            assert!(
-                std::env::var_os(NEEDED).is_none(),
-                "etcd is not installed, and {NEEDED} is set: install Debian's etcd-server"
-            );
-            return None;
-        }
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder for etcd");
         let members: Vec<Member> = (0..members)
             .map(|index| Member {
@@ -103,7 +95,7 @@ impl Etcd {
         for member in 0..etcd.members.len() {
             etcd.listens(member).await;
         }
-        Some(etcd)
+        etcd
     }
 
     /// `host:port` of each member.
@@ -146,13 +138,18 @@ impl Etcd {
         self.listens(member).await;
     }
 
-    /// Freezes a member: its connections stay open without answers.
+    /// Freezes a member: its connections stay open without answers. Returns once it has stopped.
     ///
     /// # Panics
     ///
     /// If it does not run.
     pub fn pause(&self, member: usize) {
-        self.signal(member, "STOP");
+        let process = self.signal(member, "STOP");
+        let started = Instant::now();
+        while !is_stopped(process) {
+            assert!(started.elapsed() < PATIENCE, "etcd does not stop");
+            std::thread::yield_now();
+        }
     }
 
     /// Resumes a frozen member.
@@ -164,13 +161,15 @@ impl Etcd {
         self.signal(member, "CONT");
     }
 
-    fn signal(&self, member: usize, signal: &str) {
+    /// Returns the id of the process.
+    fn signal(&self, member: usize, signal: &str) -> u32 {
         let process = self.members[member].process.as_ref().and_then(Child::id);
         let process = process.expect("the member runs");
         // The shell's own kill, so that no further program is needed.
         let line = format!("kill -{signal} {process}");
         let sent = Command::new("sh").args(["-c", &line]).status().expect("a shell");
         assert!(sent.success(), "{line}");
+        process
     }
 
     fn launch(&mut self, index: usize) {
@@ -208,7 +207,8 @@ impl Etcd {
             }
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle"));
-        let process = command.stderr(log).kill_on_drop(true).spawn().expect("etcd starts");
+        let process = command.stderr(log).kill_on_drop(true).spawn();
+        let process = process.unwrap_or_else(|error| panic!("start etcd: {error}; {INSTALL}"));
         member.process = Some(process);
     }
 
@@ -227,17 +227,22 @@ impl Etcd {
     }
 }
 
+/// True if all threads of a process are stopped: proc_pid_stat(5), third field.
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("the process is there");
+    threads.flatten().all(|thread| {
+        // A thread that has ended meanwhile has no file.
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 fn scheme(certificates: Option<&Path>) -> &'static str {
     if certificates.is_some() { "https" } else { "http" }
 }
 
 fn log_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
-}
-
-fn is_installed() -> bool {
-    let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
-    version.is_ok_and(|status| status.success())
 }
 
 /// Returns a free port. Tests in other processes try ports in another order.

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-/// Environment variable that makes a missing ibsim an error; otherwise tests are skipped.
-const NEEDED: &str = "FABRICAST_NEED_IBSIM";
+use crate::INSTALL;
+
 const READY: &str = "Network simulator ready";
-/// Debian's path of the library that replaces the kernel's interface.
-const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
+/// Library that replaces the kernel's interface; Debian's path below `/usr/lib/<architecture>`.
+const PRELOAD: &str = "umad2sim/libumad2sim.so";
 
 /// A running simulator; it ends when it is dropped.
 #[derive(Debug)]
@@ -22,25 +22,21 @@ pub struct Ibsim {
     console: ChildStdin,
     socket: String,
     folder: TempDir,
+    preload: PathBuf,
 }
 
 impl Ibsim {
-    /// Starts a simulator of a fabric in the format of `ibnetdiscover`; `None` if ibsim is not
-    /// installed, unless `FABRICAST_NEED_IBSIM` is set.
+    /// Starts a simulator of a fabric in the format of `ibnetdiscover`.
     ///
     /// # Panics
     ///
-    /// If ibsim is not installed though it is needed, or does not accept the fabric.
+    /// If ibsim is not installed, or does not accept the fabric.
     #[must_use]
-    pub fn start(fabric: &str) -> Option<Self> {
+    pub fn start(fabric: &str) -> Self {
         static SIMULATORS: AtomicU32 = AtomicU32::new(0);
-        if !Path::new(PRELOAD).exists() {
-            assert!(
-                std::env::var_os(NEEDED).is_none(),
-                "ibsim is not installed, and {NEEDED} is set: install Debian's ibsim-utils"
-            );
-            return None;
-        }
+        let libraries = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+        let preload = Path::new(&libraries).join(PRELOAD);
+        assert!(preload.exists(), "ibsim is not installed; {INSTALL}");
         let folder = tempfile::tempdir().expect("a folder for ibsim");
         let file = folder.path().join("fabric");
         std::fs::write(&file, fabric).expect("a file for ibsim");
@@ -55,7 +51,7 @@ impl Ibsim {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("ibsim starts");
+            .unwrap_or_else(|error| panic!("start ibsim: {error}; {INSTALL}"));
         let console = process.stdin.take().expect("piped above");
         let mut said = BufReader::new(process.stdout.take().expect("piped above"));
         let mut line = String::new();
@@ -66,7 +62,7 @@ impl Ibsim {
         }
         // A full pipe would block the simulator.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Some(Self { process, console, socket, folder })
+        Self { process, console, socket, folder, preload }
     }
 
     /// Prepares a command that runs on a host of the fabric.
@@ -76,7 +72,7 @@ impl Ibsim {
     pub fn command(&self, program: impl AsRef<OsStr>, host: &str) -> Command {
         let mut command = Command::new(program);
         command
-            .env("LD_PRELOAD", PRELOAD)
+            .env("LD_PRELOAD", &self.preload)
             .env("IBSIM_SOCKNAME", &self.socket)
             .env("SIM_HOST", host)
             .current_dir(self.folder.path());
@@ -142,7 +138,7 @@ impl Ibsim {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("opensm starts; it is Debian's package of that name");
+            .unwrap_or_else(|error| panic!("start opensm: {error}; {INSTALL}"));
         OpenSm { process, log }
     }
 
@@ -173,8 +169,9 @@ impl OpenSm {
     ///
     /// If it is gone.
     pub fn sweep(&self) {
-        let id = self.process.id().to_string();
-        let told = Command::new("kill").args(["-HUP", &id]).status().expect("kill runs");
+        // The shell's own kill, so that no further program is needed.
+        let line = format!("kill -HUP {}", self.process.id());
+        let told = Command::new("sh").args(["-c", &line]).status().expect("a shell");
         assert!(told.success(), "opensm has ended");
     }
 }

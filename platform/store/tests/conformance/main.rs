@@ -4,5 +4,5 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 mod embedded;
-mod etcd;
+mod needs_etcd;
 mod suite;

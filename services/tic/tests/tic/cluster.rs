@@ -1,7 +1,8 @@
 //! Several TICs on one store: one leads, the others name it, and a change of leader loses nothing.
 //!
 //! The store is an embedded one in this process, and each TIC has a connection of its own to it,
-//! which can be cut. The same with a real etcd and real processes: `cli/tests/cli/etcd.rs`.
+//! which can be cut. The same with a real etcd and real processes:
+//! `cli/tests/cli/needs_etcd/leaders.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

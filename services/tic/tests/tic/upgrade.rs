@@ -9,7 +9,6 @@ use fabricast_store::{
     EmbeddedStore, KeyValue, LeaseId, Limits, Options, Snapshot, Store, StoreError, StoreLocation,
     SystemClock, Txn, TxnOutcome, Watch,
 };
-use fabricast_testing::Etcd;
 use fabricast_tic::{App, backup};
 
 use crate::harness::{Tic, setup};
@@ -63,17 +62,23 @@ async fn an_older_store_is_upgraded_at_the_start() {
     }
 }
 
-#[tokio::test]
-async fn an_older_etcd_is_upgraded_by_the_leader() {
-    let Some(etcd) = Etcd::start(1).await else { return };
-    let location: StoreLocation = etcd.url("upgrade").parse().unwrap();
-    let store = backup::open(&location).await.unwrap();
-    fill(&store).await;
-    let mut settings = setup(location);
-    settings.config.leader_lease = Duration::from_secs(2);
-    let tic = Tic::run(App::bind(settings).await.unwrap());
-    while tic.group("rows/1").await.is_err() {} // until it leads
-    is_upgraded(&store, &tic).await;
+mod needs_etcd {
+    use fabricast_testing::Etcd;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_older_etcd_is_upgraded_by_the_leader() {
+        let etcd = Etcd::start(1).await;
+        let location: StoreLocation = etcd.url("upgrade").parse().unwrap();
+        let store = backup::open(&location).await.unwrap();
+        fill(&store).await;
+        let mut settings = setup(location);
+        settings.config.leader_lease = Duration::from_secs(2);
+        let tic = Tic::run(App::bind(settings).await.unwrap());
+        while tic.group("rows/1").await.is_err() {} // until it leads
+        is_upgraded(&store, &tic).await;
+    }
 }
 
 /// A store that fails after this many transactions.

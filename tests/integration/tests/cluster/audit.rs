@@ -15,7 +15,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::etcd::kill_leader;
+use crate::needs_etcd::kill_leader;
 
 static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
@@ -99,34 +99,38 @@ async fn a_node_that_died_its_groups_new_agent_and_a_repaired_table_are_told() {
     .await;
 }
 
-/// Certificates of an etcd and its clients.
-fn store_certificates() -> tempfile::TempDir {
-    const DAY: time::Duration = time::Duration::days(1);
-    let from = OffsetDateTime::now_utc() - DAY;
-    let authority = Authority::create(from, DAY * 3).unwrap();
-    let own = authority.issue(&[], &["127.0.0.1".to_owned()], from, DAY * 2).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let files = CertificateFiles::in_folder(folder.path());
-    std::fs::write(files.authority, &authority.credentials().certificate).unwrap();
-    std::fs::write(files.certificate, own.certificate).unwrap();
-    std::fs::write(files.key, own.key).unwrap();
-    folder
-}
+mod needs_etcd {
+    use super::*;
 
-/// The records lie in an etcd that wants certificates, besides.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tic_that_takes_over_says_so() {
-    listen();
-    let certificates = store_certificates();
-    let Some(etcd) = Etcd::start_secured(1, certificates.path()).await else { return };
-    let layout = Layout { tics: Some((2, etcd.url("audit"))), ..Layout::leaf_spine() };
-    let mut cluster = Cluster::start(layout).await;
-    is_told("tic", "BecomeLeader", |request| request["term"].as_u64() > Some(0)).await;
-    let first = requests("tic", "BecomeLeader").len();
-    kill_leader(std::iter::once(&mut cluster.tic).chain(&mut cluster.other_tics)).await;
-    eventually("another TIC leads", async || {
-        let told = requests("tic", "BecomeLeader").len();
-        if told > first { Ok(()) } else { Err(format!("{told} times")) }
-    })
-    .await;
+    /// Certificates of an etcd and its clients.
+    fn store_certificates() -> tempfile::TempDir {
+        const DAY: time::Duration = time::Duration::days(1);
+        let from = OffsetDateTime::now_utc() - DAY;
+        let authority = Authority::create(from, DAY * 3).unwrap();
+        let own = authority.issue(&[], &["127.0.0.1".to_owned()], from, DAY * 2).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let files = CertificateFiles::in_folder(folder.path());
+        std::fs::write(files.authority, &authority.credentials().certificate).unwrap();
+        std::fs::write(files.certificate, own.certificate).unwrap();
+        std::fs::write(files.key, own.key).unwrap();
+        folder
+    }
+
+    /// The records lie in an etcd that wants certificates, besides.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_tic_that_takes_over_says_so() {
+        listen();
+        let certificates = store_certificates();
+        let etcd = Etcd::start_secured(1, certificates.path()).await;
+        let layout = Layout { tics: Some((2, etcd.url("audit"))), ..Layout::leaf_spine() };
+        let mut cluster = Cluster::start(layout).await;
+        is_told("tic", "BecomeLeader", |request| request["term"].as_u64() > Some(0)).await;
+        let first = requests("tic", "BecomeLeader").len();
+        kill_leader(std::iter::once(&mut cluster.tic).chain(&mut cluster.other_tics)).await;
+        eventually("another TIC leads", async || {
+            let told = requests("tic", "BecomeLeader").len();
+            if told > first { Ok(()) } else { Err(format!("{told} times")) }
+        })
+        .await;
+    }
 }

@@ -1,8 +1,6 @@
 //! Clients that know nothing but an address, against everything served at one.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::Command;
 
 use fabricast_cli::Topology;
 use fabricast_cli::cluster::{Cluster, Layout};
@@ -98,62 +96,34 @@ async fn every_listed_service_is_described_and_healthy() {
     soon(cluster.stop()).await;
 }
 
-/// A Python that can speak gRPC: `FABRICAST_PYTHON`, the one below `target`, or the system's.
-pub(crate) fn python() -> Result<PathBuf, String> {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap();
-    let candidates = [
-        std::env::var_os("FABRICAST_PYTHON").map(PathBuf::from),
-        Some(root.join("target/python/bin/python")),
-        Some(PathBuf::from("python3")),
-    ];
-    let speaks_grpc = |python: &PathBuf| {
-        let check = Command::new(python).args(["-c", "import grpc, grpc_reflection"]).output();
-        check.is_ok_and(|output| output.status.success())
-    };
-    candidates.into_iter().flatten().find(speaks_grpc).ok_or_else(|| {
-        "no python3 with grpcio and grpcio-reflection was found. Either\n  \
-         python3 -m venv target/python\n  \
-         target/python/bin/pip install grpcio grpcio-reflection protobuf\n\
-         or name one in FABRICAST_PYTHON, or leave this test out with FABRICAST_NO_PYTHON=1"
-            .to_owned()
-    })
-}
+mod needs_python {
+    use super::*;
 
-/// Runs a script with the address of all services; what it printed, or nothing where Python is left
-/// out.
-async fn told(script: &str, more: &[&str]) -> Option<String> {
-    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
-        left_out("FABRICAST_NO_PYTHON=1: the reflection-only client in Python was not run");
-        return None;
+    /// Runs a script with the address of all services; returns its output.
+    async fn run(script: &str, more: &[&str]) -> String {
+        let (cluster, address) = up().await;
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        let mut command = fabricast_testing::python();
+        command.arg(format!("{root}{script}")).arg(address);
+        command.args(more.iter().map(|file| format!("{root}{file}")));
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let (said, wrong) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{said}{wrong}");
+        soon(cluster.stop()).await;
+        said.into_owned()
     }
-    let python = python().unwrap_or_else(|how| panic!("{how}"));
-    let (cluster, address) = up().await;
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-    let mut command = Command::new(python);
-    command.arg(format!("{root}{script}")).arg(address);
-    command.args(more.iter().map(|file| format!("{root}{file}")));
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let (said, wrong) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{wrong}");
-    soon(cluster.stop()).await;
-    Some(said.into_owned())
-}
 
-#[tokio::test]
-async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
-    let Some(said) = told("tests/integration/reflection/client.py", &[]).await else { return };
-    assert!(said.contains("entries on"), "{said}");
-}
+    #[tokio::test]
+    async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
+        let said = run("tests/integration/reflection/client.py", &[]).await;
+        assert!(said.contains("entries on"), "{said}");
+    }
 
-#[tokio::test]
-async fn every_command_of_the_page_on_administration_works_as_it_says() {
-    let script = "tests/integration/reflection/administration.py";
-    let Some(said) = told(script, &["docs/administration.md"]).await else { return };
-    assert!(said.ends_with("commands\n"), "{said}");
-}
-
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must know what was left out")]
-pub(crate) fn left_out(what: &str) {
-    eprintln!("{what}");
+    #[tokio::test]
+    async fn every_command_of_the_page_on_administration_works_as_it_says() {
+        let script = "tests/integration/reflection/administration.py";
+        let said = run(script, &["docs/administration.md"]).await;
+        assert!(said.ends_with("commands\n"), "{said}");
+    }
 }

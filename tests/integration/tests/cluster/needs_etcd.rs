@@ -36,7 +36,7 @@ pub(crate) async fn kill_leader<'a>(parts: impl IntoIterator<Item = &'a mut Part
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_and_route_service_die_and_no_member_and_no_node_is_lost() {
-    let Some(etcd) = Etcd::start(3).await else { return };
+    let etcd = Etcd::start(3).await;
     let tics = Some((3, etcd.url("integration")));
     let layout = Layout { tics, routers: 2, ..Layout::leaf_spine() };
     let mut cluster = Cluster::start(layout).await;

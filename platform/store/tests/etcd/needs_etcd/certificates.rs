@@ -1,7 +1,5 @@
 //! Stores in an etcd that requires certificates.
 
-#![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
-
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
@@ -71,7 +69,7 @@ const PATIENT: Duration = Duration::from_secs(30);
 async fn records_watches_and_leases_go_over_connections_with_certificates() {
     let ours = authority();
     let members = folder(&ours, &ours);
-    let Some(mut etcd) = Etcd::start_secured(3, members.path()).await else { return };
+    let mut etcd = Etcd::start_secured(3, members.path()).await;
     let own = folder(&ours, &ours);
     let store = open(&location(&etcd, Some(own.path())), PATIENT).await.unwrap();
     let first = put(&store, "1").await;
@@ -92,7 +90,7 @@ async fn records_watches_and_leases_go_over_connections_with_certificates() {
 async fn errors_name_the_bad_certificate() {
     let (ours, theirs) = (authority(), authority());
     let members = folder(&ours, &ours);
-    let Some(etcd) = Etcd::start_secured(1, members.path()).await else { return };
+    let etcd = Etcd::start_secured(1, members.path()).await;
     let address = etcd.endpoints().remove(0);
     let quick = Duration::from_secs(1);
 
@@ -118,7 +116,7 @@ async fn errors_name_the_bad_certificate() {
     assert!(matches!(error, OpenError::Certificates { .. }), "{error:?}");
     assert!(chain(&error).ends_with("tls.key: no such file"), "{}", chain(&error));
 
-    let Some(open_to_all) = Etcd::start(1).await else { return };
+    let open_to_all = Etcd::start(1).await;
     let friend = folder(&ours, &ours);
     let error = open(&location(&open_to_all, Some(friend.path())), quick).await.unwrap_err();
     let expected = format!("no TLS with {}: ", open_to_all.endpoints()[0]);
@@ -129,7 +127,7 @@ async fn errors_name_the_bad_certificate() {
 async fn certificates_are_exchanged_while_the_store_is_open() {
     let (old, new) = (authority(), authority());
     let (members, own) = (folder(&old, &old), folder(&old, &old));
-    let Some(mut etcd) = Etcd::start_secured(1, members.path()).await else { return };
+    let mut etcd = Etcd::start_secured(1, members.path()).await;
     let store = open(&location(&etcd, Some(own.path())), PATIENT).await.unwrap();
     put(&store, "1").await;
     etcd.kill(0).await;

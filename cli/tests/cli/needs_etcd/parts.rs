@@ -121,8 +121,8 @@ struct World {
 }
 
 impl World {
-    async fn start() -> Option<Self> {
-        let etcd = Etcd::start(1).await?;
+    async fn start() -> Self {
+        let etcd = Etcd::start(1).await;
         let (sandbox, net) = (Sandbox::new(), data("cluster-edr-96.ibnetdiscover"));
         let [fabric, switches, host, loaded, t0, t1, r0, r1] =
             std::array::from_fn(|_| free_address());
@@ -162,7 +162,7 @@ impl World {
         let at = |address: &str| OperatingAgentServiceClient::new(channel(address));
         let client = TicServiceClient::new(Leader::new(&[t0, t1]).unwrap().channel());
         let (founder, members) = (at(&host), at(&loaded));
-        Some(Self {
+        Self {
             sandbox,
             _fixed: fixed,
             tics,
@@ -174,7 +174,7 @@ impl World {
             founder,
             members,
             _etcd: etcd,
-        })
+        }
     }
 
     /// Waits until a new group of both nodes is in the switches.
@@ -302,7 +302,7 @@ impl Load {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_goes_on_whoever_dies_freezes_or_is_cut_off() {
-    let Some(mut world) = World::start().await else { return };
+    let mut world = World::start().await;
     // The founder's node hosts the group's agent.
     persist(|| join(world.founder.clone(), "g", "node001", "p".to_owned())).await;
     let (load, mut workers) = (Arc::new(Load::default()), JoinSet::new());

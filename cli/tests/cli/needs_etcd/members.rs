@@ -11,7 +11,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Leader, Peer, reason_of};
 use fabricast_testing::Etcd;
 
-use crate::etcd::{Client, Load, Process, join, leading, register};
+use super::leaders::{Client, Load, Process, join, leading, register};
 use crate::support::Sandbox;
 
 /// A bound for whatever must come about.
@@ -32,7 +32,7 @@ async fn at_work(sandbox: &Sandbox, etcd: &Etcd) -> (Vec<Process>, Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_goes_on_while_members_of_etcd_die_one_by_one_and_freeze() {
-    let Some(mut etcd) = Etcd::start(3).await else { return };
+    let mut etcd = Etcd::start(3).await;
     let sandbox = Sandbox::new();
     let (_processes, client) = at_work(&sandbox, &etcd).await;
     let load = Load::start(&client).await;
@@ -63,7 +63,7 @@ async fn refused(process: &Process, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_most_of_etcd_writes_are_refused_and_with_them_it_goes_on_by_itself() {
-    let Some(mut etcd) = Etcd::start(3).await else { return };
+    let mut etcd = Etcd::start(3).await;
     let sandbox = Sandbox::new();
     let (processes, client) = at_work(&sandbox, &etcd).await;
     let load = Load::start(&client).await;

@@ -1,4 +1,4 @@
-//! A store in a real etcd. What happens while members die and freeze is in `tests/etcd.rs`.
+//! A store in a real etcd. What happens while members die and freeze is in `tests/etcd`.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ async fn store(etcd: &Etcd, prefix: &str) -> Arc<EtcdStore> {
 
 #[tokio::test]
 async fn store_in_a_single_etcd_conforms() {
-    let Some(etcd) = Etcd::start(1).await else { return };
+    let etcd = Etcd::start(1).await;
     let store = store(&etcd, "conformance").await;
     suite::run(store, async |time| tokio::time::sleep(time).await).await;
 }
 
 #[tokio::test]
 async fn store_in_an_etcd_of_three_conforms() {
-    let Some(etcd) = Etcd::start(3).await else { return };
+    let etcd = Etcd::start(3).await;
     let store = store(&etcd, "conformance/three").await;
     suite::run(store, async |time| tokio::time::sleep(time).await).await;
 }

@@ -6,25 +6,19 @@ use std::process::Command;
 use fabricast_client::{Client, Settings};
 use fabricast_integration::{Cluster, Layout, soon};
 
-use crate::reflection::{left_out, python};
-
 /// The folder that Python finds the package in.
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python");
 
-/// A Python that finds the package, or `None` if tests are to do without.
-fn with_package() -> Option<Command> {
-    if std::env::var_os("FABRICAST_NO_PYTHON").is_some_and(|value| value == "1") {
-        left_out("FABRICAST_NO_PYTHON=1: the Python package was not tested");
-        return None;
-    }
-    let mut command = Command::new(python().unwrap_or_else(|how| panic!("{how}")));
+/// A Python that finds the package.
+fn with_package() -> Command {
+    let mut command = fabricast_testing::python();
     command.env("PYTHONPATH", PACKAGE).env("PYTHONDONTWRITEBYTECODE", "1");
-    Some(command)
+    command
 }
 
 #[tokio::test]
 async fn the_python_package_joins_watches_leaves_and_names_its_errors() {
-    let Some(mut python) = with_package() else { return };
+    let mut python = with_package();
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/members.py");
     python.arg(script).arg(cluster.socket(0)).args(["n0", "n1"]);
@@ -36,7 +30,7 @@ async fn the_python_package_joins_watches_leaves_and_names_its_errors() {
 
 #[tokio::test]
 async fn a_killed_python_process_is_out_of_its_group() {
-    let Some(mut python) = with_package() else { return };
+    let mut python = with_package();
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let settings = Settings::at(cluster.socket(0)).node("n1").process("witness");
     let group = Client::attach(settings).await.unwrap().join("g").await.unwrap();
@@ -58,7 +52,7 @@ async fn a_killed_python_process_is_out_of_its_group() {
 
 #[tokio::test]
 async fn the_python_example_runs_under_the_launcher() {
-    let Some(python) = with_package() else { return };
+    let python = with_package();
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let example = PathBuf::from(PACKAGE).join("examples/talk.py");
     // What `fabricast run` does for each of its processes.
