@@ -12,7 +12,6 @@ use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
-use crate::group_file;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
@@ -68,7 +67,8 @@ pub(crate) enum GroupCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Print the MGIDs that the groups of a file would get if they were formed now; change nothing.
+    /// Print the MGIDs that the groups of a file would get if they were formed now, whatever the
+    /// order of its lines; change nothing.
     Plan {
         /// Groups in JSON lines; members are endpoints.
         #[arg(long, value_name = "FILE")]
@@ -253,12 +253,16 @@ async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {
     Ok(answer.group.unwrap_or_default())
 }
 
-/// Prints the MGIDs that groups of a file would get; groups with an MGID are left out.
+/// Prints the MGIDs that the groups of a file would get, and those that they have; groups without
+/// members are left out, as `form` does.
 async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failure> {
-    let groups = group_file::read_named(file, &remote.graph().await?)?;
-    let open = groups.into_iter().filter(|group| group.mgid.is_none());
-    let planned =
-        open.map(|group| v1::PlannedGroup { group: group.name, endpoints: group.members });
+    let groups = form::read(remote, file).await?;
+    let planned = groups.into_iter().map(|group| v1::PlannedGroup {
+        group: group.name,
+        endpoints: group.members,
+        mgid: group.mgid.map(|mgid| mgid.0),
+        layer: String::new(),
+    });
     let request = v1::PlanMgidsRequest { groups: planned.collect() };
     let answer = remote.answer(remote.tic().plan_mgids(request)).await?;
     output::message(format, &answer, |answer| {

@@ -1,5 +1,7 @@
 //! Hints of a group's creator, which help the TIC to choose the MGID and are never binding.
 
+use fabricast_topology::Mgid;
+
 use crate::names::{EndpointName, LayerName};
 
 /// Hints for the choice of an MGID.
@@ -9,6 +11,8 @@ pub struct MgidHints {
     pub expected: Vec<EndpointName>,
     /// Layer that the group belongs to.
     pub layer: Option<Layer>,
+    /// MGID that was chosen for the group together with all that it is formed with; never sent.
+    pub planned: Option<Mgid>,
 }
 
 /// Groups of which no two share an endpoint.

@@ -12,6 +12,8 @@
 //! be merged), the fewest groups, the smallest number; and on it the smallest free MGID. If every
 //! tree there is a breach, all trees are searched in the same order.
 
+mod batch;
+mod batch_layers;
 mod layers;
 mod turns;
 
@@ -20,11 +22,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fabricast_topology::{Mgid, TableKind};
-use fixedbitset::FixedBitSet;
 use thiserror::Error;
 
-use crate::layers::{LayerSize, divide_colors};
 use crate::spt::MgidSpace;
+pub use batch::{BatchGroup, BatchMgid};
 pub use layers::LayerHint;
 use layers::{ColorLayers, LayerId};
 use turns::TakenTurns;
@@ -117,6 +118,12 @@ impl MgidAllocator {
         self.planner.clone()
     }
 
+    /// Tells whether a group has an MGID.
+    #[must_use]
+    pub fn has(&self, mgid: Mgid) -> bool {
+        self.groups.contains_key(&mgid)
+    }
+
     /// Records a group. With the request that its MGID was chosen for, it enters the layer that was
     /// meant.
     ///
@@ -124,8 +131,11 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if the MGID is taken or a member is named twice; then nothing changes.
     pub fn insert(&mut self, mgid: Mgid, wanted: &Wanted<'_>) -> Result<(), AllocatorError> {
-        let layer = self.planner.pick_layer(wanted);
         let name = wanted.layer.map(|hint| hint.name);
+        let color = self.planner.space.color(self.planner.space.spt(mgid));
+        // A color that has a layer keeps it; then only a name may have to be noted.
+        let is_settled = name.is_none() && self.planner.layers.of(color).is_some();
+        let layer = if is_settled { None } else { self.planner.pick_layer(wanted) };
         let mut members = wanted.members.to_vec();
         members.sort_unstable();
         self.planner.note(mgid, &members, |layers, color| layers.enter(color, layer, name))?;
@@ -265,70 +275,6 @@ impl MgidPlanner {
         colors.start * trees..colors.end * trees
     }
 
-    /// Chooses MGIDs for many groups at once and records them.
-    ///
-    /// One at a time, each group takes the least used color. Then endpoints use so many different
-    /// colors that no color is free for a large group. Known together, groups are first put into
-    /// layers, each into the first one that none of its members has a group in; layers get colors
-    /// in proportion to their groups ([`divide_colors`]) and the choice is made among these.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocatorError`] if a group names a member twice or no MGID is left; groups before it are
-    /// noted.
-    pub fn choose_all(&mut self, groups: &[Vec<u32>]) -> Result<Vec<Choice>, AllocatorError> {
-        let layers = self.batch_layers(groups);
-        let mut opened = vec![None; layers.colors.len()]; // the layer of colors that were unused
-        let mut choices = Vec::with_capacity(groups.len());
-        let mut of_groups = layers.of_groups.into_iter();
-        for members in groups {
-            let at = of_groups.next();
-            let near = at.and_then(|at| {
-                self.choose_among(members, self.trees_of(layers.colors[at].clone()))
-            });
-            let choice = match near {
-                Some(choice) if choice.breaches == 0 => Some(choice),
-                Some(_) | None => self.choose_among(members, 0..self.space.total()),
-            };
-            let choice = choice.ok_or(AllocatorError::Full)?;
-            let layer = at.and_then(|at| opened[at]);
-            let mut members = members.clone();
-            members.sort_unstable();
-            let entered =
-                self.note(choice.mgid, &members, |layers, color| layers.enter(color, layer, None))?;
-            if let Some(at) = at {
-                opened[at] = Some(entered);
-            }
-            choices.push(choice);
-        }
-        Ok(choices)
-    }
-
-    /// Puts the groups of a batch into layers, and divides the colors among these; no layers at
-    /// all if there are fewer colors than layers.
-    fn batch_layers(&self, groups: &[Vec<u32>]) -> BatchLayers {
-        if self.space.tables() == TableKind::PerSwitch {
-            return BatchLayers::default();
-        }
-        let colors = self.space.colors();
-        let Some(of_groups) = first_fit_layers(groups, usize::from(colors)) else {
-            return BatchLayers::default();
-        };
-        let count = of_groups.iter().max().map_or(0, |last| last + 1);
-        let mut sizes = vec![LayerSize { dimension: 0, groups: 0 }; count];
-        of_groups.iter().for_each(|layer| sizes[*layer].groups += 1);
-        let Ok(colors) = divide_colors(u32::from(colors), &sizes) else {
-            return BatchLayers::default();
-        };
-        let mut end = 0;
-        let range = |colors: u32| {
-            let first = end;
-            end += colors;
-            first..end
-        };
-        BatchLayers { of_groups, colors: colors.into_iter().map(range).collect() }
-    }
-
     fn choose_among(
         &self,
         members: &[u32],
@@ -389,33 +335,6 @@ impl MgidPlanner {
             uses.remove(at);
         }
     }
-}
-
-/// Layers of groups that are known together.
-#[derive(Default)]
-struct BatchLayers {
-    of_groups: Vec<usize>,   // by group: its layer
-    colors: Vec<Range<u32>>, // by layer
-}
-
-/// Puts every group into the first layer that none of its members has a group in; `None` if that
-/// takes more than `most` layers.
-fn first_fit_layers(groups: &[Vec<u32>], most: usize) -> Option<Vec<usize>> {
-    let endpoints = groups.iter().flatten().max().map_or(0, |last| *last as usize + 1);
-    let mut layers_of: Vec<FixedBitSet> = vec![FixedBitSet::new(); endpoints];
-    let mut taken = FixedBitSet::with_capacity(most);
-    let fit = |members: &Vec<u32>| {
-        taken.clear();
-        for member in members {
-            taken.union_with(&layers_of[*member as usize]);
-        }
-        let layer = taken.zeroes().next()?;
-        for member in members {
-            layers_of[*member as usize].grow_and_insert(layer);
-        }
-        Some(layer)
-    };
-    groups.iter().map(fit).collect()
 }
 
 /// Reasons to refuse a group or a member.

@@ -34,7 +34,9 @@ mod tables;
 pub mod verify;
 
 pub use advice::{Advice, Comparison, Estimate, PerSwitchPromise, Preference, advise};
-pub use allocator::{AllocatorError, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted};
+pub use allocator::{
+    AllocatorError, BatchGroup, BatchMgid, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted,
+};
 pub use baselines::{Baseline, BaselineRule};
 pub use build_engine::{build_engine, mgid_space};
 pub use c_mr4lms::{DynamicRootEngine, FixedRootEngine};

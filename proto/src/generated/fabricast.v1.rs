@@ -5547,19 +5547,25 @@ pub struct DeleteGroupResponse {
 /// Request of PlanMgids.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlanMgidsRequest {
-    /// Required. The groups, in the order in which they would be formed.
+    /// Required. The groups, in any order.
     #[prost(message, repeated, tag = "1")]
     pub groups: ::prost::alloc::vec::Vec<PlannedGroup>,
 }
 /// A group that is thought of.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PlannedGroup {
-    /// Optional. Its name, for the answer.
+    /// Optional. Its name; a group that exists keeps its MGID.
     #[prost(string, tag = "1")]
     pub group: ::prost::alloc::string::String,
     /// Required. Endpoints of its members, each once.
     #[prost(string, repeated, tag = "2")]
     pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Optional. MGID that it would be given; left out, the TIC chooses.
+    #[prost(uint32, optional, tag = "3")]
+    pub mgid: ::core::option::Option<u32>,
+    /// Optional. Layer of a new group, as in MgidHints.
+    #[prost(string, tag = "4")]
+    pub layer: ::prost::alloc::string::String,
 }
 /// Response of PlanMgids.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5583,7 +5589,8 @@ pub struct PlannedMgid {
     /// Spanning tree that it maps to.
     #[prost(uint32, tag = "4")]
     pub spanning_tree: u32,
-    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere.
+    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere. Of a group that
+    /// exists only new members count, here and below.
     #[prost(uint32, tag = "5")]
     pub conflicting_members: u32,
     /// Members that are in another group of the spanning tree; if there are any, the groups are merged.
@@ -6216,8 +6223,9 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives these MGIDs.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
+        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn plan_mgids(
             &mut self,
             request: impl tonic::IntoRequest<super::PlanMgidsRequest>,
@@ -6697,8 +6705,9 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives these MGIDs.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
+        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn plan_mgids(
             &self,
             request: tonic::Request<super::PlanMgidsRequest>,

@@ -11,6 +11,7 @@ pub(crate) mod fields;
 pub(crate) mod gate;
 pub(crate) mod jobs;
 pub(crate) mod members;
+pub(crate) mod mgid_plan;
 pub(crate) mod pages;
 pub(crate) mod status;
 pub(crate) mod tic;

@@ -75,7 +75,7 @@ pub(crate) fn read_hints(hints: v1::MgidHints) -> Result<MgidHints, RpcError> {
         }),
     };
     let expected = hints.expected_endpoints.iter().map(endpoint).collect::<Result<_, _>>()?;
-    Ok(MgidHints { expected, layer })
+    Ok(MgidHints { expected, layer, planned: None })
 }
 
 fn hints_to_wire(hints: &MgidHints) -> Option<v1::MgidHints> {

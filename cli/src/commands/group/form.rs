@@ -67,7 +67,7 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
 }
 
 /// Reads a file of groups; those without members are left out.
-async fn read(remote: &Remote, file: &Path) -> Result<Vec<NamedGroup>, Failure> {
+pub(super) async fn read(remote: &Remote, file: &Path) -> Result<Vec<NamedGroup>, Failure> {
     let mut groups = group_file::read_named(file, &remote.graph().await?)?;
     group_file::check(&groups, &remote.groups(false).await?)
         .with_context(|| format!("'{}'", file.display()))?;

@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
         let existing = self.base.find_group(&spec.name).map(|gn| &self.base.groups[&gn]);
         let mut group = match existing {
             Some(group) => {
-                check_mgid(spec, &group.record)?;
+                check_mgid(spec.mgid, &group.record)?;
                 group.record.clone()
             }
             None => self.new_group(spec, joiners, choose)?,
@@ -225,35 +225,14 @@ impl<'a> Draft<'a> {
     }
 
     fn check_new_mgid(&self, mgid: Mgid) -> Result<Mgid, Refusal> {
-        let limit = self.base.limits.mgids;
-        if mgid.0 >= limit {
-            return Err(Refusal::MgidOutOfRange { mgid, limit });
+        let has_it =
+            |change: &&Change| matches!(change, Change::GroupPut(group) if group.mgid == mgid);
+        if self.new_mgids.contains(&mgid)
+            && let Some(Change::GroupPut(group)) = self.changes.iter().find(has_it)
+        {
+            return Err(Refusal::MgidInUse { mgid, group: group.name.clone() });
         }
-        let in_draft = || {
-            self.changes.iter().find_map(|change| match change {
-                Change::GroupPut(group) if group.mgid == mgid => Some(group.name.clone()),
-                Change::GroupPut(_)
-                | Change::NodePut(_)
-                | Change::GroupDeleted(_)
-                | Change::MemberPut(_)
-                | Change::MemberDeleted(_)
-                | Change::MgidRetired(..)
-                | Change::MgidReleased(_)
-                | Change::JobPut(_)
-                | Change::JobDeleted(_)
-                | Change::RequestPut(_)
-                | Change::RequestDeleted(_)
-                | Change::NextGnPut(_)
-                | Change::RevisionPut(_) => None,
-            })
-        };
-        let owner = self.base.mgids.get(&mgid).map(|gn| self.base.groups[gn].record.name.clone());
-        let owner = owner.or_else(|| self.new_mgids.contains(&mgid).then(in_draft).flatten());
-        match owner {
-            Some(group) => Err(Refusal::MgidInUse { mgid, group }),
-            None if self.base.retired.contains_key(&mgid) => Err(Refusal::MgidNotClean { mgid }),
-            None => Ok(mgid),
-        }
+        check_unused_mgid(self.base, mgid)
     }
 
     /// Chooses the node that hosts a group's agent: the first that is not suppressed, or else the
@@ -347,13 +326,30 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn check_mgid(spec: &GroupSpec, group: &GroupRecord) -> Result<(), Refusal> {
-    match spec.mgid {
+/// Refuses another MGID than that of an existing group.
+pub(super) fn check_mgid(asked: Option<Mgid>, group: &GroupRecord) -> Result<(), Refusal> {
+    match asked {
         Some(asked) if asked != group.mgid => {
             Err(Refusal::MgidMismatch { group: group.name.clone(), has: group.mgid, asked })
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Refuses an MGID that a new group cannot have.
+pub(super) fn check_unused_mgid(directory: &Directory, mgid: Mgid) -> Result<Mgid, Refusal> {
+    let limit = directory.limits.mgids;
+    if mgid.0 >= limit {
+        return Err(Refusal::MgidOutOfRange { mgid, limit });
+    }
+    if let Some(gn) = directory.mgids.get(&mgid) {
+        let group = directory.groups[gn].record.name.clone();
+        return Err(Refusal::MgidInUse { mgid, group });
+    }
+    if directory.retired.contains_key(&mgid) {
+        return Err(Refusal::MgidNotClean { mgid });
+    }
+    Ok(mgid)
 }
 
 /// Refuses a count above its limit.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fabricast_topology::Mgid;
 
+use super::draft::{check_mgid, check_unused_mgid};
 use super::requests::{job_subject, remembered, reused};
 use super::{Directory, GroupSnapshot, HostedGroup, Limits, MemberView, Verdict};
 use crate::Refusal;
@@ -148,6 +149,23 @@ impl Directory {
         mgid.0 < self.limits.mgids
             && !self.mgids.contains_key(&mgid)
             && !self.retired.contains_key(&mgid)
+    }
+
+    /// Returns the MGID that a group has, or that its creator gives it; `None` for a new group for
+    /// which one is to be chosen.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that a join with this MGID would get.
+    pub fn settled_mgid(
+        &self,
+        group: &GroupName,
+        given: Option<Mgid>,
+    ) -> Result<Option<Mgid>, Refusal> {
+        match self.find_group(group).and_then(|gn| self.group(gn)) {
+            Some(record) => check_mgid(given, record).map(|()| Some(record.mgid)),
+            None => given.map(|mgid| check_unused_mgid(self, mgid)).transpose(),
+        }
     }
 
     /// Returns the MGIDs of ended groups that tables may still hold.

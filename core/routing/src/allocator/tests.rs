@@ -54,6 +54,10 @@ fn lines() -> Vec<Vec<u32>> {
     grid.lines().map(|line| grid.endpoints_on(line)).collect()
 }
 
+fn batch(groups: &[Vec<u32>]) -> Vec<BatchGroup<'_>> {
+    groups.iter().map(|members| BatchGroup::of(members)).collect()
+}
+
 /// Counts the endpoints that use a color on two spanning trees, once for each color.
 fn breaches(allocator: &MgidAllocator) -> usize {
     let space = allocator.planner.space;
@@ -200,12 +204,101 @@ fn colors_are_free_again_when_their_groups_are_gone() {
 fn groups_known_together_are_put_into_layers_at_once() {
     let groups = lines();
     let mut together = allocator(6, 2);
-    let choices = together.planner().choose_all(&groups).unwrap();
+    let choices = together.planner().choose_all(&batch(&groups)).unwrap();
     assert!(choices.iter().all(|choice| choice.breaches == 0), "{choices:?}");
     for (choice, members) in choices.iter().zip(&groups) {
         together.insert(choice.mgid, &Wanted::of(members)).unwrap();
     }
     assert_eq!(breaches(&together), 0);
+}
+
+/// Lines of a grid whose endpoints have other numbers, listed in another order.
+fn shuffled(grid: Grid, numbers: u64, lines: u64) -> Vec<Vec<u32>> {
+    let scatter =
+        |value: u64, key: u64| value.wrapping_add(key).wrapping_mul(0x9e37_79b9_7f4a_7c15 | key);
+    let mut number: Vec<u32> = (0..grid.endpoints()).collect();
+    if numbers > 0 {
+        number.sort_by_key(|endpoint| scatter(u64::from(*endpoint), numbers) >> 20);
+    }
+    let renumbered = |line| {
+        let endpoints = grid.endpoints_on(line).into_iter();
+        endpoints.map(|endpoint| number[endpoint as usize]).collect()
+    };
+    let mut groups: Vec<Vec<u32>> = grid.lines().map(renumbered).collect();
+    groups.sort_by_cached_key(|members| {
+        scatter(u64::from(members[0]) << 20 | u64::from(members[1]), lines) >> 20
+    });
+    groups
+}
+
+/// With as many layers as dimensions no endpoint breaches, however groups and endpoints are listed.
+#[test]
+fn shuffled_grids_fall_into_as_few_layers_as_there_are_dimensions() {
+    for grid in [
+        Grid::cube(8, 16, 16, 1).unwrap(),
+        Grid::cube(12, 12, 12, 1).unwrap(),
+        Grid::plane(40, 30, 1).unwrap(),
+    ] {
+        let dimensions = if grid.z > 1 { 3 } else { 2 };
+        for (numbers, lines) in [(0, 1), (0, 2), (3, 1), (5, 7)] {
+            let groups = shuffled(grid, numbers, lines);
+            let choices = allocator(dimensions, 8).planner().choose_all(&batch(&groups)).unwrap();
+            let breaches: u32 = choices.iter().map(|choice| choice.breaches).sum();
+            assert_eq!(breaches, 0, "{grid:?}, {numbers}, {lines}");
+        }
+    }
+}
+
+#[test]
+fn a_name_keeps_groups_in_a_layer_of_their_own() {
+    let members: Vec<[u32; 2]> = (0..8).map(|at| [2 * at, 2 * at + 1]).collect();
+    let layer = |at: usize| (at % 2 == 1).then_some("odd");
+    let named: Vec<BatchGroup<'_>> = members
+        .iter()
+        .enumerate()
+        .map(|(at, members)| BatchGroup { layer: layer(at), ..BatchGroup::of(members) })
+        .collect();
+    let planner = allocator(4, 2).planner();
+    let choices = planner.clone().choose_all(&named).unwrap();
+    let color = |at: usize| planner.space.color(planner.space.spt(choices[at].mgid));
+    let odd: BTreeSet<u16> = (0..8).filter(|at| at % 2 == 1).map(color).collect();
+    let even: BTreeSet<u16> = (0..8).filter(|at| at % 2 == 0).map(color).collect();
+    assert!(odd.is_disjoint(&even), "{odd:?} {even:?}");
+}
+
+/// Some endpoint is in more groups than there are colors, so there are no layers.
+#[test]
+fn a_batch_without_layers_takes_the_least_conflict() {
+    let groups: Vec<Vec<u32>> = (1..9).map(|other| vec![0, other]).collect();
+    let choices = allocator(4, 2).planner().choose_all(&batch(&groups)).unwrap();
+    let merges: u32 = choices.iter().map(|choice| choice.merges).sum();
+    assert_eq!((choices.iter().filter(|choice| choice.breaches == 0).count(), merges), (8, 4));
+}
+
+#[test]
+fn settled_mgids_are_noted_before_any_choice() {
+    let mut allocator = allocator(2, 2);
+    allocator.insert(Mgid(0), &Wanted::of(&[1, 2])).unwrap();
+    let given = BatchGroup { mgid: BatchMgid::Given(Mgid(1)), ..BatchGroup::of(&[5]) };
+    let grown = BatchGroup { mgid: BatchMgid::Existing(Mgid(0)), ..BatchGroup::of(&[5]) };
+    let open = BatchGroup::of(&[5]);
+    let choices = allocator.planner().choose_all(&[open, given, grown]).unwrap();
+    let costs: Vec<[u32; 3]> =
+        choices.iter().map(|choice| [choice.mgid.0, choice.breaches, choice.merges]).collect();
+    // Endpoint 5 uses color 0 on both trees, so the open group gets color 1.
+    assert_eq!(costs[0], [2, 0, 0]);
+    assert_eq!([costs[1][0], costs[2][0]], [1, 0]);
+    let again = BatchGroup { mgid: BatchMgid::Given(Mgid(0)), ..open };
+    let refused = allocator.planner().choose_all(&[again]);
+    assert_eq!(refused, Err(AllocatorError::Taken { mgid: Mgid(0) }));
+}
+
+/// One endpoint in many groups makes every two of them neighbours.
+#[test]
+fn a_batch_around_one_endpoint_is_put_into_as_many_layers() {
+    let groups: Vec<Vec<u32>> = (1..1_001).map(|other| vec![0, other]).collect();
+    let choices = allocator(1_024, 1).planner().choose_all(&batch(&groups)).unwrap();
+    assert!(choices.iter().all(|choice| choice.breaches + choice.merges == 0));
 }
 
 #[test]
@@ -224,7 +317,7 @@ fn the_smallest_free_mgid_is_used_again() {
 #[test]
 fn a_hundred_thousand_groups_of_the_same_two_are_planned_one_after_the_other() {
     let groups = vec![vec![0, 1]; 100_000];
-    let choices = allocator(2, 1).planner().choose_all(&groups).unwrap();
+    let choices = allocator(2, 1).planner().choose_all(&batch(&groups)).unwrap();
     let mgids: BTreeSet<u32> = choices.iter().map(|choice| choice.mgid.0).collect();
     assert_eq!((mgids.len(), mgids.last()), (100_000, Some(&99_999)));
 }
@@ -232,7 +325,7 @@ fn a_hundred_thousand_groups_of_the_same_two_are_planned_one_after_the_other() {
 #[test]
 fn no_mgid_is_chosen_from_the_limit_on() {
     let allocator = allocator(2, 2).below(5);
-    let plan = |count| allocator.planner().choose_all(&vec![vec![3]; count]);
+    let plan = |count| allocator.planner().choose_all(&batch(&vec![vec![3]; count]));
     let mut mgids: Vec<u32> = plan(5).unwrap().iter().map(|choice| choice.mgid.0).collect();
     mgids.sort_unstable();
     assert_eq!(mgids, [0, 1, 2, 3, 4]);
@@ -244,7 +337,7 @@ fn a_planner_copies_the_uses_of_an_endpoint_when_it_changes_them() {
     let mut allocator = allocator(4, 4);
     allocator.insert(Mgid(0), &Wanted::of(&[0, 1])).unwrap();
     let mut planner = allocator.planner();
-    planner.choose_all(&[vec![0]]).unwrap();
+    planner.choose_all(&[BatchGroup::of(&[0])]).unwrap();
     let is_shared = |at: usize| Arc::ptr_eq(&planner.uses[at], &allocator.planner.uses[at]);
     assert!(!is_shared(0) && is_shared(1));
     assert_eq!((allocator.planner.uses[0].len(), planner.uses[0].len()), (1, 2));
@@ -279,6 +372,70 @@ fn what_contradicts_the_groups_is_refused_and_changes_nothing() {
 }
 
 proptest! {
+    /// BATCH-1, and every choice is one of those that `choose_among` finds best.
+    #[test]
+    fn the_order_of_a_batch_changes_nothing(
+        colors in 1u16..6, m in 1u32..4,
+        there in proptest::collection::vec(proptest::collection::btree_set(0u32..10, 1..4), 0..6),
+        groups in proptest::collection::vec((proptest::collection::btree_set(0u32..10, 1..6), 0u8..3, 0u8..6), 1..14),
+        seed in any::<u64>(),
+    ) {
+        let mut allocator = allocator(colors, m);
+        for members in there {
+            let members: Vec<u32> = members.into_iter().collect();
+            let choice = allocator.choose(&Wanted::of(&members)).unwrap();
+            allocator.insert(choice.mgid, &Wanted::of(&members)).unwrap();
+        }
+        let names: Vec<String> = (0..groups.len()).map(|at| format!("g{at}")).collect();
+        let members: Vec<Vec<u32>> =
+            groups.iter().map(|(members, ..)| members.iter().copied().collect()).collect();
+        let listed: Vec<BatchGroup<'_>> = (0..groups.len())
+            .map(|at| BatchGroup {
+                name: &names[at],
+                members: &members[at],
+                mgid: if groups[at].2 == 0 {
+                    BatchMgid::Given(Mgid(1_000 + u32::try_from(at).unwrap()))
+                } else {
+                    BatchMgid::Open
+                },
+                layer: [None, Some("a/x"), Some("a/y")][usize::from(groups[at].1)],
+            })
+            .collect();
+        let plan = |groups: &[BatchGroup<'_>]| -> BTreeMap<String, Choice> {
+            let choices = allocator.planner().choose_all(groups).unwrap();
+            let name = |group: &BatchGroup<'_>| group.name.to_owned();
+            groups.iter().map(name).zip(choices).collect()
+        };
+        let mut other = listed.clone();
+        other.sort_by_key(|group| (u64::from(group.name.as_bytes()[1]) ^ seed).wrapping_mul(seed | 1));
+        other.reverse();
+        let planned = plan(&listed);
+        let backwards: Vec<BatchGroup<'_>> = listed.iter().rev().copied().collect();
+        prop_assert_eq!(&planned, &plan(&other));
+        prop_assert_eq!(&planned, &plan(&backwards));
+        let mgids: BTreeSet<Mgid> = planned.values().map(|choice| choice.mgid).collect();
+        prop_assert_eq!(mgids.len(), listed.len());
+    }
+
+    #[test]
+    fn one_group_of_a_batch_gets_what_a_search_of_all_trees_finds(
+        colors in 1u16..5, m in 1u32..5,
+        there in proptest::collection::vec((0u32..40, proptest::collection::btree_set(0u32..8, 0..5)), 0..14),
+        members in proptest::collection::btree_set(0u32..8, 1..6),
+    ) {
+        let mut allocator = allocator(colors, m);
+        for (mgid, members) in there {
+            let members: Vec<u32> = members.into_iter().collect();
+            // An MGID that is taken is refused, and changes nothing.
+            let _ = allocator.insert(Mgid(mgid), &Wanted::of(&members));
+        }
+        let members: Vec<u32> = members.into_iter().collect();
+        let everywhere =
+            allocator.planner.choose_among(&members, 0..allocator.planner.space.total());
+        let choice = allocator.planner().choose_all(&[BatchGroup::of(&members)]).unwrap();
+        prop_assert_eq!(Some(choice[0]), everywhere);
+    }
+
     #[test]
     fn no_choice_has_fewer_breaches_whatever_the_history(
         colors in 1u16..4, m in 1u32..4,

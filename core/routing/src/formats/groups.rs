@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Fields, FormatError, FormatProblem, at, objects, text, write_lines};
-use crate::allocator::{MgidAllocator, Wanted};
+use crate::allocator::{BatchGroup, BatchMgid, MgidAllocator};
 use crate::spt::MgidSpace;
 
 /// One group of a file.
@@ -91,7 +91,7 @@ pub(super) fn read_endpoint(
     })
 }
 
-/// Gives an MGID to every group that has none, in the order of the file, and lists all of them.
+/// Gives an MGID to every group that has none, whatever their order, and lists all of them.
 ///
 /// The choice is that of [`choose_all`](crate::MgidPlanner::choose_all): it keeps endpoints from
 /// using a color on two spanning trees.
@@ -100,23 +100,20 @@ pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
     let numbers = |record: &GroupRecord| -> Vec<u32> {
         record.members.iter().map(|member| member.0).collect()
     };
-    let mut allocator = MgidAllocator::new(space);
-    for (record, mgid) in records.iter().filter_map(|record| Some((record, record.mgid?))) {
-        let noted = allocator.insert(mgid, &Wanted::of(&numbers(record)));
-        noted.expect("a file names every MGID and member once");
-    }
-    let open = records.iter().filter(|record| record.mgid.is_none());
-    let groups: Vec<Vec<u32>> = open.map(numbers).collect();
-    let chosen = allocator.planner().choose_all(&groups);
-    let mut chosen =
-        chosen.expect("members are named once, and groups are fewer than MGIDs").into_iter();
-    let mgid = |record: &GroupRecord| {
-        record
-            .mgid
-            .or_else(|| chosen.next().map(|choice| choice.mgid))
-            .expect("one is chosen for each")
-    };
-    records.iter().map(mgid).collect()
+    let members: Vec<Vec<u32>> = records.iter().map(numbers).collect();
+    let groups: Vec<BatchGroup<'_>> = records
+        .iter()
+        .zip(&members)
+        .map(|(record, members)| BatchGroup {
+            name: record.name.as_deref().unwrap_or_default(),
+            members,
+            mgid: record.mgid.map_or(BatchMgid::Open, BatchMgid::Given),
+            layer: None,
+        })
+        .collect();
+    let chosen = MgidAllocator::new(space).planner().choose_all(&groups);
+    let chosen = chosen.expect("MGIDs and members are named once, groups are fewer than MGIDs");
+    chosen.into_iter().map(|choice| choice.mgid).collect()
 }
 
 #[derive(Serialize)]

@@ -22,6 +22,7 @@ use fabricast_topology::Mgid;
 use tonic::Status;
 
 use crate::api::batch_limits::PacedMessages;
+use crate::api::mgid_plan::GroupOutline;
 use crate::api::{fields, members, status};
 use crate::writer::directory;
 
@@ -129,7 +130,7 @@ impl Batch {
             mgid,
             persistent: asked.persistent,
             exclusive: asked.exclusive,
-            hints: MgidHints { expected: Vec::new(), layer },
+            hints: MgidHints { layer, ..MgidHints::default() },
             job: self.job.clone(),
             complete_at: NonZeroU32::new(asked.complete_at_member_count),
         };
@@ -196,6 +197,16 @@ impl Portion {
             }
         }
         (groups, refused)
+    }
+}
+
+/// Describes a group for the choice of its MGID.
+pub(crate) fn outline(formed: &FormGroup) -> GroupOutline {
+    GroupOutline {
+        name: Some(formed.group.name.clone()),
+        endpoints: formed.members.iter().map(|member| member.endpoint.clone()).collect(),
+        mgid: formed.group.mgid,
+        layer: formed.group.hints.layer.as_ref().map(|layer| layer.name.to_string()),
     }
 }
 

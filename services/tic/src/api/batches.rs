@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::api::batch::{Batch, Portion};
+use crate::api::batch::{self, Batch, Portion};
 use crate::api::batch_limits::{BatchPermit, BatchPermits, MESSAGE_TIMEOUT, PacedMessages};
+use crate::api::mgid_plan::GroupOutline;
 use crate::api::tic::Tic;
 use crate::api::{fields, members, status};
 use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
@@ -54,6 +55,22 @@ impl GroupBatches {
             Ok(portions)
         });
         checking.await.map_err(|_panic| status::panicked("the check of the batch"))?
+    }
+
+    /// Notes the MGIDs that are best for all groups of a batch together; the writer takes each one
+    /// that is still free then.
+    async fn planned(&self, mut portions: Vec<Portion>) -> Vec<Portion> {
+        let outlines = portions.iter().flat_map(|portion| &portion.request.groups);
+        let outlines: Vec<GroupOutline> = outlines.map(batch::outline).collect();
+        // What was refused since the check is refused by the writer, with the name of the group.
+        let Ok(choices) = self.tic.plan(outlines).await else { return portions };
+        let mut choices = choices.into_iter();
+        for portion in &mut portions {
+            for group in &mut Arc::make_mut(&mut portion.request).groups {
+                group.group.hints.planned = choices.next().map(|choice| choice.mgid);
+            }
+        }
+        portions
     }
 
     /// Sends all requests to the writer, then waits for each reply.
@@ -144,6 +161,7 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let portions = self.checked(batch).await?;
         let mut names = portions.iter().flat_map(|portion| &portion.request.groups);
         names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
+        let portions = self.planned(portions).await;
         let (sender, answers) = mpsc::channel(ANSWERS);
         tokio::spawn(Origin::kept().cover(form(self.tic.clone(), portions, sender, permit)));
         Ok(Response::new(ReceiverStream::new(answers)))

@@ -54,7 +54,7 @@ fn hints(graph: &Graph, hints: v1::MgidHints) -> Result<MgidHints, Status> {
             all_groups: hints.all_group_count,
         }),
     };
-    Ok(MgidHints { expected, layer })
+    Ok(MgidHints { expected, layer, planned: None })
 }
 
 /// The response to a granted join.

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use fabricast_groups::command::{Refusal, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
-use fabricast_groups::names::{GroupName, NodeName};
+use fabricast_groups::names::{GroupName, LayerName, NodeName};
 use fabricast_groups::record::{NodeRecord, Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{Caller, Reason};
+use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node, encode_timestamp};
 use tokio::sync::Semaphore;
 use tokio_stream::{Iter, StreamExt};
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
+use crate::api::mgid_plan::{self, GroupOutline};
 use crate::api::topology::TopologyChunks;
 use crate::api::{fields, members, pages, status};
 use crate::audit;
@@ -71,17 +73,32 @@ impl Tic {
         }
     }
 
-    /// Chooses MGIDs for groups that would be formed together; changes nothing.
+    /// Chooses MGIDs for groups that are formed together; changes nothing.
     ///
     /// That may take seconds, so it runs on a thread of its own and not in the writer.
-    async fn plan(&self, groups: Vec<Vec<u32>>) -> Result<Vec<Choice>, Status> {
-        let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
+    pub(crate) async fn plan(&self, groups: Vec<GroupOutline>) -> Result<Vec<Choice>, Status> {
         let mut planner = self.queue.write(CopyMgidPlanner).await?;
-        let planning = tokio::task::spawn_blocking(move || planner.choose_all(&groups));
-        let choices = planning.await.map_err(|_panic| status::panicked("the plan"))?;
-        choices.map_err(|_full| {
-            Reason::LimitReached.status("groups: there are not so many MGIDs", &[])
-        })
+        let (records, graph) = (Arc::clone(&self.records), Arc::clone(&self.topology.graph));
+        let planning = tokio::task::spawn_blocking(move || {
+            mgid_plan::plan(&mut planner, &records, &graph, &groups)
+        });
+        planning.await.map_err(|_panic| status::panicked("the plan"))?
+    }
+
+    /// Reads a group of a plan.
+    fn outline(&self, caller: &Caller, group: &v1::PlannedGroup) -> Result<GroupOutline, Status> {
+        let name = match group.group.as_str() {
+            "" => None,
+            text => Some(fields::name("groups.group", text, GroupName::new)?),
+        };
+        name.as_ref().map_or(Ok(()), |name| caller.check_group(name.as_str()))?;
+        let layer = match group.layer.as_str() {
+            "" => None,
+            text => Some(fields::name("groups.layer", text, LayerName::new)?.to_string()),
+        };
+        let graph = &self.topology.graph;
+        let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
+        Ok(GroupOutline { name, endpoints, mgid: group.mgid.map(Mgid), layer })
     }
 }
 
@@ -142,15 +159,12 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::PlanMgidsRequest>,
     ) -> Result<Response<v1::PlanMgidsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let groups = request.into_inner().groups;
-        let graph = &self.topology.graph;
-        let endpoints = groups.iter().map(|group| {
-            let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
-            let found = endpoints.iter().filter_map(|name| graph.find_endpoint(name.as_str()));
-            Ok(found.map(|endpoint| endpoint.0).collect())
-        });
-        let endpoints = endpoints.collect::<Result<Vec<_>, Status>>()?;
-        let choices = self.plan(endpoints).await?;
+        let outlines = groups.iter().map(|group| self.outline(&caller, group));
+        let outlines = outlines.collect::<Result<Vec<_>, Status>>()?;
+        let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
+        let choices = self.plan(outlines).await?;
         let mgids = groups.into_iter().zip(choices).map(|(group, choice)| v1::PlannedMgid {
             group: group.group,
             mgid: choice.mgid.0,

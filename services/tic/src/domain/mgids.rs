@@ -140,7 +140,7 @@ impl MgidAllocations {
         }
     }
 
-    /// Chooses an MGID that is free and clean.
+    /// Chooses an MGID that is free and clean: the planned one, if nobody else has taken it since.
     pub(crate) fn choose(&mut self, group: &NewGroup<'_>) -> Option<Mgid> {
         let known = group.endpoints.iter().copied().chain(&group.hints.expected);
         let mut endpoints: Vec<u32> = known.filter_map(|name| self.endpoint(name)).collect();
@@ -151,6 +151,13 @@ impl MgidAllocations {
             groups: layer.groups,
             all_groups: layer.all_groups,
         });
+        if let Some(planned) = group.hints.planned
+            && !self.allocator.has(planned)
+            && (group.is_free)(planned)
+        {
+            self.expected.insert(planned, endpoints);
+            return Some(planned);
+        }
         loop {
             let chosen = self.allocator.choose(&Wanted { members: &endpoints, layer })?;
             if (group.is_free)(chosen.mgid) {

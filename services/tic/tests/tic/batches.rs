@@ -7,7 +7,7 @@ use v1::group_batch_service_client::GroupBatchServiceClient;
 
 use crate::harness::{Tic, join, leave, reason, registration};
 
-fn batches(tic: &Tic) -> GroupBatchServiceClient<Channel> {
+pub(crate) fn batches(tic: &Tic) -> GroupBatchServiceClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", tic.address)).unwrap();
     GroupBatchServiceClient::new(endpoint.connect_lazy())
 }

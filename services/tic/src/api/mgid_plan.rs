@@ -1,0 +1,99 @@
+//! MGIDs for groups that are formed together, chosen from a copy of what choices depend on.
+//!
+//! `PlanMgids` shows the choices, and `FormGroups` forms groups with them, so a plan is what is
+//! formed as long as no group changes in between.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabricast_groups::directory::Directory;
+use fabricast_groups::names::{EndpointName, GroupName};
+use fabricast_routing::{AllocatorError, BatchGroup, BatchMgid, Choice, MgidPlanner};
+use fabricast_rpc::Reason;
+use fabricast_topology::{Graph, Mgid};
+use tonic::Status;
+
+use crate::api::status;
+use crate::records::Records;
+
+/// A group that an MGID is planned for.
+#[derive(Debug)]
+pub(crate) struct GroupOutline {
+    /// Its name; `None` if the caller of a plan gives none.
+    pub(crate) name: Option<GroupName>,
+    /// Endpoints of those who join.
+    pub(crate) endpoints: Vec<EndpointName>,
+    /// MGID that the caller gives it.
+    pub(crate) mgid: Option<Mgid>,
+    /// Layer that the caller names.
+    pub(crate) layer: Option<String>,
+}
+
+impl GroupOutline {
+    /// Finds the MGID that the group has or is given.
+    fn settled(&self, directory: &Directory) -> Result<BatchMgid, Status> {
+        let Some(name) = &self.name else {
+            return Ok(self.mgid.map_or(BatchMgid::Open, BatchMgid::Given));
+        };
+        let settled = directory.settled_mgid(name, self.mgid);
+        let settled =
+            settled.map_err(|refusal| status::refusal_of(&format!("group '{name}'"), &refusal))?;
+        let exists = directory.find_group(name).is_some();
+        let kind = if exists { BatchMgid::Existing } else { BatchMgid::Given };
+        Ok(settled.map_or(BatchMgid::Open, kind))
+    }
+
+    /// Lists the endpoints that become members of the group, each once.
+    fn newcomers(&self, directory: &Directory, graph: &Graph) -> Vec<u32> {
+        let find = |name: &EndpointName| graph.find_endpoint(name.as_str()).map(|found| found.0);
+        let mut newcomers: BTreeSet<u32> = self.endpoints.iter().filter_map(find).collect();
+        if let Some(gn) = self.name.as_ref().and_then(|name| directory.find_group(name)) {
+            for endpoint in directory.members(gn).filter_map(|member| find(&member.endpoint)) {
+                newcomers.remove(&endpoint);
+            }
+        }
+        newcomers.into_iter().collect()
+    }
+}
+
+/// Chooses MGIDs for groups, one for each in their order. This may take seconds.
+///
+/// # Errors
+///
+/// The refusal of a given MGID, or that none is left.
+pub(crate) fn plan(
+    planner: &mut MgidPlanner,
+    records: &Arc<Records>,
+    graph: &Graph,
+    groups: &[GroupOutline],
+) -> Result<Vec<Choice>, Status> {
+    let mut members = Vec::with_capacity(groups.len());
+    let mut mgids = Vec::with_capacity(groups.len());
+    for group in groups {
+        records.read(|directory| {
+            mgids.push(group.settled(directory)?);
+            members.push(group.newcomers(directory, graph));
+            Ok::<(), Status>(())
+        })?;
+    }
+    let batch = groups.iter().zip(&members).zip(&mgids);
+    let batch: Vec<BatchGroup<'_>> = batch
+        .map(|((group, members), mgid)| BatchGroup {
+            name: group.name.as_ref().map_or("", GroupName::as_str),
+            members,
+            mgid: *mgid,
+            layer: group.layer.as_deref(),
+        })
+        .collect();
+    planner.choose_all(&batch).map_err(|error| match error {
+        AllocatorError::Taken { .. } => {
+            Reason::MgidInUse.status(format!("groups.mgid: {error}"), &[("field", "mgid")])
+        }
+        AllocatorError::Full
+        | AllocatorError::Unknown { .. }
+        | AllocatorError::AlreadyMember { .. }
+        | AllocatorError::NotMember { .. } => {
+            Reason::LimitReached.status("groups: there are not so many MGIDs", &[])
+        }
+    })
+}
