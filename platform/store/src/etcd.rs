@@ -59,8 +59,8 @@ pub struct EtcdOptions {
     pub max_queue: usize,
     /// Reads under way at once, default 256; one more is refused.
     pub max_reads: usize,
-    /// Operations in one transaction, default 126: etcd's own default of 128 (`--max-txn-ops`)
-    /// without the receipt and what it is wrapped in.
+    /// Operations in one transaction, default 125: etcd's own default of 128 (`--max-txn-ops`)
+    /// less the receipt and the two steps around the caller's operations.
     pub max_txn_ops: usize,
     /// Bytes in one transaction, default 1.25 MiB: etcd's own default of 1.5 MiB
     /// (`--max-request-bytes`) with room for what surrounds them.
@@ -75,7 +75,7 @@ impl Default for EtcdOptions {
             patience: Duration::from_secs(8),
             max_queue: 8_192,
             max_reads: 256,
-            max_txn_ops: 126,
+            max_txn_ops: 125,
             max_txn_bytes: 5 << 18,
             max_watch_buffer: 64,
         }
