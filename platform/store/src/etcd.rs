@@ -32,7 +32,7 @@ use tonic::Code;
 use crate::error::{OpenError, StoreError};
 use crate::etcd::keys::{Keys, to_signed, to_unsigned};
 use crate::etcd::leases::KeepAlives;
-use crate::etcd::members::{Failure, Member, Members, QUICK};
+use crate::etcd::members::{Failure, Member, Members, QUICK, is_out_of_space};
 use crate::etcd::pages::{is_compacted, read_all};
 use crate::etcd::slots::Slots;
 use crate::etcd::txn::Receipt;
@@ -199,7 +199,30 @@ impl EtcdStore {
             Err(failure) if failure.status.code() == Code::NotFound => {
                 Err(StoreError::LeaseNotFound { lease: self.missing_lease(txn).await? })
             }
+            Err(failure) if is_out_of_space(&failure.status) => {
+                self.outcome_without_space(receipt.as_ref(), failure).await
+            }
             Err(failure) => Err(failure.into_error()),
+        }
+    }
+
+    /// Finds out whether a transaction was carried out that etcd refused for lack of space: etcd
+    /// carries out the one that uses up the space, and refuses it all the same.
+    async fn outcome_without_space(
+        &self,
+        receipt: Option<&Receipt>,
+        failure: Failure,
+    ) -> Result<TxnOutcome, StoreError> {
+        let Some(receipt) = receipt else { return Err(StoreError::NoSpace) };
+        let found = self.members.get(&receipt.key, &GetOptions::new(), QUICK).await;
+        let found = found.map_err(Failure::into_error)?.kvs.into_iter().next();
+        match found.filter(|entry| entry.value == receipt.value()) {
+            Some(entry) => Ok(TxnOutcome::Committed { revision: to_unsigned(entry.mod_revision) }),
+            // An earlier attempt, of which no answer came, may still be carried out.
+            None if failure.unclear => {
+                Err(StoreError::Unavailable { source: Arc::new(failure.status) })
+            }
+            None => Err(StoreError::NoSpace),
         }
     }
 

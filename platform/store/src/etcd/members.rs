@@ -207,7 +207,7 @@ impl Failure {
     /// The store's error for a failure that the caller gives no meaning of its own.
     pub(crate) fn into_error(self) -> StoreError {
         let Self { status, unclear } = self;
-        if status.code() == Code::ResourceExhausted && is_out_of_space(&status) {
+        if is_out_of_space(&status) {
             return StoreError::NoSpace;
         }
         if unclear || !is_final(&status) {
@@ -242,8 +242,9 @@ fn is_final(status: &Status) -> bool {
     }
 }
 
-fn is_out_of_space(status: &Status) -> bool {
-    status.message().contains("space")
+/// Returns whether a member has refused a call because its database or its disk is full.
+pub(crate) fn is_out_of_space(status: &Status) -> bool {
+    status.code() == Code::ResourceExhausted && status.message().contains("space")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) struct Receipt {
 
 impl Receipt {
     /// Values sort by number, as its width is fixed.
-    fn value(&self) -> Vec<u8> {
+    pub(crate) fn value(&self) -> Vec<u8> {
         format!("{:020} {}", self.number, self.time).into_bytes()
     }
 
