@@ -40,7 +40,7 @@ impl Middleware for RefuseUnreadable {
                     Some((trailers, refusal))
                 });
                 if let Some((trailers, refusal)) = refusal {
-                    // What cannot be written leaves the status as it was.
+                    // The status stays as it was if the detail cannot be written.
                     let _ = refusal.add_header(trailers);
                 }
                 frame

@@ -5589,7 +5589,8 @@ pub struct PlannedMgid {
     /// Spanning tree that it maps to.
     #[prost(uint32, tag = "4")]
     pub spanning_tree: u32,
-    /// Members that use the color on another spanning tree; if there are any, one of the groups has to go elsewhere. Of a group that
+    /// Members that use the color on another spanning tree; if there are any, one of the groups has to
+    /// go elsewhere. Of a group that
     /// exists only new members count, here and below.
     #[prost(uint32, tag = "5")]
     pub conflicting_members: u32,
@@ -6030,7 +6031,8 @@ pub mod tic_service_client {
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     /// Where parts show each other certificates, any call of this or another service may also be refused with
     /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
-    /// Bytes that are no message of a call of this or another service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE.
+    /// Bytes that are no message of a call of this or another service are refused with
+    /// INVALID_ARGUMENT / REQUEST_UNREADABLE.
     /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
     /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug, Clone)]
@@ -6223,9 +6225,12 @@ pub mod tic_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives these MGIDs.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
-        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives
+        /// these MGIDs.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
+        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn plan_mgids(
             &mut self,
             request: impl tonic::IntoRequest<super::PlanMgidsRequest>,
@@ -6462,7 +6467,8 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ListReporters"));
             self.inner.unary(req, path, codec).await
         }
-        /// An administrator says that a switch agent is gone for good, or has another name now: its list of failed elements counts no more.
+        /// An administrator says that a switch agent is gone for good, or has another name now: its list
+        /// of failed elements counts no more.
         /// One that still runs reports again.
         /// Errors: NOT_FOUND / UNKNOWN_REPORTER, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn remove_reporter(
@@ -6705,9 +6711,12 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives these MGIDs.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
-        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives
+        /// these MGIDs.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
+        /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn plan_mgids(
             &self,
             request: tonic::Request<super::PlanMgidsRequest>,
@@ -6789,7 +6798,8 @@ pub mod tic_service_server {
             tonic::Response<super::ListReportersResponse>,
             tonic::Status,
         >;
-        /// An administrator says that a switch agent is gone for good, or has another name now: its list of failed elements counts no more.
+        /// An administrator says that a switch agent is gone for good, or has another name now: its list
+        /// of failed elements counts no more.
         /// One that still runs reports again.
         /// Errors: NOT_FOUND / UNKNOWN_REPORTER, INVALID_ARGUMENT / NAME_INVALID.
         async fn remove_reporter(
@@ -6881,7 +6891,8 @@ pub mod tic_service_server {
     /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
     /// Where parts show each other certificates, any call of this or another service may also be refused with
     /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
-    /// Bytes that are no message of a call of this or another service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE.
+    /// Bytes that are no message of a call of this or another service are refused with
+    /// INVALID_ARGUMENT / REQUEST_UNREADABLE.
     /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
     /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug)]

@@ -62,7 +62,7 @@ impl GroupBatches {
     async fn planned(&self, mut portions: Vec<Portion>) -> Vec<Portion> {
         let outlines = portions.iter().flat_map(|portion| &portion.request.groups);
         let outlines: Vec<GroupOutline> = outlines.map(batch::outline).collect();
-        // What was refused since the check is refused by the writer, with the name of the group.
+        // The writer refuses a change that became impossible since the check, and names the group.
         let Ok(choices) = self.tic.plan(outlines).await else { return portions };
         let mut choices = choices.into_iter();
         for portion in &mut portions {
