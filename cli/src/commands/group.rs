@@ -1,6 +1,7 @@
 //! `fabricast group`: groups of a running control plane.
 
 mod form;
+mod send;
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ pub(crate) enum GroupCommand {
         #[command(flatten)]
         member: MemberArgs,
     },
-    /// Send one packet from a member to the others.
+    /// Send one packet from a member to the others, and count those that get it (at most 64 are
+    /// asked); exit 1 if one of them does not.
     Send {
         #[command(flatten)]
         member: MemberArgs,
@@ -148,7 +150,7 @@ impl Run for GroupCommand {
                     output::message(format, &membership, membership_text)
                 }
                 Self::Leave { member } => leave(member, format).await,
-                Self::Send { member, payload } => send(member, payload, format).await,
+                Self::Send { member, payload } => send::run(member, payload, format).await,
                 Self::Delete { group, dry_run: true, server } => {
                     dry_run::group(&Remote::new(&server)?, group, format).await
                 }
@@ -233,18 +235,6 @@ async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
     };
     let answer = remote.answer(remote.agent().leave_group(request)).await?;
     output::message(format, &answer, |_| "left".to_owned())
-}
-
-async fn send(member: MemberArgs, payload: String, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(&member.server)?;
-    let request = v1::SendPacketRequest {
-        node: member.node,
-        group: member.group,
-        process: member.process,
-        payload: payload.into_bytes(),
-    };
-    let answer = remote.answer(remote.agent().send_packet(request)).await?;
-    output::message(format, &answer, |_| "sent".to_owned())
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {

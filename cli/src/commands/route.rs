@@ -128,6 +128,16 @@ fn status_text(status: &v1::GetRouteStatusResponse) -> String {
         status.last_compute_us,
         status.last_program_us,
     );
+    if status.missing_groups > 0 {
+        let groups = status.missing_groups;
+        text.push_str(&format!("\n{groups} groups without a route: their trees miss members"));
+    }
+    if status.newest_revision == 0 {
+        text.push_str("\nthe TIC does not answer: there may be newer records");
+    } else if status.seen_revision < status.newest_revision {
+        let (seen, newest) = (status.seen_revision, status.newest_revision);
+        text.push_str(&format!("\nplanned up to revision {seen} of {newest}"));
+    }
     if !status.root_policy.is_empty() {
         text.push_str(&format!("\nroots by {}", status.root_policy));
     }

@@ -188,7 +188,7 @@ fn routes_and_tables_are_shown(up: &Up) {
     assert_eq!(up.reached(&group, "node001 HCA-1"), ["gpu036 HCA-1", "node002 HCA-1"]);
     assert_eq!(
         up.ok(&["group", "send", "jobs/1", "--node", "node001", "--payload", "hi"]),
-        "sent\n"
+        "sent; reached 2 of 2 members\n"
     );
     let status = up.json(&["route", "status"]);
     assert_eq!((&status["routedGroups"], &status["colors"]), (&2.into(), &32.into()));

@@ -145,11 +145,13 @@ pub enum RouteReason {
     Unprotected,
     /// The engine does not have the group yet.
     NotPlanned,
+    /// The planned trees do not reach all members, though links to them are live.
+    MembersMissed,
 }
 
 impl RouteReason {
     /// All reasons, by their number.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Unspecified,
         Self::WaitsForMembers,
         Self::FewerThanTwoEndpoints,
@@ -160,6 +162,7 @@ impl RouteReason {
         Self::Moved,
         Self::Unprotected,
         Self::NotPlanned,
+        Self::MembersMissed,
     ];
 
     /// Number of the reason, the same as in the API (`fabricast.v1.RouteReason`).

@@ -24,6 +24,7 @@ mod min_hop;
 mod mr4lms;
 mod patterns;
 mod plan;
+mod reach;
 mod root_choice;
 mod root_policy;
 mod route_reason;
@@ -64,6 +65,7 @@ pub use plan::{
     BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
     PlannedTree, Unprotected, Unrouted, VirtualGroup, VirtualGroupId,
 };
+pub use reach::ReachWalker;
 pub use root_choice::PortLoads;
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
 pub use route_reason::RouteReason;

@@ -5,10 +5,13 @@
 
 use std::fmt;
 
-use fabricast_topology::Graph;
+use fabricast_topology::{EndpointId, Graph};
 
 use crate::change::ChangeError;
 use crate::plan::{BrokenLink, Displacement, Moved, Unprotected, Unrouted};
+
+/// Most members that the text of a reason names.
+const NAMED_MEMBERS: usize = 8;
 
 /// Reason for the state of one group's route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub enum RouteReason {
     Moved(Moved),
     /// One of the group's two trees lacks a link.
     Unprotected(Unprotected),
+    /// The planned trees do not reach these members, though links to them are live.
+    MembersMissed(Vec<EndpointId>),
     /// The engine has not been given the group yet.
     NotPlanned,
 }
@@ -86,6 +91,15 @@ impl fmt::Display for Named<'_> {
                 f.write_str("has no second tree now, ")?;
                 write_displacement(f, &Displacement::TreeBroken { link: *link }, graph)
             }
+            RouteReason::MembersMissed(missed) => {
+                let names = missed.iter().map(|endpoint| graph.endpoint_name(*endpoint));
+                let names: Vec<&str> = names.take(NAMED_MEMBERS).collect();
+                write!(f, "its planned trees do not reach {}", names.join(", "))?;
+                match missed.len().saturating_sub(names.len()) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
             RouteReason::NotPlanned => f.write_str("not planned"),
         }
     }
@@ -112,8 +126,8 @@ fn write_displacement(
 
 #[cfg(test)]
 mod tests {
+    use fabricast_topology::Mgid;
     use fabricast_topology::spec::TopologySpec;
-    use fabricast_topology::{EndpointId, Mgid};
 
     use super::*;
 

@@ -45,13 +45,14 @@ metrics! {
     TIC_EXPELLED: Counter "fabricast_tic_expelled_nodes", "Nodes that were taken out of all their groups";
     TIC_HELD: Gauge "fabricast_tic_held_nodes", "Nodes that do not answer and are kept, as too many are silent at once";
     ROUTER_ACTIVE: Gauge "fabricast_router_active", "1 while this route service is at work, 0 while it waits for the term of another";
-    ROUTER_SETTLED: Gauge "fabricast_router_settled", "1 while the switches hold exactly the tables that the records ask for, and the TIC knows every route";
+    ROUTER_SETTLED: Gauge "fabricast_router_settled", "1 while the switches hold exactly the tables that the newest records ask for, and the TIC knows every route";
     ROUTER_SEEN_REVISION: Gauge "fabricast_router_seen_revision", "Newest revision of the records taken in";
     ROUTER_ROUTED_REVISION: Gauge "fabricast_router_routed_revision", "Revision that the switches are programmed for";
     ROUTER_ROUTED_GROUPS: Gauge "fabricast_router_routed_groups", "Groups with a hardware route";
     ROUTER_UNICAST_GROUPS: Gauge "fabricast_router_unicast_only_groups", "Groups without a hardware route";
     ROUTER_USED_ENTRIES: Gauge "fabricast_router_used_entries", "Largest number of entries used in one table";
     ROUTER_TABLE_ENTRIES: Gauge "fabricast_router_table_entries", "Entries that a table has";
+    ROUTER_MISSING_GROUPS: Gauge "fabricast_router_missing_groups", "Groups without a route because their planned trees do not reach all members";
     ROUTER_MAX_TFI: Gauge "fabricast_router_max_tfi", "Largest number of groups that share one tree";
     ROUTER_COMPUTE_US: Gauge "fabricast_router_last_compute_microseconds", "Time of the last computation";
     ROUTER_PROGRAM_US: Gauge "fabricast_router_last_program_microseconds", "Time of the last programming round";

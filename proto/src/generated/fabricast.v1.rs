@@ -5289,6 +5289,8 @@ pub enum RouteReason {
     Unprotected = 8,
     /// The engine does not have the group yet.
     NotPlanned = 9,
+    /// The planned trees do not reach all members, though links to them are live.
+    MembersMissed = 10,
 }
 impl RouteReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5307,6 +5309,7 @@ impl RouteReason {
             Self::Moved => "ROUTE_REASON_MOVED",
             Self::Unprotected => "ROUTE_REASON_UNPROTECTED",
             Self::NotPlanned => "ROUTE_REASON_NOT_PLANNED",
+            Self::MembersMissed => "ROUTE_REASON_MEMBERS_MISSED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5322,6 +5325,7 @@ impl RouteReason {
             "ROUTE_REASON_MOVED" => Some(Self::Moved),
             "ROUTE_REASON_UNPROTECTED" => Some(Self::Unprotected),
             "ROUTE_REASON_NOT_PLANNED" => Some(Self::NotPlanned),
+            "ROUTE_REASON_MEMBERS_MISSED" => Some(Self::MembersMissed),
             _ => None,
         }
     }
@@ -14939,8 +14943,8 @@ pub struct GetRouteStatusResponse {
     /// What breaks the regularity of the fat tree.
     #[prost(string, repeated, tag = "18")]
     pub irregularities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The switches hold exactly the tables that the records ask for, nothing waits to be taken
-    /// away, and the TIC knows every route.
+    /// The switches hold exactly the tables that the TIC's newest records ask for, nothing waits to be
+    /// taken away, packets were walked through the plan of every group, and the TIC knows every route.
     #[prost(bool, tag = "19")]
     pub settled: bool,
     /// Groups have two trees, of which one may fail.
@@ -14965,6 +14969,13 @@ pub struct GetRouteStatusResponse {
     /// Readings of port counters since this route service got its term; 0 where nobody looks at them.
     #[prost(uint64, tag = "26")]
     pub load_readings: u64,
+    /// Groups without a route because their planned trees do not reach all members that they ought to
+    /// reach.
+    #[prost(uint32, tag = "27")]
+    pub missing_groups: u32,
+    /// Newest revision of the TIC's records; 0 while the TIC does not answer.
+    #[prost(uint64, tag = "28")]
+    pub newest_revision: u64,
 }
 /// Request of ExplainRoute.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,19 +1,26 @@
 //! The gRPC API of the route service.
 
+use std::time::Duration;
+
 use fabricast_proto::v1;
 use fabricast_proto::v1::route_service_server::RouteService;
-use fabricast_rpc::Reason;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_rpc::{Leader, Reason};
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
 use crate::control_loop::Query;
 use crate::standby::ActiveRouter;
 
+/// Longest wait for the TIC when it is asked for its revision.
+const TIC_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Hands queries to the control loop and its answers back.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteServer {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) active: ActiveRouter,
+    pub(crate) tic: Leader,
 }
 
 impl RouteServer {
@@ -22,6 +29,16 @@ impl RouteServer {
         let (reply, answer) = oneshot::channel();
         self.queries.send(query(reply)).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())
+    }
+
+    /// Newest revision of the TIC's records; 0 if the TIC does not answer in time.
+    async fn newest_revision(&self) -> u64 {
+        let request = v1::ListGroupsRequest { page_size: 1, ..v1::ListGroupsRequest::default() };
+        let mut client = TicServiceClient::new(self.tic.channel());
+        match tokio::time::timeout(TIC_TIMEOUT, client.list_groups(request)).await {
+            Ok(Ok(answer)) => answer.into_inner().revision,
+            Ok(Err(_)) | Err(_) => 0,
+        }
     }
 
     /// Refuses a call that only the active route service can answer, and names that one.
@@ -47,10 +64,15 @@ impl RouteService for RouteServer {
             let standby = v1::GetRouteStatusResponse { active_address, ..Default::default() };
             return Ok(Response::new(standby));
         }
+        // Asked first: what is seen later than this is not older.
+        let newest = self.newest_revision().await;
         let status = self.query(Query::Status).await?;
         let figures = tokio::task::spawn_blocking(move || status.complete());
         let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
-        figures.await.map(Response::new).map_err(stopping)
+        let mut status = figures.await.map_err(stopping)?;
+        status.newest_revision = newest;
+        status.settled &= newest > 0 && status.seen_revision >= newest;
+        Ok(Response::new(status))
     }
 
     async fn list_table_drifts(

@@ -84,7 +84,7 @@ impl App {
         let server = BoundServer::bind(config.listen)?.secured(security);
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
-        let api = RouteServer { queries: sender, active: active.clone() };
+        let api = RouteServer { queries: sender, active: active.clone(), tic: tic.clone() };
         let known = active.clone();
         let mut services = Services::new("router")
             .with(RouteServiceServer::new(api.clone()))

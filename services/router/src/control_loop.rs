@@ -269,6 +269,7 @@ impl<O: Environment> ControlLoop<O> {
         if let Some(recorded) = self.choices.take_recorded() {
             self.planner.resume(&self.directory, &recorded);
         }
+        self.unreported.extend(self.planner.walk_waiting());
         let changes = self.directory.take_changes();
         if changes.failed {
             let dead = self.planner.set_failed(&self.directory.failed);
@@ -442,7 +443,7 @@ impl<O: Environment> ControlLoop<O> {
         }
     }
 
-    /// True if every event is planned and the TIC knows every planned route.
+    /// True if every event is planned, every plan is walked and the TIC knows every planned route.
     fn knows_all_routes(&self) -> bool {
         let is_reported = |gn: &u64| match self.directory.groups.get(gn) {
             Some(group) => {
@@ -451,7 +452,8 @@ impl<O: Environment> ControlLoop<O> {
             }
             None => true,
         };
-        self.debounce.is_empty() && self.unreported.iter().all(is_reported)
+        let is_planned = self.debounce.is_empty() && !self.planner.has_waiting_walks();
+        is_planned && self.unreported.iter().all(is_reported)
     }
 
     fn status(&self) -> PlanStatus {

@@ -47,6 +47,7 @@ fn set(status: &v1::GetRouteStatusResponse) {
     metrics::ROUTER_UNICAST_GROUPS.set(u64::from(status.unicast_only_groups));
     metrics::ROUTER_USED_ENTRIES.set(u64::from(status.used_entries));
     metrics::ROUTER_TABLE_ENTRIES.set(u64::from(status.colors));
+    metrics::ROUTER_MISSING_GROUPS.set(u64::from(status.missing_groups));
     metrics::ROUTER_MAX_TFI.set(u64::from(status.max_tfi));
     metrics::ROUTER_COMPUTE_US.set(status.last_compute_us);
     metrics::ROUTER_PROGRAM_US.set(status.last_program_us);

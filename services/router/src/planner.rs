@@ -7,6 +7,7 @@
 mod explain;
 mod handover;
 mod planned_groups;
+mod reach;
 mod resume;
 mod status;
 
@@ -31,6 +32,7 @@ pub(crate) use status::PlanStatus;
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::explain::ReportedReason;
 use crate::planner::planned_groups::PlannedGroups;
+use crate::planner::reach::Reach;
 #[cfg(test)]
 use crate::table_state::TableState;
 use crate::table_state::Tables;
@@ -71,6 +73,7 @@ pub(crate) struct Planner {
     failed_or_back: BTreeSet<SwitchId>,
     /// Table entries of the plan, also those of dead switches.
     image: TableImage,
+    reach: Reach,
     /// Spanning trees of the routes that were reported, by GN.
     reported_parts: BTreeMap<u64, u32>,
     /// Endpoints of members that the topology does not have, by GN. The TIC may have another
@@ -117,6 +120,7 @@ impl Planner {
         };
         Ok(Self {
             image: TableImage::new(graph, engine.plan()),
+            reach: Reach::new(graph),
             graph: Arc::clone(graph),
             irregularities,
             engine,
@@ -220,7 +224,9 @@ impl Planner {
         if self.faults_are_new || !gone.is_empty() || !puts.is_empty() {
             self.retry_kept_out(directory, &mut puts);
         }
-        self.faults_are_new = false;
+        if std::mem::take(&mut self.faults_are_new) {
+            self.reach.wait(self.planned.mgids.keys().copied());
+        }
         self.change(gone);
         let mut groups: BTreeSet<u64> = changed.iter().copied().collect();
         for (gn, change) in &puts {
@@ -246,7 +252,29 @@ impl Planner {
         }
         let mut switches = std::mem::take(&mut self.failed_or_back);
         switches.extend(self.image.update(&self.graph, plan));
+        self.walk(&groups);
         PlanChange { switches, groups, replaced }
+    }
+
+    /// Walks packets of some groups through the planned rows. Returns the GNs of those that miss
+    /// other members than before.
+    fn walk(&mut self, groups: &BTreeSet<u64>) -> Vec<u64> {
+        let Self { planned, engine, image, reach, .. } = self;
+        groups.iter().filter(|gn| planned.mgid(**gn).is_none()).for_each(|gn| reach.forget(*gn));
+        let groups = groups.iter().filter_map(|gn| Some((*gn, planned.mgid(*gn)?)));
+        reach.walk(engine.as_ref(), image, groups)
+    }
+
+    /// Walks packets of the next groups whose plan did not change when faults did. Returns the GNs
+    /// of those that miss other members than before.
+    pub(crate) fn walk_waiting(&mut self) -> Vec<u64> {
+        let waiting = self.reach.take_waiting();
+        self.walk(&waiting)
+    }
+
+    /// True if groups are still to be walked: see [`Self::walk_waiting`].
+    pub(crate) fn has_waiting_walks(&self) -> bool {
+        self.reach.is_waiting()
     }
 
     /// The parts of a group's trees in the plan before that no tree with their color has now.
@@ -420,7 +448,9 @@ impl Planner {
                     .cut_off_endpoints
                     .extend(self.unknown_endpoints.get(&gn).into_iter().flatten().cloned());
                 route.virtual_group = u64::from(plan.virtual_group.0);
-                if plan.has_tree() {
+                if let Some(missed) = self.reach.missed(gn) {
+                    self.reported(&[RouteReason::MembersMissed(missed.to_vec())]).set(&mut route);
+                } else if plan.has_tree() {
                     route.set_state(v1::RouteState::Routed);
                     let colors = self.engine.plan().sender_colors(plan.mgid);
                     route.color = colors.first().map_or(0, |color| u32::from(*color));
@@ -449,6 +479,7 @@ impl Planner {
         let status = v1::GetRouteStatusResponse {
             engine: self.engine.kind().name().to_owned(),
             irregularities: self.irregularities.clone(),
+            missing_groups: u32::try_from(self.reach.missing_groups()).unwrap_or(u32::MAX),
             ..status
         };
         let graph = Arc::clone(&self.graph);
@@ -457,124 +488,4 @@ impl Planner {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::table_state::{TableState, Write};
-    use fabricast_topology::TableKind;
-    use fabricast_topology::spec::TopologySpec;
-
-    const FABRIC: &str = r#"
-        kind = "leaf-spine"
-        leaves = 2
-        spines = 2
-        endpoints_per_leaf = 4
-    "#;
-
-    fn planner() -> Planner {
-        let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
-        let options = EngineOptions::new(2, TableKind::PerPort);
-        Planner::new(&graph, EngineKind::CMr4lmsFixed, options).unwrap()
-    }
-
-    pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> CachedGroup {
-        CachedGroup {
-            name: format!("g{mgid}"),
-            mgid,
-            members_revision: 7,
-            endpoints: (0..).zip(endpoints.iter().map(|name| (*name).to_owned())).collect(),
-            ..CachedGroup::default()
-        }
-    }
-
-    pub(crate) fn planned(groups: Vec<CachedGroup>) -> (Planner, DirectoryCache) {
-        let mut planner = planner();
-        let mut directory = DirectoryCache::default();
-        (1..).zip(groups).for_each(|(gn, group)| directory.put(gn, group));
-        let gns: Vec<u64> = directory.groups.keys().copied().collect();
-        planner.plan(&directory, &gns);
-        (planner, directory)
-    }
-
-    #[test]
-    fn groups_on_one_tree_that_meet_share_it_unless_one_is_exclusive() {
-        // Two colors with two trees each: MGIDs 0 and 4 stand for the same tree.
-        let (first, second) = (group(0, &["h0", "h4"]), group(4, &["h0", "h5"]));
-        let (planner, directory) = planned(vec![first.clone(), second.clone()]);
-        let routes = planner.routes(&directory);
-        assert_eq!(routes[&1].virtual_group, routes[&2].virtual_group);
-        assert_eq!(planner.explain(&directory, "g4").unwrap().shares_with, ["g0"]);
-
-        let alone = CachedGroup { exclusive: true, ..second };
-        let (planner, directory) = planned(vec![first, alone]);
-        let routes = planner.routes(&directory);
-        assert_eq!(routes[&1].state(), v1::RouteState::Routed);
-        assert_eq!(routes[&2].state(), v1::RouteState::UnicastOnly);
-        assert!(
-            routes[&2].reason_code() == v1::RouteReason::ExclusiveTreeShared,
-            "{:?}",
-            routes[&2]
-        );
-    }
-
-    #[test]
-    fn a_group_of_one_endpoint_has_no_route_and_no_entries() {
-        let (planner, directory) = planned(vec![group(3, &["h1", "h1"])]);
-        let route = &planner.routes(&directory)[&1];
-        assert_eq!(route.state(), v1::RouteState::UnicastOnly);
-        assert_eq!(route.routed_revision, 7);
-        assert_eq!(planner.desired().len(), 0);
-    }
-
-    #[test]
-    fn a_member_that_the_topology_does_not_have_is_named() {
-        let (planner, directory) = planned(vec![group(3, &["h0", "h4", "h99"])]);
-        let route = &planner.routes(&directory)[&1];
-        assert_eq!(route.state(), v1::RouteState::Routed);
-        assert_eq!(route.cut_off_endpoints, ["h99"]);
-    }
-
-    #[test]
-    fn a_dead_link_moves_a_group_and_its_repair_moves_the_group_back() {
-        let (mut planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
-        let home = planner.desired();
-        let link = planner.explain(&directory, "g0").unwrap().links;
-        let link = link.iter().find(|link| link.peer_port > 0).unwrap();
-        let name = v1::PortName { switch_name: link.switch_name.clone(), port: link.port };
-        let dead = planner.set_failed(&[v1::Element { kind: Some(Kind::Link(name)) }]);
-        assert!(dead.is_empty());
-        planner.plan(&directory, &[]);
-        assert_ne!(planner.desired(), home);
-        let route = &planner.routes(&directory)[&1];
-        assert_eq!(route.state(), v1::RouteState::Routed);
-        assert!(route.reason.starts_with("moved"), "{}", route.reason);
-        planner.set_failed(&[]);
-        planner.plan(&directory, &[]);
-        assert_eq!(planner.desired(), home);
-    }
-
-    #[test]
-    fn a_route_is_programmed_once_every_entry_is_confirmed() {
-        let (planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
-        let route = &planner.routes(&directory)[&1];
-        let mut tables = Tables::new(TableState::default(), planner.desired());
-        for switch in planner.graph().switches() {
-            for entry in planner.entries(switch) {
-                assert!(!planner.is_programmed(route, &tables), "{entry:?} is missing");
-                let TableEntry { in_port, color, out, .. } = entry;
-                tables.record(switch, &[Write { in_port, color, out }]);
-            }
-        }
-        assert!(planner.is_programmed(route, &tables));
-    }
-
-    #[test]
-    fn a_deleted_group_makes_room_for_another_with_its_mgid() {
-        let (mut planner, mut directory) = planned(vec![group(0, &["h0", "h4"])]);
-        directory.remove(1);
-        directory.put(9, group(0, &["h1", "h5"]));
-        planner.plan(&directory, &[1, 9]);
-        let routes = planner.routes(&directory);
-        assert_eq!(routes.keys().collect::<Vec<_>>(), [&9]);
-        assert_eq!(routes[&9].state(), v1::RouteState::Routed);
-    }
-}
+pub(crate) mod tests;

@@ -34,6 +34,8 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     let verdict = up.json(&["route", "verify", "--live", "--all-senders"]);
     assert_eq!((&verdict["violation_count"], &verdict["unused_entries"]), (&0.into(), &0.into()));
     assert!(verdict["packets"].as_u64().expect("a number") >= 2, "{verdict}");
+    let send = ["group", "send", "drifting", "--node", "node001"];
+    assert_eq!(up.ok(&send), "sent; reached 2 of 2 members\n");
     let root = up.json(&["route", "explain", "--group", "drifting"])["root"].clone();
     let switch = root.as_str().expect("a name");
 
@@ -46,6 +48,9 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
         broken.stdout.contains("R2: ") && broken.stdout.contains("does not reach"),
         "{broken:?}"
     );
+    let sent = up.run(&send);
+    assert_eq!((sent.code, sent.stdout.lines().count()), (1, 2), "{sent:?}");
+    assert!(sent.stdout.contains("not reached: gpu042/") && sent.stderr.contains("did not get"));
     let seen = |text: &str| text.contains("1 drifts") && text.contains(switch);
     let drifted = up.wait_for(&["switch", "audit"], |run| seen(&run.stdout));
     assert_eq!(drifted.code, 1, "{drifted:?}");

@@ -26,7 +26,8 @@ impl<O: Environment> ControlLoop<O> {
         // A turn that failed must succeed before a drain can end.
         let drained = [self.drain.due(), self.retiring.due()].into_iter().flatten().min();
         let next = self.retry_at.or(drained.filter(|_| self.is_connected));
-        next.into_iter().chain(self.debounce.due())
+        let walk = self.planner.has_waiting_walks().then(|| self.environment.now());
+        next.into_iter().chain(self.debounce.due()).chain(walk)
     }
 
     /// Compares the next tables if it is time for that. Returns whether to make a turn now.

@@ -33,7 +33,7 @@ impl Planner {
             return Some(explanation);
         };
         explanation.color = plan.sender_colors(mgid).first().map(|color| u32::from(*color));
-        if !routed.has_tree() {
+        if !routed.has_tree() || self.reach.missed(gn).is_some() {
             explanation.reason = self.route(gn, group).reason;
         }
         explanation.spanning_tree = Some(routed.part);
@@ -132,6 +132,7 @@ const fn code(reason: &RouteReason) -> v1::RouteReason {
         RouteReason::Unrouted(_) => v1::RouteReason::Unrouted,
         RouteReason::Moved(_) => v1::RouteReason::Moved,
         RouteReason::Unprotected(_) => v1::RouteReason::Unprotected,
+        RouteReason::MembersMissed(_) => v1::RouteReason::MembersMissed,
         RouteReason::NotPlanned => v1::RouteReason::NotPlanned,
     }
 }
