@@ -222,6 +222,8 @@ reasons! {
     NotPermitted => PermissionDenied / "NOT_PERMITTED",
     /// The management key is wrong.
     ManagementKeyWrong => PermissionDenied / "MANAGEMENT_KEY_WRONG",
+    /// The store has no space left; nothing was changed.
+    StoreFull => ResourceExhausted / "STORE_FULL",
     /// The store failed; nothing was acknowledged.
     StoreFailed => Internal / "STORE_FAILED",
 }

@@ -10,6 +10,7 @@ mod apply;
 mod leases;
 mod open;
 mod pump;
+mod reserve;
 mod tables;
 mod writer;
 

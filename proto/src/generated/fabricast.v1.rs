@@ -6028,7 +6028,8 @@ pub mod tic_service_client {
     use tonic::codegen::http::Uri;
     /// Topology information center: owns the groups, their members, the nodes and the topology.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed),
+    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or
     /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
     /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
@@ -6888,7 +6889,8 @@ pub mod tic_service_server {
     }
     /// Topology information center: owns the groups, their members, the nodes and the topology.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed),
+    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or
     /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
     /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when

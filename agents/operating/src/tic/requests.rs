@@ -114,7 +114,10 @@ pub(crate) fn refusal(error: &RpcError) -> Option<TicRefusal> {
         return Some(TicRefusal::StaleIncarnation);
     }
     match error.code() {
-        Code::InvalidArgument
+        // Repeating would hide the reason from the caller until the time is over.
+        Code::ResourceExhausted if error.reason() != Some(Reason::StoreFull) => None,
+        Code::ResourceExhausted
+        | Code::InvalidArgument
         | Code::NotFound
         | Code::AlreadyExists
         | Code::FailedPrecondition
@@ -150,6 +153,7 @@ mod tests {
             Reason::NotAMember,
             Reason::NotPermitted,
             Reason::UnknownEndpoint,
+            Reason::StoreFull,
         ];
         for reason in decided {
             let code = i32::from(reason.code()).unsigned_abs();

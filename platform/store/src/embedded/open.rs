@@ -1,16 +1,19 @@
 //! Opens, creates and recognises store files.
 
 use std::error::Error;
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, process};
 
+use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
 };
 
+use crate::embedded::reserve::{Reserve, ReservedBackend};
 use crate::embedded::tables::{LEASES, META, META_LEASE, META_SCHEMA, SCHEMA_VERSION, Tables};
 use crate::embedded::tables::{META_COMPACTED, META_REVISION, counter};
 use crate::error::OpenError;
@@ -18,6 +21,7 @@ use crate::error::OpenError;
 /// An opened store, with the state that the writer starts from.
 pub(crate) struct Opened {
     pub(crate) db: Database,
+    pub(crate) reserve: Reserve,
     pub(crate) revision: u64,
     pub(crate) compacted: u64,
     pub(crate) last_lease: u64,
@@ -33,21 +37,41 @@ pub(crate) fn open_file(path: &Path, verify: bool) -> Result<Opened, OpenError> 
     }
     // A damaged file must end in an error here, even where the database library asserts.
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        let mut db = Database::create(path).map_err(|error| explain(path, error))?;
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|error| io_error(path, error))?;
+        let backend = FileBackend::new(file).map_err(|error| explain(path, error))?;
+        let reserve = Reserve::beside(path);
+        let mut db = create(path, backend, &reserve)?;
         if verify && !db.check_integrity().map_err(|error| explain(path, error))? {
             return Err(corrupted(path, "checksums did not match"));
         }
-        load(path, db)
+        load(path, db, reserve)
     }));
     opened.unwrap_or_else(|_| Err(corrupted(path, "its structure is invalid")))
 }
 
 /// Creates a store on a backend other than a file.
 pub(crate) fn open_backend(backend: impl StorageBackend) -> Result<Opened, OpenError> {
+    open_backend_with(backend, Reserve::none())
+}
+
+/// Creates a store on a backend other than a file, with a reserve of space.
+pub(crate) fn open_backend_with(
+    backend: impl StorageBackend,
+    reserve: Reserve,
+) -> Result<Opened, OpenError> {
     let path = Path::new("(memory)");
-    let db =
-        Database::builder().create_with_backend(backend).map_err(|error| explain(path, error))?;
-    load(path, db)
+    let db = create(path, backend, &reserve)?;
+    load(path, db, reserve)
+}
+
+fn create(
+    path: &Path,
+    backend: impl StorageBackend,
+    reserve: &Reserve,
+) -> Result<Database, OpenError> {
+    let backend = ReservedBackend { backend, reserve: reserve.clone() };
+    Database::builder().create_with_backend(backend).map_err(|error| explain(path, error))
 }
 
 /// Creates a new store under another name and links it into place, so that a killed process leaves
@@ -58,7 +82,8 @@ fn create_file(path: &Path) -> Result<(), OpenError> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(path, error)),
         Ok(()) | Err(_) => {}
     }
-    drop(load(path, Database::create(&aside).map_err(|error| explain(path, error))?)?);
+    let db = Database::create(&aside).map_err(|error| explain(path, error))?;
+    drop(load(path, db, Reserve::none())?);
     let linked = match fs::hard_link(&aside, path) {
         // Another process was faster; its store is as good.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -71,7 +96,7 @@ fn create_file(path: &Path) -> Result<(), OpenError> {
         .map_err(|error| io_error(path, error))
 }
 
-fn load(path: &Path, db: Database) -> Result<Opened, OpenError> {
+fn load(path: &Path, db: Database, reserve: Reserve) -> Result<Opened, OpenError> {
     let is_new = {
         let txn = db.begin_read().map_err(|error| explain_any(path, error))?;
         txn.list_tables().map_err(|error| explain_any(path, error))?.next().is_none()
@@ -107,7 +132,7 @@ fn load(path: &Path, db: Database) -> Result<Opened, OpenError> {
     let (revision, compacted, last_lease, leases) =
         read().map_err(|error| explain_any(path, error))?;
     drop(txn);
-    Ok(Opened { db, revision, compacted, last_lease, leases })
+    Ok(Opened { db, reserve, revision, compacted, last_lease, leases })
 }
 
 fn initialise(db: &Database) -> Result<(), redb::Error> {

@@ -21,6 +21,7 @@ use crate::embedded::Options;
 use crate::embedded::apply::{apply_lease_end, apply_txn};
 use crate::embedded::leases::LeaseTimer;
 use crate::embedded::open::Opened;
+use crate::embedded::reserve::Reserve;
 use crate::embedded::tables::{META_COMPACTED, META_LEASE, META_REVISION, Tables};
 use crate::error::StoreError;
 use crate::lease::LeaseId;
@@ -52,6 +53,7 @@ type Answer = Box<dyn FnOnce() + Send>;
 /// State of the writer. The counters are copies of those in the tables.
 pub(crate) struct Writer {
     db: Arc<Database>,
+    reserve: Reserve,
     commands: Receiver<Command>,
     committed: watch::Sender<u64>,
     failed: Arc<OnceLock<StoreError>>,
@@ -80,7 +82,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> (Self, Shared) {
-        let Opened { db, revision, compacted, last_lease, leases } = opened;
+        let Opened { db, reserve, revision, compacted, last_lease, leases } = opened;
         let db = Arc::new(db);
         let failed = Arc::new(OnceLock::new());
         let (committed, newest) = watch::channel(revision);
@@ -91,6 +93,7 @@ impl Writer {
         let shared = Shared { db: Arc::clone(&db), newest, failed: Arc::clone(&failed) };
         let writer = Self {
             db,
+            reserve,
             commands,
             committed,
             failed,
@@ -159,6 +162,7 @@ impl Writer {
         answers: &mut Vec<Answer>,
     ) -> Result<(), redb::Error> {
         self.extend_leases(commands, answers);
+        self.refuse_without_space(commands, answers);
         let due = self.timer.due(sweep_until);
         if commands.is_empty() && due.is_empty() {
             return Ok(());
@@ -206,6 +210,25 @@ impl Writer {
                 | Body::Sweep(_) => {
                     commands.push_back(command);
                 }
+            }
+        }
+    }
+
+    /// Refuses the transactions that need space if the disk has none.
+    fn refuse_without_space(&self, commands: &mut VecDeque<Command>, answers: &mut Vec<Answer>) {
+        let bytes = |command: &Command| match &command.body {
+            Body::Txn(txn, _) => txn.bytes(),
+            _ => 0,
+        };
+        if commands.is_empty() || self.reserve.refill(commands.iter().map(bytes).sum()) {
+            return;
+        }
+        for command in std::mem::take(commands) {
+            match command.body {
+                Body::Txn(txn, reply) if txn.needs_space() => {
+                    answers.push(Box::new(move || drop(reply.send(Err(StoreError::NoSpace)))));
+                }
+                _ => commands.push_back(command),
             }
         }
     }

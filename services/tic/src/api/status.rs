@@ -4,6 +4,7 @@ use fabricast_collectives::Refusal as CollectiveRefusal;
 use fabricast_groups::command::Refusal;
 use fabricast_placement::JobRefusal;
 use fabricast_rpc::Reason;
+use fabricast_store::StoreError;
 use tonic::Status;
 
 use crate::domain::choices::ChoiceError;
@@ -39,6 +40,7 @@ impl From<WriteError> for Status {
     fn from(error: WriteError) -> Self {
         let text = error.to_string();
         match error {
+            WriteError::StoreLimit(StoreError::NoSpace) => Reason::StoreFull.status(text, &[]),
             WriteError::QueueFull { .. } | WriteError::StoreLimit(_) => {
                 Reason::LimitReached.status(text, &[])
             }

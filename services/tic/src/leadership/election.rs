@@ -117,7 +117,8 @@ impl Candidate {
         }
         let asked = Instant::now();
         let lease = self.store.grant_lease(self.lease_time).await?;
-        let write = Txn::new().when(LEADER, Expected::Absent);
+        // In a store without space only a leader can free some.
+        let write = Txn::new().essential().when(LEADER, Expected::Absent);
         let write = write.put_leased(LEADER, self.address.as_str(), lease);
         match self.store.txn(write).await {
             Ok(TxnOutcome::Committed { revision }) => {

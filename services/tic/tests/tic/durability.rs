@@ -311,7 +311,7 @@ async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reas
     store.set(IS_FULL);
     let refused = async |process: &str| {
         let refused = tic.client.clone().join_group(join("g", 0, process)).await.unwrap_err();
-        assert_eq!(reason(&refused), "LIMIT_REACHED");
+        assert_eq!(reason(&refused), "STORE_FULL");
         assert!(refused.message().contains("no space left"), "{refused}");
     };
     refused("d").await;
