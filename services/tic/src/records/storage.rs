@@ -54,7 +54,7 @@ impl Storage {
     ///
     /// Returns `None` if the term is already over.
     pub(crate) async fn adopt(&self, lease: &LeaderLease) -> Result<Option<Loaded>, RecordsError> {
-        let first = lease.fence(Txn::new()).when(keys::SCHEMA, Expected::Absent);
+        let first = lease.fence(Txn::new().essential()).when(keys::SCHEMA, Expected::Absent);
         match self.store.txn(first.put(keys::SCHEMA, keys::number(NEWEST_LAYOUT))).await? {
             TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. } => {}
         }
