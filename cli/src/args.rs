@@ -119,28 +119,79 @@ pub(crate) struct GroupArgs {
     pub(crate) layers: Layers,
 }
 
-/// The engine that routes them.
+/// Treatment of the trees of groups that are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Merging {
+    /// They stay, and branches are added.
+    Keep,
+    /// One new tree is made for all.
+    Rebuild,
+}
+
+/// Choice of the tree that a group is merged with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Partner {
+    /// The nearest tree.
+    Nearest,
+    /// The trees in the way under the color that has the fewest groups; takes less time.
+    RarestColor,
+}
+
+/// The engine, its options, and the kind of tables.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArgs {
     /// Routing engine.
-    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, requires = "topology",
+    #[arg(id = "engine", long, default_value_t = EngineKind::CMr4lmsFixed,
         value_parser = engine_kind())]
-    pub(crate) engine: EngineKind,
-    /// Scope in which `c-mr4lms-dynamic` chooses roots; default: `tn`.
-    #[arg(long, value_enum, requires = "topology")]
+    pub(crate) kind: EngineKind,
+    /// Scope in which `c-mr4lms-dynamic` chooses roots; default: `tn-group` with per-port tables,
+    /// else `tn`.
+    #[arg(long, value_enum)]
     pub(crate) root_scope: Option<Scope>,
-    /// Policy for choosing among equally good roots; default: the order of the engine. All policies
-    /// but `cyclic` need `--loads`.
-    #[arg(long, requires = "topology", value_parser = root_policy())]
+    /// Policy for choosing among equally good roots, not for `c-mr4lms-fixed` and `global-tree`;
+    /// default: the order of the engine. All policies but `cyclic` go by the load of ports.
+    #[arg(long, value_parser = root_policy())]
     pub(crate) root_policy: Option<RootPolicy>,
-    /// Port counters for `--root-policy`, as `switch counters --format json` prints them.
-    #[arg(long, value_name = "FILE", requires = "root_policy")]
-    pub(crate) loads: Option<PathBuf>,
+    /// Treatment of the trees of groups that `mr4lms` merges; default: `keep`.
+    #[arg(long, value_enum)]
+    pub(crate) merge_policy: Option<Merging>,
+    /// Tree that `mr4lms` merges a group with; default: `nearest`.
+    #[arg(long, value_enum)]
+    pub(crate) merge_partner: Option<Partner>,
     /// Table organisation: one table for each input port, or one for the whole switch.
-    #[arg(long, value_enum, default_value_t = Tables::PerPort, requires = "topology")]
+    #[arg(long, value_enum, default_value_t = Tables::PerPort)]
     pub(crate) tables: Tables,
     /// Give every group two trees that share nothing above the leaf switches, so that packets
     /// survive any one failure there (`c-mr4lms-fixed`). Half as many groups fit without sharing.
-    #[arg(long, requires = "topology")]
+    #[arg(long)]
     pub(crate) fault_tolerant: bool,
+    /// Leave groups that a dead link has moved where they are when it is back (`c-mr4lms-fixed`).
+    #[arg(long)]
+    pub(crate) stay_after_healing: bool,
+}
+
+/// The engine of a plan that is made without a control plane.
+#[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("planning")
+        .args([
+            "engine",
+            "root_scope",
+            "root_policy",
+            "merge_policy",
+            "merge_partner",
+            "tables",
+            "fault_tolerant",
+            "stay_after_healing",
+        ])
+        .multiple(true)
+        .requires("topology")
+))]
+pub(crate) struct OfflineEngineArgs {
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    /// Port counters for `--root-policy`, as `switch counters --format json` prints them; all
+    /// policies but `cyclic` need them.
+    #[arg(long, value_name = "FILE", requires = "root_policy")]
+    pub(crate) loads: Option<PathBuf>,
 }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 use crate::nodes::nodes_of;
+use crate::plan_input::build_failure;
 use crate::source::Topology;
 
 /// Interval of reports with up to [`NODES_PER_INTERVAL`] nodes. Short, as all is on one machine.
@@ -69,7 +70,7 @@ pub struct Layout {
     pub strict: bool,
 }
 
-/// Makes engine options for the emulated fabric, whose switches have a table for each port.
+/// Makes engine options for switches with a table for each port.
 ///
 /// # Errors
 ///
@@ -83,7 +84,7 @@ pub(crate) fn engine_options(
     let options =
         EngineOptions { fault_tolerant, ..EngineOptions::new(colors, TableKind::PerPort) };
     if fault_tolerant {
-        mgid_space(engine, fat_tree, options).context("--fault-tolerant")?;
+        mgid_space(engine, fat_tree, options).map_err(build_failure)?;
     }
     Ok(options)
 }
@@ -152,7 +153,7 @@ impl Cluster {
         let stop = CancellationToken::new();
         let mut parts = JoinSet::new();
 
-        let fabric = fabric_app(graph, options.colors)?;
+        let fabric = fabric_app(graph, options)?;
         let fabric_address = fabric.address();
         let tic = tic_app(&topology, options, store, timing).await?;
         let tic_address = tic.address();
@@ -245,11 +246,15 @@ fn settings<R: Role>(raw: R::Raw) -> Result<R, Failure> {
     checked(raw).map_err(|errors| Failure::BadConfig(errors.into()))
 }
 
-fn fabric_app(graph: &Arc<Graph>, colors: u16) -> Result<fabricast_fabric::App, Failure> {
+fn fabric_app(
+    graph: &Arc<Graph>,
+    engine_options: EngineOptions,
+) -> Result<fabricast_fabric::App, Failure> {
     let config = settings(RawFabricConfig {
         listen: any_port(),
         topology: Some(IN_MEMORY.into()),
-        colors,
+        colors: engine_options.colors,
+        tables: engine_options.tables,
         management_key: Some(MANAGEMENT_KEY.to_owned()),
         ..RawFabricConfig::default()
     })?;
@@ -269,6 +274,7 @@ async fn tic_app(
         topology: Some(IN_MEMORY.into()),
         colors: engine_options.colors,
         fault_tolerant: engine_options.fault_tolerant,
+        tables: engine_options.tables,
         report_timeout: timing.timeout,
         probe_timeout: timing.probe_timeout,
         probe_attempts: PROBE_ATTEMPTS,
@@ -314,6 +320,8 @@ fn router_app(
         fault_tolerant,
         stay_after_healing,
         root_policy,
+        merge_policy,
+        merge_partner,
     } = engine_options;
     let config = settings(RawRouterConfig {
         listen: any_port(),
@@ -326,6 +334,8 @@ fn router_app(
         fault_tolerant,
         stay_after_healing,
         root_policy,
+        merge_policy,
+        merge_partner,
         drain: DRAIN,
         read_back: READ_BACK,
         read_back_rate: READ_BACK_RATE,

@@ -8,7 +8,7 @@ use fabricast_routing::PortLoads;
 use fabricast_topology::Graph;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::args::EngineArgs;
+use crate::args::OfflineEngineArgs;
 use crate::failure::Failure;
 use crate::source::read_text;
 
@@ -49,8 +49,11 @@ fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
 ///
 /// A policy that needs loads is given none; a file that cannot be read, with the place and the
 /// field.
-pub(crate) fn read(args: &EngineArgs, graph: &Graph) -> Result<Option<Arc<PortLoads>>, Failure> {
-    match (&args.loads, args.root_policy) {
+pub(crate) fn read(
+    args: &OfflineEngineArgs,
+    graph: &Graph,
+) -> Result<Option<Arc<PortLoads>>, Failure> {
+    match (&args.loads, args.engine.root_policy) {
         (None, Some(policy)) if policy.looks_at_load() => Err(Failure::input(format!(
             "--root-policy: {policy} chooses by the load of ports, which --loads has to give"
         ))),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    BuildError, EngineKind, EngineOptions, GroupSource, LayoutError, MAX_COLORS, PatternMaker,
-    PortLoads, RootScope, Routed, Scenario, ScenarioError,
+    BuildError, EngineKind, EngineOptions, GroupSource, MAX_COLORS, MergePartner, MergePolicy,
+    PatternMaker, PortLoads, RootScope, Routed, Scenario, ScenarioError, refused_options,
 };
 use fabricast_topology::{FatTree, TableKind};
 
-use crate::args::{EngineArgs, GroupArgs, Scope, Tables};
+use crate::args::{EngineArgs, GroupArgs, Merging, OfflineEngineArgs, Partner, Scope, Tables};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::loads;
@@ -47,18 +47,19 @@ impl PlanInput {
     pub(crate) fn read(
         topology: &str,
         groups: &GroupArgs,
-        engine: &EngineArgs,
+        engine: &OfflineEngineArgs,
     ) -> Result<Self, Failure> {
         let topology = Topology::read(topology)?;
-        let options = options(engine, MAX_COLORS)?;
+        let kind = engine.engine.kind;
+        let options = options(&engine.engine, MAX_COLORS)?;
         let fat_tree = match topology.fat_tree() {
             Ok(view) => Some(Arc::new(view)),
-            Err(failure) if engine.engine.needs_fat_tree() => return Err(failure),
+            Err(failure) if kind.needs_fat_tree() => return Err(failure),
             Err(_) => None,
         };
         let loads = loads::read(engine, &topology.graph)?;
         let groups = Groups::read(groups, &topology)?;
-        Ok(Self { topology, fat_tree, kind: engine.engine, options, loads, groups })
+        Ok(Self { topology, fat_tree, kind, options, loads, groups })
     }
 
     /// Gives what is to be routed.
@@ -126,44 +127,37 @@ impl Groups {
 ///
 /// # Errors
 ///
-/// Options that do not fit together.
+/// Options that the engine does not have, or that do not fit together.
 pub(crate) fn options(args: &EngineArgs, colors: u16) -> Result<EngineOptions, Failure> {
-    let (kind, tables) = (args.engine, table_kind(args.tables));
-    if args.root_scope.is_some() && !kind.has_root_scopes() {
-        let dynamic = EngineKind::CMr4lmsDynamic;
-        return Err(Failure::input(format!("--root-scope: {kind} has no choice, {dynamic} has")));
-    }
-    let root_scope = match args.root_scope {
-        None | Some(Scope::Tn) => RootScope::Tn,
-        Some(Scope::TnGroup) => RootScope::TnGroup,
+    let options = EngineOptions {
+        colors,
+        tables: table_kind(args.tables),
+        root_scope: args.root_scope.map(|scope| match scope {
+            Scope::Tn => RootScope::Tn,
+            Scope::TnGroup => RootScope::TnGroup,
+        }),
+        fault_tolerant: args.fault_tolerant,
+        stay_after_healing: args.stay_after_healing,
+        root_policy: args.root_policy,
+        merge_policy: args.merge_policy.map(|policy| match policy {
+            Merging::Keep => MergePolicy::Keep,
+            Merging::Rebuild => MergePolicy::Rebuild,
+        }),
+        merge_partner: args.merge_partner.map(|partner| match partner {
+            Partner::Nearest => MergePartner::Nearest,
+            Partner::RarestColor => MergePartner::RarestColor,
+        }),
     };
-    if root_scope == RootScope::TnGroup && tables == TableKind::PerSwitch {
-        return Err(build_failure(BuildError::ScopeNeedsPerPortTables));
+    match refused_options(args.kind, &options).into_iter().next() {
+        Some(error) => Err(build_failure(error)),
+        None => Ok(options),
     }
-    let (fault_tolerant, root_policy) = (args.fault_tolerant, args.root_policy);
-    if root_policy.is_some() && !kind.chooses_roots() {
-        return Err(build_failure(BuildError::NoRootPolicy { kind }));
-    }
-    let options = EngineOptions::new(colors, tables);
-    Ok(EngineOptions { root_scope, fault_tolerant, root_policy, ..options })
 }
 
 /// Makes a failure that names the option that the engine does not accept.
 pub(crate) fn build_failure(error: BuildError) -> Failure {
-    match error {
-        BuildError::ScopeNeedsPerPortTables => {
-            Failure::input(format!("--root-scope, --tables: {error}"))
-        }
-        BuildError::NoFaultTolerance { .. }
-        | BuildError::Layout(LayoutError::NoSecondTree | LayoutError::NoSecondEntry) => {
-            Failure::input(format!("--fault-tolerant: {error}"))
-        }
-        BuildError::NoRootPolicy { .. } => Failure::input(format!("--root-policy: {error}")),
-        BuildError::NoStay { .. } => Failure::input(error.to_string()),
-        BuildError::Layout(_) | BuildError::NeedsFatTree { .. } => {
-            anyhow::Error::from(error).context("--colors").into()
-        }
-    }
+    let option = format!("--{}", error.option().replace('_', "-"));
+    anyhow::Error::from(error).context(option).into()
 }
 
 /// Converts the kind of tables.

@@ -10,7 +10,7 @@ use fabricast_routing::{Capacity, CapacityQuestion, CapacityStep, SizeCost, capa
 use fabricast_topology::TableKind;
 use serde::Serialize;
 
-use crate::args::{EngineArgs, Format, GroupArgs, colors};
+use crate::args::{Format, GroupArgs, OfflineEngineArgs, colors};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
@@ -35,7 +35,7 @@ pub(crate) struct CapacityArgs {
     #[command(flatten)]
     groups: GroupArgs,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: OfflineEngineArgs,
     /// Table sizes to report the cost of; default: powers of two up to the answer.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = colors())]
     sizes: Vec<u16>,
@@ -107,18 +107,18 @@ fn plan_capacity(args: &CapacityArgs, format: Format) -> Result<(), Failure> {
         bar.finish();
     }
     let found = found.map_err(|error| input.failure(error))?;
-    let tables = match table_kind(args.engine.tables) {
+    let tables = match table_kind(args.engine.engine.tables) {
         TableKind::PerPort => "per-port",
         TableKind::PerSwitch => "per-switch",
     };
-    let title = format!("{}, {}, {tables} tables", input.topology.title, args.engine.engine);
+    let title = format!("{}, {}, {tables} tables", input.topology.title, args.engine.engine.kind);
     let files = match &args.out {
         Some(folder) => write(folder, &title, &found)?,
         None => Vec::new(),
     };
     let answer = Answer {
         topology: input.topology.title,
-        engine: args.engine.engine.name(),
+        engine: args.engine.engine.kind.name(),
         tables,
         entries: found.least,
         limit: found.limit,

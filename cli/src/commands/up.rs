@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use fabricast_routing::{EngineKind, EngineOptions, RootPolicy, mgid_space};
+use fabricast_routing::mgid_space;
 use fabricast_rpc::BoundServer;
 use fabricast_tic::StoreLocation;
 
-use crate::args::{colors, engine_kind, root_policy};
-use crate::cluster::{Cluster, Layout, engine_options};
+use crate::args::{EngineArgs, colors};
+use crate::cluster::{Cluster, Layout};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
-use crate::plan_input::build_failure;
+use crate::plan_input::{build_failure, options};
 use crate::serve::{block_on_threads, interrupted};
 use crate::source::Topology;
 use crate::telemetry::{self, Telemetry};
@@ -25,17 +25,8 @@ pub(crate) struct UpArgs {
     /// hosts; the default), `demo` (2 048 endpoints) or `paper` (32 768 endpoints).
     #[arg(long, value_name = "FILE|PRESET")]
     topology: Option<String>,
-    /// Routing engine.
-    #[arg(long, default_value_t = EngineKind::CMr4lmsFixed, value_parser = engine_kind())]
-    engine: EngineKind,
-    /// Give every group two trees that share nothing above the leaf switches, so that packets
-    /// survive any one failure there (`c-mr4lms-fixed`).
-    #[arg(long)]
-    fault_tolerant: bool,
-    /// Policy for choosing among equally good roots: by the load that port counters show, except
-    /// for `cyclic`; default: the order of the engine. Not for `c-mr4lms-fixed` and `global-tree`.
-    #[arg(long, value_parser = root_policy())]
-    root_policy: Option<RootPolicy>,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// File for the records, `memory`, or etcd://host:port,.../prefix with ?certificates=FOLDER or,
     /// across machines, ?plaintext.
     #[arg(long, value_name = "FILE|memory|URL", default_value = "memory")]
@@ -69,12 +60,11 @@ impl Run for UpArgs {
         settings.log.push_str(",fabricast_telemetry=warn");
         let _telemetry = Telemetry::begin("fabricast", &settings)?;
         let topology = Topology::read(self.topology.as_deref().unwrap_or("cluster"))?;
-        let fat_tree = if self.engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
-        let options =
-            engine_options(self.engine, self.colors, self.fault_tolerant, fat_tree.as_ref())?;
-        let options = EngineOptions { root_policy: self.root_policy, ..options };
-        mgid_space(self.engine, fat_tree.as_ref(), options).map_err(build_failure)?;
-        let (engine, store) = (self.engine, self.store.clone());
+        let engine = self.engine.kind;
+        let options = options(&self.engine, self.colors)?;
+        let fat_tree = if engine.needs_fat_tree() { Some(topology.fat_tree()?) } else { None };
+        mgid_space(engine, fat_tree.as_ref(), options).map_err(build_failure)?;
+        let store = self.store.clone();
         let socket = self.socket.clone();
         let layout = Layout {
             topology,

@@ -205,6 +205,52 @@ fn plans_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn options_that_the_engine_does_not_have_are_refused_alike_by_every_command_and_start_nothing() {
+    let sandbox = sandbox();
+    let cases = [
+        ("", "--root-scope tn", "--root-scope: c-mr4lms-fixed has no choice of root scopes"),
+        (
+            "c-mr4lms-dynamic",
+            "--root-scope tn-group --tables per-switch",
+            "--root-scope: roots in a whole TN group need per-port tables",
+        ),
+        ("mr4lms", "--fault-tolerant", "--fault-tolerant: mr4lms has no fault tolerance"),
+        (
+            "c-mr4lms-dynamic",
+            "--stay-after-healing",
+            "--stay-after-healing: c-mr4lms-dynamic decides by itself where groups stay",
+        ),
+        ("", "--root-policy cyclic", "--root-policy: c-mr4lms-fixed has no roots to choose from"),
+        (
+            "",
+            "--merge-policy rebuild",
+            "--merge-policy: c-mr4lms-fixed has no choice in the treatment of merged trees",
+        ),
+        (
+            "sssp-mc",
+            "--merge-partner rarest-color",
+            "--merge-partner: sssp-mc has no choice of the tree that a group is merged with",
+        ),
+    ];
+    let before = sandbox.listing();
+    for (engine, options, needle) in cases {
+        let engine = if engine.is_empty() { "c-mr4lms-fixed" } else { engine };
+        for command in
+            ["route plan --pattern 8x12 --out made", "up --store made --listen 127.0.0.1:0"]
+        {
+            let line = format!("{command} --topology cluster --engine {engine} {options}");
+            let run = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+            run.refused(2, needle);
+            run.silent();
+        }
+    }
+    assert_eq!(sandbox.listing(), before);
+    sandbox
+        .run(&["route", "explain", "--group", "g", "--merge-policy", "keep"])
+        .refused(2, "--topology");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_named() {
     let sandbox = sandbox();
     // Bound, never answered by a control plane, and free again: nobody listens there.

@@ -61,10 +61,11 @@ fn what_is_planned_is_verified_on_every_kind_of_fabric() {
 }
 
 /// Engines beside the usual one, with what they can be asked for.
-const ENGINES: [&[&str]; 3] = [
+const ENGINES: [&[&str]; 4] = [
     &["--engine", "c-mr4lms-dynamic"],
     &["--engine", "c-mr4lms-dynamic", "--tables", "per-switch"],
-    &["--engine", "c-mr4lms-dynamic", "--root-scope", "tn-group"],
+    &["--engine", "c-mr4lms-dynamic", "--root-scope", "tn"],
+    &["--engine", "mr4lms", "--merge-policy", "rebuild", "--merge-partner", "rarest-color"],
 ];
 
 #[test]

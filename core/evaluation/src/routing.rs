@@ -73,11 +73,12 @@ impl Way {
 
     /// Returns the engine's name, with the scope of its roots where that matters.
     pub(crate) fn label(self) -> String {
-        match self.scope {
-            _ if self.fault_tolerant => format!("{}, two trees", self.engine),
-            _ if !self.engine.has_root_scopes() => self.engine.to_string(),
-            RootScope::Tn => format!("{}, tn", self.engine),
-            RootScope::TnGroup => format!("{}, tn-group", self.engine),
+        if self.fault_tolerant {
+            format!("{}, two trees", self.engine)
+        } else if self.engine.has_root_scopes() {
+            format!("{}, {}", self.engine, self.scope.name())
+        } else {
+            self.engine.to_string()
         }
     }
 }
@@ -100,7 +101,7 @@ pub(crate) fn route(
     groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
 ) -> Result<Routed, Refusal> {
     let options = EngineOptions {
-        root_scope: way.scope,
+        root_scope: way.engine.has_root_scopes().then_some(way.scope),
         fault_tolerant: way.fault_tolerant,
         ..EngineOptions::new(way.colors, way.tables)
     };

@@ -51,7 +51,7 @@ fn batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
 fn dynamic_batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
     let (graph, _, puts) = paper();
     let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
-    let root_scope = RootScope::TnGroup;
+    let root_scope = Some(RootScope::TnGroup);
     let options = EngineOptions { root_scope, ..EngineOptions::new(32, TableKind::PerPort) };
     let engine = DynamicRootEngine::new(graph, fat_tree, options).expect("32 colors are fine");
     bencher.with_inputs(|| engine.clone()).bench_local_values(|mut engine| {

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fabricast_topology::{FatTree, Graph};
+use fabricast_topology::{FatTree, Graph, TableKind};
 
 use crate::routing_engine::{
-    BuildError, EngineInput, EngineKind, EngineOptions, RoutingEngine, UnknownEngine,
+    BuildError, EngineInput, EngineKind, EngineOptions, RootScope, RoutingEngine, UnknownEngine,
 };
 use crate::spt::{Layout, MgidSpace};
 
@@ -57,7 +57,7 @@ pub fn mgid_space(
     options: EngineOptions,
 ) -> Result<MgidSpace, BuildError> {
     let EngineOptions { colors, tables, fault_tolerant, .. } = options;
-    check_options(kind, options)?;
+    check_options(kind, &options)?;
     if !kind.needs_fat_tree() {
         return Ok(MgidSpace::any(colors)?);
     }
@@ -66,18 +66,40 @@ pub fn mgid_space(
     Ok(*number(fat_tree.params(), colors, tables)?.space())
 }
 
+/// Lists what is wrong with options, as far as that does not depend on the fabric.
+#[must_use]
+pub fn refused_options(kind: EngineKind, options: &EngineOptions) -> Vec<BuildError> {
+    let wide = options.root_scope == Some(RootScope::TnGroup);
+    let refusals = [
+        (
+            options.fault_tolerant && !kind.supports_fault_tolerance(),
+            BuildError::NoFaultTolerance { kind },
+        ),
+        (
+            options.stay_after_healing && !kind.supports_stay_after_healing(),
+            BuildError::NoStay { kind },
+        ),
+        (options.root_policy.is_some() && !kind.chooses_roots(), BuildError::NoRootPolicy { kind }),
+        (options.root_scope.is_some() && !kind.has_root_scopes(), BuildError::NoRootScope { kind }),
+        (
+            wide && kind.has_root_scopes() && options.tables == TableKind::PerSwitch,
+            BuildError::ScopeNeedsPerPortTables,
+        ),
+        (
+            options.merge_policy.is_some() && !kind.chooses_merges(),
+            BuildError::NoMergePolicy { kind },
+        ),
+        (
+            options.merge_partner.is_some() && !kind.chooses_merges(),
+            BuildError::NoMergePartner { kind },
+        ),
+    ];
+    refusals.into_iter().filter(|(is_refused, _)| *is_refused).map(|(_, error)| error).collect()
+}
+
 /// Refuses what the engine cannot do.
-fn check_options(kind: EngineKind, options: EngineOptions) -> Result<(), BuildError> {
-    if options.fault_tolerant && !kind.supports_fault_tolerance() {
-        return Err(BuildError::NoFaultTolerance { kind });
-    }
-    if options.stay_after_healing && !kind.supports_stay_after_healing() {
-        return Err(BuildError::NoStay { kind });
-    }
-    if options.root_policy.is_some() && !kind.chooses_roots() {
-        return Err(BuildError::NoRootPolicy { kind });
-    }
-    Ok(())
+fn check_options(kind: EngineKind, options: &EngineOptions) -> Result<(), BuildError> {
+    refused_options(kind, options).into_iter().next().map_or(Ok(()), Err)
 }
 
 /// Makes an engine without groups or faults.
@@ -93,6 +115,63 @@ pub fn build_engine(
     fat_tree: Option<Arc<FatTree>>,
     options: EngineOptions,
 ) -> Result<Box<dyn RoutingEngine>, BuildError> {
-    check_options(kind, options)?;
+    check_options(kind, &options)?;
     kind.build(EngineInput { kind, graph, fat_tree, options })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mr4lms::{MergePartner, MergePolicy};
+    use crate::root_policy::RootPolicy;
+
+    use super::*;
+
+    #[test]
+    fn an_option_of_one_engine_implies_it_and_all_others_refuse_it() {
+        let usual = EngineOptions::new(8, TableKind::PerPort);
+        let cases = [
+            EngineOptions { fault_tolerant: true, ..usual },
+            EngineOptions { stay_after_healing: true, ..usual },
+            EngineOptions { root_scope: Some(RootScope::Tn), ..usual },
+            EngineOptions { merge_policy: Some(MergePolicy::Rebuild), ..usual },
+            EngineOptions { merge_partner: Some(MergePartner::RarestColor), ..usual },
+        ];
+        assert_eq!(usual.implied_engine(), None);
+        for options in cases {
+            let (implied, option) = options.implied_engine().expect("one engine has it");
+            for kind in EngineKind::ALL {
+                let refused = refused_options(*kind, &options);
+                let fields: Vec<&str> = refused.iter().map(BuildError::option).collect();
+                let expected = if *kind == implied { vec![] } else { vec![option] };
+                assert_eq!(fields, expected, "{kind}, {options:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_refused_options_are_listed() {
+        let options = EngineOptions {
+            fault_tolerant: true,
+            root_scope: Some(RootScope::TnGroup),
+            root_policy: Some(RootPolicy::Hlse),
+            ..EngineOptions::new(8, TableKind::PerSwitch)
+        };
+        let fields = |kind| -> Vec<&str> {
+            refused_options(kind, &options).iter().map(BuildError::option).collect()
+        };
+        assert_eq!(fields(EngineKind::CMr4lmsFixed), ["root_policy", "root_scope"]);
+        assert_eq!(fields(EngineKind::CMr4lmsDynamic), ["fault_tolerant", "root_scope"]);
+    }
+
+    #[test]
+    fn dynamic_roots_are_in_a_whole_tn_group_where_tables_allow_it() {
+        for (tables, scope) in
+            [(TableKind::PerPort, RootScope::TnGroup), (TableKind::PerSwitch, RootScope::Tn)]
+        {
+            let usual = EngineOptions::new(8, tables);
+            assert_eq!(usual.effective_root_scope(), scope);
+            let narrow = EngineOptions { root_scope: Some(RootScope::Tn), ..usual };
+            assert_eq!(narrow.effective_root_scope(), RootScope::Tn);
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub use allocator::{
     AllocatorError, BatchGroup, BatchMgid, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted,
 };
 pub use baselines::{Baseline, BaselineRule};
-pub use build_engine::{build_engine, mgid_space};
+pub use build_engine::{build_engine, mgid_space, refused_options};
 pub use c_mr4lms::{DynamicRootEngine, FixedRootEngine};
 pub use capacity::{
     Capacity, CapacityQuestion, CapacityStep, RoutingCost, SizeCost, capacity, least_entries,

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableKind};
 use fixedbitset::FixedBitSet;
+use serde::Deserialize;
 
 use crate::change::{Change, ChangeError};
 use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
@@ -58,11 +59,19 @@ use tree_store::{Tree, TreeStore};
 use tree_walk::Subtree;
 
 /// The engine in the list of engines.
-pub(crate) const ENTRY: EngineEntry = EngineEntry::new("mr4lms", |input| {
-    let own = Mr4lmsOptions::new(input.options.colors, input.options.tables);
-    let options = Mr4lmsOptions { root_policy: input.options.root_policy, ..own };
-    Ok(Box::new(Mr4lms::new(input.graph, options)?))
-});
+pub(crate) const ENTRY: EngineEntry = EngineEntry {
+    chooses_merges: true,
+    ..EngineEntry::new("mr4lms", |input| {
+        let usual = Mr4lmsOptions::new(input.options.colors, input.options.tables);
+        let options = Mr4lmsOptions {
+            root_policy: input.options.root_policy,
+            merge_policy: input.options.merge_policy.unwrap_or(usual.merge_policy),
+            merge_partner: input.options.merge_partner.unwrap_or(usual.merge_partner),
+            ..usual
+        };
+        Ok(Box::new(Mr4lms::new(input.graph, options)?))
+    })
+};
 
 /// Routes groups one after the other, each as well as those before it allow.
 #[derive(Clone, Debug)]
@@ -110,7 +119,8 @@ impl Mr4lmsOptions {
 }
 
 /// Treatment of the trees of groups that are merged (MR4LMS §3.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MergePolicy {
     /// They stay and branches are added.
     Keep,
@@ -119,7 +129,8 @@ pub enum MergePolicy {
 }
 
 /// Choice of the tree that a group is merged with (MR4LMS §3.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MergePartner {
     /// With the nearest tree, and with what is in the way if that is not enough.
     Nearest,

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::change::{Change, ChangeError};
 use crate::group_tree::GroupTree;
+use crate::mr4lms::{MergePartner, MergePolicy};
 use crate::plan::{BrokenLink, Plan};
 use crate::root_choice::PortLoads;
 use crate::root_policy::RootPolicy;
@@ -194,6 +195,7 @@ pub(crate) struct EngineEntry {
     pub(crate) needs_fat_tree: bool,
     pub(crate) chooses_roots: bool,
     pub(crate) has_root_scopes: bool,
+    pub(crate) chooses_merges: bool,
     pub(crate) fault_tolerance: bool,
     pub(crate) stay_after_healing: bool,
     pub(crate) plan_depends_on_history: bool,
@@ -214,6 +216,7 @@ impl EngineEntry {
             needs_fat_tree: false,
             chooses_roots: true,
             has_root_scopes: false,
+            chooses_merges: false,
             fault_tolerance: false,
             stay_after_healing: false,
             plan_depends_on_history: true,
@@ -282,6 +285,13 @@ impl EngineKind {
     #[must_use]
     pub const fn has_root_scopes(self) -> bool {
         self.0.has_root_scopes
+    }
+
+    /// Tells whether [`EngineOptions::merge_policy`] and [`EngineOptions::merge_partner`] make a
+    /// difference.
+    #[must_use]
+    pub const fn chooses_merges(self) -> bool {
+        self.0.chooses_merges
     }
 
     /// Tells whether the engine can plan two trees for every group.
@@ -359,15 +369,25 @@ pub struct UnknownEngine {
 }
 
 /// Where the dynamic engine looks for roots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RootScope {
     /// In the top midplane of the spanning tree, as the paper has it.
-    #[default]
     Tn,
     /// In all top midplanes of its group. Two trees then can meet in a level-1 switch, so this
     /// needs per-port tables.
     TnGroup,
+}
+
+impl RootScope {
+    /// Returns the name in files, records and on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tn => "tn",
+            Self::TnGroup => "tn-group",
+        }
+    }
 }
 
 /// Options of an engine.
@@ -377,8 +397,9 @@ pub struct EngineOptions {
     pub colors: u16,
     /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// Where an engine with dynamic roots looks for them.
-    pub root_scope: RootScope,
+    /// Where an engine with dynamic roots looks for them; none:
+    /// [`EngineOptions::usual_root_scope`].
+    pub root_scope: Option<RootScope>,
     /// Gives every group two trees, so that one of them may fail
     /// ([`EngineKind::supports_fault_tolerance`]).
     pub fault_tolerant: bool,
@@ -387,6 +408,10 @@ pub struct EngineOptions {
     pub stay_after_healing: bool,
     /// Chooses among equally good roots; none: each engine's own order decides.
     pub root_policy: Option<RootPolicy>,
+    /// Treatment of the trees of groups that are merged; none: [`MergePolicy::Keep`].
+    pub merge_policy: Option<MergePolicy>,
+    /// Choice of the tree that a group is merged with; none: [`MergePartner::Nearest`].
+    pub merge_partner: Option<MergePartner>,
 }
 
 impl EngineOptions {
@@ -396,11 +421,44 @@ impl EngineOptions {
         Self {
             colors,
             tables,
-            root_scope: RootScope::Tn,
+            root_scope: None,
             fault_tolerant: false,
             stay_after_healing: false,
             root_policy: None,
+            merge_policy: None,
+            merge_partner: None,
         }
+    }
+
+    /// Returns the root scope if none is given: the widest that the tables allow, which merges
+    /// least.
+    #[must_use]
+    pub const fn usual_root_scope(tables: TableKind) -> RootScope {
+        match tables {
+            TableKind::PerPort => RootScope::TnGroup,
+            TableKind::PerSwitch => RootScope::Tn,
+        }
+    }
+
+    /// Returns the root scope that an engine with dynamic roots uses.
+    #[must_use]
+    pub fn effective_root_scope(&self) -> RootScope {
+        self.root_scope.unwrap_or(Self::usual_root_scope(self.tables))
+    }
+
+    /// Returns the only engine that has one of these options, and the name of the option; `None` if
+    /// several engines have all of them.
+    #[must_use]
+    pub fn implied_engine(&self) -> Option<(EngineKind, &'static str)> {
+        let implied = [
+            (self.fault_tolerant, EngineKind::CMr4lmsFixed, "fault_tolerant"),
+            (self.stay_after_healing, EngineKind::CMr4lmsFixed, "stay_after_healing"),
+            (self.root_scope.is_some(), EngineKind::CMr4lmsDynamic, "root_scope"),
+            (self.merge_policy.is_some(), EngineKind::Mr4lms, "merge_policy"),
+            (self.merge_partner.is_some(), EngineKind::Mr4lms, "merge_partner"),
+        ];
+        let given = implied.into_iter().find(|(is_given, ..)| *is_given);
+        given.map(|(_, kind, option)| (kind, option))
     }
 }
 
@@ -435,10 +493,46 @@ pub enum BuildError {
         /// Kind of the engine.
         kind: EngineKind,
     },
+    /// The engine has no dynamic roots.
+    #[error("{kind} has no choice of root scopes; c-mr4lms-dynamic has")]
+    NoRootScope {
+        /// Kind of the engine.
+        kind: EngineKind,
+    },
+    /// The engine has no choice in how it merges groups.
+    #[error("{kind} has no choice in the treatment of merged trees; mr4lms has")]
+    NoMergePolicy {
+        /// Kind of the engine.
+        kind: EngineKind,
+    },
+    /// The engine has no choice of the groups that it merges.
+    #[error("{kind} has no choice of the tree that a group is merged with; mr4lms has")]
+    NoMergePartner {
+        /// Kind of the engine.
+        kind: EngineKind,
+    },
     /// Only C-MR4LMS with the fixed root plans two trees for each group.
     #[error("{kind} has no fault tolerance; c-mr4lms-fixed has")]
     NoFaultTolerance {
         /// Kind of the engine.
         kind: EngineKind,
     },
+}
+
+impl BuildError {
+    /// Returns the name of the setting at fault: a field of [`EngineOptions`], or `engine`.
+    #[must_use]
+    pub const fn option(&self) -> &'static str {
+        match self {
+            Self::Layout(LayoutError::NoSecondTree | LayoutError::NoSecondEntry)
+            | Self::NoFaultTolerance { .. } => "fault_tolerant",
+            Self::Layout(_) => "colors",
+            Self::NeedsFatTree { .. } => "engine",
+            Self::ScopeNeedsPerPortTables | Self::NoRootScope { .. } => "root_scope",
+            Self::NoStay { .. } => "stay_after_healing",
+            Self::NoRootPolicy { .. } => "root_policy",
+            Self::NoMergePolicy { .. } => "merge_policy",
+            Self::NoMergePartner { .. } => "merge_partner",
+        }
+    }
 }

@@ -92,11 +92,20 @@ impl ScenarioError {
 }
 
 impl Scenario<'_> {
-    /// Returns the same scenario for another engine; one without a choice of roots gets no policy.
+    /// Returns the same scenario for another engine, without the choices that it does not have. Two
+    /// trees for each group stay required.
     #[must_use]
     pub fn with_engine(self, kind: EngineKind) -> Self {
-        let root_policy = self.options.root_policy.filter(|_| kind.chooses_roots());
-        Self { kind, options: EngineOptions { root_policy, ..self.options }, ..self }
+        let options = EngineOptions {
+            root_scope: self.options.root_scope.filter(|_| kind.has_root_scopes()),
+            stay_after_healing: self.options.stay_after_healing
+                && kind.supports_stay_after_healing(),
+            root_policy: self.options.root_policy.filter(|_| kind.chooses_roots()),
+            merge_policy: self.options.merge_policy.filter(|_| kind.chooses_merges()),
+            merge_partner: self.options.merge_partner.filter(|_| kind.chooses_merges()),
+            ..self.options
+        };
+        Self { kind, options, ..self }
     }
 
     /// Routes all groups, in their order, with tables of `colors` entries.

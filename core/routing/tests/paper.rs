@@ -67,7 +67,10 @@ fn cube(x: u32, y: u32, z: u32, per_endpoint: u32, plan: LayerPlan) -> Metrics {
 /// The same with dynamic roots.
 fn dynamic_cube([x, y, z]: [u32; 3], per_endpoint: u32, root_scope: RootScope) -> Metrics {
     let (graph, fat_tree) = fabric();
-    let options = EngineOptions { root_scope, ..EngineOptions::new(32, TableKind::PerPort) };
+    let options = EngineOptions {
+        root_scope: Some(root_scope),
+        ..EngineOptions::new(32, TableKind::PerPort)
+    };
     let mut engine =
         DynamicRootEngine::new(graph.clone(), fat_tree.clone(), options).expect("colors in range");
     let grid = Grid::cube(x, y, z, per_endpoint).expect("a valid grid");

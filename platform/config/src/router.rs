@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fabricast_routing::{EngineKind, EngineOptions, RootPolicy, RootScope};
+use fabricast_routing::{
+    EngineKind, EngineOptions, MergePartner, MergePolicy, RootPolicy, RootScope, refused_options,
+};
 use fabricast_rpc::Limits;
 use fabricast_topology::TableKind;
 use serde::{Deserialize, Deserializer};
@@ -39,14 +41,18 @@ pub struct RouterConfig {
     pub switch_agents: Vec<PeerAddress>,
     /// Routing engine; `None` to select it by topology.
     pub engine: Option<EngineKind>,
-    /// Where `c-mr4lms-dynamic` looks for roots.
-    pub root_scope: RootScope,
+    /// Where `c-mr4lms-dynamic` looks for roots; `None` for the widest that the tables allow.
+    pub root_scope: Option<RootScope>,
     /// If true, every group has two disjoint trees.
     pub fault_tolerant: bool,
     /// If true, groups that a failed link has moved stay on their new tree when it is back.
     pub stay_after_healing: bool,
     /// Policy among equally good roots; `None` for the order of the engine.
     pub root_policy: Option<RootPolicy>,
+    /// Treatment of the trees of groups that `mr4lms` merges; `None` for its own default.
+    pub merge_policy: Option<MergePolicy>,
+    /// Tree that `mr4lms` merges a group with; `None` for its own default.
+    pub merge_partner: Option<MergePartner>,
     /// Time between two readings of all port counters.
     pub counter_interval: Duration,
     /// Table entries that may be used, at least 1.
@@ -73,6 +79,8 @@ impl RouterConfig {
             fault_tolerant: self.fault_tolerant,
             stay_after_healing: self.stay_after_healing,
             root_policy: self.root_policy,
+            merge_policy: self.merge_policy,
+            merge_partner: self.merge_partner,
         }
     }
 }
@@ -102,13 +110,15 @@ pub struct RawRouterConfig {
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
     /// Routing engine: one of those that `route plan --help` lists, or `auto`.
-    /// Default `auto`: `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the
-    /// topology is a fat tree, and else, or with a `root_policy`, `mr4lms`.
+    /// Default `auto`: the engine that has the options below, if only one has them; else
+    /// `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the topology is a
+    /// fat tree, and else, or with a `root_policy`, `mr4lms`.
     #[serde(deserialize_with = "engine")]
     pub engine: Option<EngineKind>,
-    /// Where `c-mr4lms-dynamic` looks for roots: `tn` or `tn-group`. Default `tn`, as in the paper;
-    /// `tn-group` merges less and needs per-port tables.
-    pub root_scope: RootScope,
+    /// Where `c-mr4lms-dynamic` looks for roots: `tn`, in one top midplane, or `tn-group`, in all
+    /// of its group, which needs per-port tables. Default: `tn-group` with per-port tables, because
+    /// it merges fewer groups; `tn` with per-switch tables.
+    pub root_scope: Option<RootScope>,
     /// Give every group two trees that share nothing above the leaf switches, so that no packet is
     /// lost when a link or switch there dies; `c-mr4lms-fixed` only, and the TIC must be told the
     /// same. Default false: it halves the groups that can go without sharing trees.
@@ -124,6 +134,13 @@ pub struct RawRouterConfig {
     /// is as good as any other.
     #[serde(deserialize_with = "root_policy")]
     pub root_policy: Option<RootPolicy>,
+    /// Treatment of the trees of groups that `mr4lms` merges: `keep` adds branches, `rebuild` makes
+    /// one new tree for all. Default `keep`: fewer entries are written.
+    pub merge_policy: Option<MergePolicy>,
+    /// Tree that `mr4lms` merges a group with: `nearest`, or `rarest-color`, what is in the way
+    /// under the color with the fewest groups. Default `nearest`: groups that share a tree are
+    /// close to each other; `rarest-color` takes less time.
+    pub merge_partner: Option<MergePartner>,
     /// Time between two readings of all port counters; at least 100ms, so that agents have time for
     /// other work. Default 1s: loads are older than that anyway by the time a packet takes the
     /// tree.
@@ -178,10 +195,12 @@ impl Default for RawRouterConfig {
             tic: Addresses::from_iter([ports::local_peer(ports::TIC)]),
             switch_agents: vec![ports::local_peer(ports::SWITCH_AGENT)],
             engine: None,
-            root_scope: RootScope::Tn,
+            root_scope: None,
             fault_tolerant: false,
             stay_after_healing: false,
             root_policy: None,
+            merge_policy: None,
+            merge_partner: None,
             counter_interval: Duration::from_secs(1),
             colors: 32,
             tables: TableKind::PerPort,
@@ -192,38 +211,47 @@ impl Default for RawRouterConfig {
     }
 }
 
+impl RawRouterConfig {
+    /// Tables of the switches, and options of the engine.
+    fn engine_options(&self) -> EngineOptions {
+        EngineOptions {
+            colors: self.colors,
+            tables: self.tables,
+            root_scope: self.root_scope,
+            fault_tolerant: self.fault_tolerant,
+            stay_after_healing: self.stay_after_healing,
+            root_policy: self.root_policy,
+            merge_policy: self.merge_policy,
+            merge_partner: self.merge_partner,
+        }
+    }
+
+    /// Refuses options that the engine does not have.
+    fn check_engine(&self, problems: &mut Problems) {
+        let options = self.engine_options();
+        if let Some(engine) = self.engine {
+            for error in refused_options(engine, &options) {
+                problems.add(error.option(), error.to_string());
+            }
+        } else if let Some((engine, option)) = options.implied_engine() {
+            for error in refused_options(engine, &options) {
+                problems.add(error.option(), format!("{error}; `{option}` selects {engine}"));
+            }
+        }
+    }
+}
+
 impl Role for RouterConfig {
     type Raw = RawRouterConfig;
     const SECTION: &'static str = "router";
 
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
+        raw.check_engine(problems);
         let certificates =
             check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_colors(problems, raw.colors);
-        let only = EngineKind::CMr4lmsFixed;
-        let lacks_trees = raw.engine.is_some_and(|engine| !engine.supports_fault_tolerance());
-        let cannot_stay = raw.engine.is_some_and(|engine| !engine.supports_stay_after_healing());
-        for (field, asked, is_missing) in [
-            ("fault_tolerant", raw.fault_tolerant, lacks_trees),
-            ("stay_after_healing", raw.stay_after_healing, cannot_stay),
-        ] {
-            match raw.engine {
-                Some(engine) if asked && is_missing => {
-                    problems.add(field, format!("only {only} has it, not {engine}"));
-                }
-                None if asked && raw.root_policy.is_some() => {
-                    problems.add(field, format!("only {only} has it, which has no root_policy"));
-                }
-                Some(_) | None => {}
-            }
-        }
-        if let Some(engine) = raw.engine.filter(|engine| !engine.chooses_roots())
-            && raw.root_policy.is_some()
-        {
-            problems.add("root_policy", format!("{engine} has no roots to choose from"));
-        }
         if raw.counter_interval < LEAST_COUNTER_INTERVAL {
             problems.add("counter_interval", "less than 100ms");
         }
@@ -259,6 +287,8 @@ impl Role for RouterConfig {
             fault_tolerant: raw.fault_tolerant,
             stay_after_healing: raw.stay_after_healing,
             root_policy: raw.root_policy,
+            merge_policy: raw.merge_policy,
+            merge_partner: raw.merge_partner,
             counter_interval: raw.counter_interval,
             colors: raw.colors,
             tables: raw.tables,

@@ -7,13 +7,14 @@
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_topology::{FatTree, Graph};
 
-/// Engine for a fabric: C-MR4LMS with fixed roots where it works, else MR4LMS.
+/// Engine for a fabric: the only one that has the options, else C-MR4LMS with fixed roots where it
+/// works, else MR4LMS.
 pub(crate) fn default_engine(graph: &Graph, options: EngineOptions) -> EngineKind {
-    let fixed = EngineKind::CMr4lmsFixed;
-    // No other engine has these options; if this one cannot be built, its error says why.
-    if options.fault_tolerant || options.stay_after_healing {
-        return fixed;
+    // No other engine has the option; if this one cannot be built, its error says why.
+    if let Some((implied, _)) = options.implied_engine() {
+        return implied;
     }
+    let fixed = EngineKind::CMr4lmsFixed;
     let fat_tree = FatTree::detect(graph).ok();
     match mgid_space(fixed, fat_tree.as_ref(), options) {
         Ok(_) => fixed,
@@ -23,7 +24,7 @@ pub(crate) fn default_engine(graph: &Graph, options: EngineOptions) -> EngineKin
 
 #[cfg(test)]
 mod tests {
-    use fabricast_routing::RootPolicy;
+    use fabricast_routing::{MergePolicy, RootPolicy, RootScope};
     use fabricast_topology::TableKind;
     use fabricast_topology::spec::TopologySpec;
 
@@ -52,6 +53,10 @@ mod tests {
         assert_eq!(chosen(TORUS, twice), EngineKind::CMr4lmsFixed);
         let staying = EngineOptions { stay_after_healing: true, ..options };
         assert_eq!(chosen(TORUS, staying), EngineKind::CMr4lmsFixed);
+        let scoped = EngineOptions { root_scope: Some(RootScope::Tn), ..options };
+        assert_eq!(chosen(FAT_TREE, scoped), EngineKind::CMr4lmsDynamic);
+        let merging = EngineOptions { merge_policy: Some(MergePolicy::Rebuild), ..options };
+        assert_eq!(chosen(FAT_TREE, merging), EngineKind::Mr4lms);
         let by_load = EngineOptions { root_policy: Some(RootPolicy::Hlse), ..options };
         assert_eq!(chosen(FAT_TREE, by_load), EngineKind::Mr4lms);
     }

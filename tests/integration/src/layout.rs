@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_config::NodeConfig;
-use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, RootPolicy, mgid_space};
+use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, RootPolicy, RootScope, mgid_space};
 use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
 
 const READ_BACK: Duration = Duration::from_millis(1_000);
@@ -31,6 +31,8 @@ pub struct Layout {
     pub fault_tolerant: bool,
     /// True if groups stay on the tree that a dead link has moved them to.
     pub stays_after_healing: bool,
+    /// Where dynamic roots are looked for; `None` for the default.
+    pub root_scope: Option<RootScope>,
     /// Policy for the choice among equally good roots.
     pub root_policy: Option<RootPolicy>,
     /// The nodes of each operating agent process.
@@ -73,6 +75,7 @@ impl Layout {
             tables: TableKind::PerPort,
             fault_tolerant: false,
             stays_after_healing: false,
+            root_scope: None,
             root_policy: None,
             hosts,
             switch_agents: 1,
@@ -123,6 +126,7 @@ impl Layout {
         EngineOptions {
             fault_tolerant: self.fault_tolerant,
             stay_after_healing: self.stays_after_healing,
+            root_scope: self.root_scope,
             root_policy: self.root_policy,
             ..EngineOptions::new(self.colors, self.tables)
         }

@@ -46,6 +46,7 @@ pub(crate) async fn router(
             tables: layout.tables,
             fault_tolerant: layout.fault_tolerant,
             stay_after_healing: layout.stays_after_healing,
+            root_scope: layout.root_scope,
             root_policy: layout.root_policy,
             drain: DRAIN,
             read_back: layout.read_back,

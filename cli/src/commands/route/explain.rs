@@ -9,7 +9,7 @@ use fabricast_routing::{
 use fabricast_topology::{Graph, Mgid, Peer, PortId};
 use serde::Serialize;
 
-use crate::args::{EngineArgs, Format, GroupArgs, ServerArgs, colors};
+use crate::args::{Format, GroupArgs, OfflineEngineArgs, ServerArgs, colors};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::plan_input::PlanInput;
@@ -111,7 +111,7 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(super) groups: GroupArgs,
     #[command(flatten)]
-    pub(super) engine: EngineArgs,
+    pub(super) engine: OfflineEngineArgs,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors(), requires = "topology")]
     pub(super) colors: u16,

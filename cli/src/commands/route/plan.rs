@@ -17,7 +17,7 @@ use fabricast_topology::{FatTree, Graph, TableEntry};
 use serde::Serialize;
 
 use super::advice::Advised;
-use crate::args::{EngineArgs, Format, GroupArgs, colors};
+use crate::args::{Format, GroupArgs, OfflineEngineArgs, colors};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::loads;
@@ -68,7 +68,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     groups: GroupArgs,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: OfflineEngineArgs,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
@@ -118,7 +118,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
         graph,
         fat_tree: fat_tree.as_ref(),
         kind: engine.kind(),
-        options: plan_input::options(&args.engine, args.colors)?,
+        options: plan_input::options(&args.engine.engine, args.colors)?,
         loads: loads.as_ref(),
         groups: GroupSource::Listed(&records),
     };
@@ -147,7 +147,7 @@ fn write(
     groups: &[GroupRecord],
 ) -> Result<(), Failure> {
     let graph = &topology.graph;
-    let tables = plan_input::table_kind(args.engine.tables);
+    let tables = plan_input::table_kind(args.engine.engine.tables);
     let mut texts: Vec<(&Path, String)> = Vec::new();
     if let Some(out) = &args.out {
         let file = RoutesFile::of(engine, &topology.digest());
@@ -248,8 +248,8 @@ type Made = (Box<dyn RoutingEngine>, Option<Arc<FatTree>>);
 
 /// Builds the requested engine.
 fn engine(args: &PlanArgs, topology: &Topology) -> Result<Made, Failure> {
-    let kind = args.engine.engine;
-    let options = plan_input::options(&args.engine, args.colors)?;
+    let kind = args.engine.engine.kind;
+    let options = plan_input::options(&args.engine.engine, args.colors)?;
     let fat_tree = topology.fat_tree();
     let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
     match (build_engine(kind, topology.graph.clone(), view.clone(), options), fat_tree) {

@@ -81,7 +81,8 @@ impl DynamicRootEngine {
         fat_tree: Arc<FatTree>,
         options: EngineOptions,
     ) -> Result<Self, BuildError> {
-        if options.root_scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
+        let scope = options.effective_root_scope();
+        if scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
             return Err(BuildError::ScopeNeedsPerPortTables);
         }
         let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
@@ -91,7 +92,7 @@ impl DynamicRootEngine {
         Ok(Self {
             registry: Registry::new(space),
             memberships: None,
-            virtual_groups: VirtualGroups::new(&fabric, &layout, options.root_scope, chooser),
+            virtual_groups: VirtualGroups::new(&fabric, &layout, scope, chooser),
             displaced: BTreeMap::new(),
             guests: BTreeMap::new(),
             trees: Pending::new(space.total()),

@@ -215,12 +215,11 @@ fn check_place(
     Ok(())
 }
 
-fn any_engine() -> impl Strategy<Value = (EngineKind, TableKind, RootScope)> {
+fn any_engine() -> impl Strategy<Value = (EngineKind, TableKind, Option<RootScope>)> {
     let kind = proptest::sample::select(EngineKind::ALL);
     let tables = prop_oneof![Just(TableKind::PerPort), Just(TableKind::PerSwitch)];
-    (kind, tables, any::<bool>()).prop_map(|(kind, tables, wide)| {
-        let wide = wide && tables == TableKind::PerPort;
-        (kind, tables, if wide { RootScope::TnGroup } else { RootScope::Tn })
+    (kind, tables, any::<bool>()).prop_map(|(kind, tables, narrow)| {
+        (kind, tables, (narrow && kind.has_root_scopes()).then_some(RootScope::Tn))
     })
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn dynamic(
     colors: u16,
     (tables, root_scope): (TableKind, RootScope),
 ) -> DynamicRootEngine {
-    let options = EngineOptions { root_scope, ..EngineOptions::new(colors, tables) };
+    let options =
+        EngineOptions { root_scope: Some(root_scope), ..EngineOptions::new(colors, tables) };
     let (graph, fat_tree) = (fabric.graph.clone(), fabric.fat_tree.clone());
     DynamicRootEngine::new(graph, fat_tree, options).expect("a scope that goes with the tables")
 }
@@ -189,7 +190,7 @@ fn small(text: &str) -> Fabric {
 fn a_whole_tn_group_needs_per_port_tables() {
     let fabric = small("kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nendpoints_per_leaf = 1");
     let options = EngineOptions {
-        root_scope: RootScope::TnGroup,
+        root_scope: Some(RootScope::TnGroup),
         ..EngineOptions::new(2, TableKind::PerSwitch)
     };
     let refused = DynamicRootEngine::new(fabric.graph.clone(), fabric.fat_tree, options).err();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, PortLoads, RootPolicy, RootScope, RoutingEngine,
+    BuildError, Change, EngineKind, EngineOptions, PortLoads, RootPolicy, RoutingEngine,
     build_engine, metrics, table_entries,
 };
 use fabricast_topology::{EndpointId, Graph, Mgid, SwitchId, TableKind};
@@ -32,12 +32,7 @@ fn engine_of(
     colors: u16,
     tables: TableKind,
 ) -> Box<dyn RoutingEngine> {
-    let root_scope = match tables {
-        TableKind::PerPort => RootScope::TnGroup,
-        TableKind::PerSwitch => RootScope::Tn,
-    };
-    let root_policy = Some(policy);
-    let options = EngineOptions { root_policy, root_scope, ..EngineOptions::new(colors, tables) };
+    let options = EngineOptions { root_policy: Some(policy), ..EngineOptions::new(colors, tables) };
     let (graph, view) = (Arc::clone(&fabric.graph), Some(Arc::clone(&fabric.fat_tree)));
     build_engine(kind, graph, view, options).expect("an engine that chooses roots")
 }

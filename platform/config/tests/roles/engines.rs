@@ -1,7 +1,7 @@
 //! Settings of the routing engine.
 
 use fabricast_config::RouterConfig;
-use fabricast_routing::EngineKind;
+use fabricast_routing::{EngineKind, MergePartner, MergePolicy, RootScope};
 
 use crate::{complaints, load_text};
 
@@ -19,11 +19,44 @@ fn the_engine_is_named_or_left_to_the_topology() {
     let both = "[router]\nfault_tolerant = true\nroot_policy = 'hlse'\n";
     assert_eq!(
         complaints::<RouterConfig>(both, &[]),
-        ["F:2: router.fault_tolerant: only c-mr4lms-fixed has it, which has no root_policy"]
+        ["F:3: router.root_policy: c-mr4lms-fixed has no roots to choose from; `fault_tolerant` \
+             selects c-mr4lms-fixed"]
     );
     let other = "[router]\nengine = 'mr4lms'\nstay_after_healing = true\n";
     assert_eq!(
         complaints::<RouterConfig>(other, &[]),
-        ["F:3: router.stay_after_healing: only c-mr4lms-fixed has it, not mr4lms"]
+        ["F:3: router.stay_after_healing: mr4lms decides by itself where groups stay after a \
+             failure; c-mr4lms-fixed can be told"]
+    );
+    let several = "[router]\nengine = 'c-mr4lms-dynamic'\ntables = 'per-switch'\n\
+                   root_scope = 'tn-group'\nmerge_policy = 'rebuild'\nfault_tolerant = true\n";
+    assert_eq!(
+        complaints::<RouterConfig>(several, &[]),
+        [
+            "F:6: router.fault_tolerant: c-mr4lms-dynamic has no fault tolerance; c-mr4lms-fixed has",
+            "F:4: router.root_scope: roots in a whole TN group need per-port tables; with per-switch \
+             tables only those of one TN can be had",
+            "F:5: router.merge_policy: c-mr4lms-dynamic has no choice in the treatment of merged \
+             trees; mr4lms has",
+        ]
+    );
+}
+
+#[test]
+fn options_of_the_engine_are_those_of_route_plan() {
+    let text = "[router]\nmerge_policy = 'rebuild'\nmerge_partner = 'rarest-color'\n";
+    let config: RouterConfig = load_text(text, &[]).unwrap();
+    let options = config.engine_options();
+    assert_eq!(options.merge_policy, Some(MergePolicy::Rebuild));
+    assert_eq!(options.merge_partner, Some(MergePartner::RarestColor));
+    assert_eq!(options.root_scope, None);
+    let text = "[router]\nroot_scope = 'tn'\ntables = 'per-switch'\n";
+    let config: RouterConfig = load_text(text, &[]).unwrap();
+    assert_eq!(config.engine_options().root_scope, Some(RootScope::Tn));
+    assert_eq!(
+        complaints::<RouterConfig>("[router]\nmerge_partner = 'farthest'\n", &[]),
+        [
+            "F:2: router.merge_partner: unknown variant `farthest`, expected `nearest` or `rarest-color`"
+        ]
     );
 }

@@ -25,15 +25,16 @@ pub(crate) fn scheme(
         TableKind::PerPort => v1::TableKind::PerPort,
         TableKind::PerSwitch => v1::TableKind::PerSwitch,
     };
-    let root_scope = match options.root_scope {
-        RootScope::Tn => "tn",
-        RootScope::TnGroup => "tn-group",
+    // Without a choice of scopes it makes no difference; the default must not make records foreign.
+    let root_scope = match engine.has_root_scopes() {
+        true => options.effective_root_scope(),
+        false => RootScope::Tn,
     };
     v1::RouteChoiceScheme {
         engine: engine.name().to_owned(),
         color_count: options.colors.into(),
         tables: tables.into(),
-        root_scope: root_scope.to_owned(),
+        root_scope: root_scope.name().to_owned(),
         topology_sha256: topology_sha256.to_vec(),
         fault_tolerant: options.fault_tolerant,
     }
@@ -113,6 +114,16 @@ mod tests {
     fn graph() -> Graph {
         let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
         TopologySpec::parse(spec).unwrap().generate().unwrap()
+    }
+
+    #[test]
+    fn only_an_engine_with_root_scopes_has_another_scheme_with_another_scope() {
+        let usual = EngineOptions::new(8, TableKind::PerPort);
+        let narrow = EngineOptions { root_scope: Some(RootScope::Tn), ..usual };
+        let scope = |kind, options| scheme(kind, options, &[]).root_scope;
+        assert_eq!(scope(EngineKind::CMr4lmsDynamic, usual), "tn-group");
+        assert_eq!(scope(EngineKind::CMr4lmsDynamic, narrow), "tn");
+        assert_eq!(scope(EngineKind::Mr4lms, usual), "tn");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fabricast_integration::{
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, RecordedChoice, RoutingEngine, build_engine,
+    Change, EngineKind, EngineOptions, RecordedChoice, RootScope, RoutingEngine, build_engine,
 };
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, Peer, PortId, TableEntry};
 
@@ -26,7 +26,10 @@ fn layout(engine: EngineKind) -> Layout {
 /// An engine that knows the groups and nothing of the past.
 fn planned(layout: &Layout, groups: &[v1::Group]) -> Box<dyn RoutingEngine> {
     let view = FatTree::detect(&layout.graph).ok().map(Arc::new);
-    let options = EngineOptions::new(layout.colors, layout.tables);
+    let options = EngineOptions {
+        root_scope: layout.root_scope,
+        ..EngineOptions::new(layout.colors, layout.tables)
+    };
     let graph = Arc::clone(&layout.graph);
     let mut engine = build_engine(layout.engine, graph, view, options).unwrap();
     let put = |group: &v1::Group| {
@@ -315,4 +318,23 @@ async fn an_engine_that_computes_everything_stores_nothing_and_drops_what_others
     let left = chosen(&fixed.client).await;
     assert_eq!(left.scheme.unwrap().engine, "c-mr4lms-fixed");
     assert_eq!(left.choices, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roots_of_one_top_midplane_are_dropped_where_the_default_is_its_group() {
+    let narrow = Layout { root_scope: Some(RootScope::Tn), ..layout(EngineKind::CMr4lmsDynamic) };
+    let (mut cluster, traffic) = with_a_past_in(narrow).await;
+    let before = chosen(&cluster.client).await;
+    assert_eq!(before.scheme.unwrap().root_scope, "tn");
+    cluster.layout.root_scope = None;
+    cluster = cluster.with_engine(EngineKind::CMr4lmsDynamic).await;
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    let client = cluster.client.clone();
+    let after = chosen(&client).await;
+    assert_eq!(after.scheme.unwrap().root_scope, "tn-group");
+    let groups = client.groups().await;
+    assert!(!after.choices.is_empty());
+    assert!(after.choices.iter().all(|one| groups.iter().any(|group| group.gn == one.gn)));
+    let anew = planned(&cluster.layout, &groups);
+    assert_eq!(table_entries(&cluster.layout, &client.tables().await), entries(&*anew));
 }
