@@ -49,6 +49,22 @@ impl std::fmt::Display for Rows {
     }
 }
 
+/// Lists the first lines of a table, and counts the others.
+#[must_use]
+pub(crate) fn first(lines: &[String], most: usize) -> Vec<String> {
+    let mut listed: Vec<String> = lines.iter().take(most).cloned().collect();
+    if lines.len() > most {
+        listed.push(and_more((lines.len() - most) as u64));
+    }
+    listed
+}
+
+/// Says that lines were left out of a table.
+#[must_use]
+pub(crate) fn and_more(count: u64) -> String {
+    format!("and {count} more; `--format json` lists all")
+}
+
 /// Prints a value as JSON, or what `table` makes of it.
 ///
 /// # Errors

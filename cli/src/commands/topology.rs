@@ -9,7 +9,7 @@ use fabricast_placement::slurm::{self, SlurmTopology};
 use fabricast_proto::v1;
 use fabricast_switch::{Driver, InfinibandDriver};
 use fabricast_topology::spec::PRESETS;
-use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, ibnetdiscover};
+use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, NotFatTree, ibnetdiscover};
 use serde::Serialize;
 
 use crate::args::{Format, ServerArgs};
@@ -192,12 +192,12 @@ fn found(
     differences: Option<Vec<String>>,
     format: Format,
 ) -> Result<Summary, Failure> {
-    let fat_tree = topology.fat_tree();
-    let summary = Summary { differences, ..Summary::of(topology, fat_tree.as_ref().ok()) };
+    let fat_tree = FatTree::detect(&topology.graph);
+    let summary = Summary { differences, ..Summary::of(topology, fat_tree.as_ref()) };
     output::print(format, &summary, Summary::text)?;
     match fat_tree {
         Ok(_) => Ok(summary),
-        Err(failure) => Err(Failure::No(failure.message())),
+        Err(not) => Err(Failure::No(format!("'{}': {not}", topology.title))),
     }
 }
 
@@ -211,7 +211,7 @@ fn import(file: &Path, out: Option<&Path>, format: Format) -> Result<(), Failure
     if let Err(not) = &fat_tree {
         output::notice(&format!("fabricast: '{}': {not}", topology.title));
     }
-    let summary = Summary::of(&topology, fat_tree.as_ref().ok());
+    let summary = Summary::of(&topology, fat_tree.as_ref());
     output::print(format, &summary, Summary::text)
 }
 
@@ -256,7 +256,7 @@ fn export_slurm(file: &str) -> Result<(), Failure> {
 /// Describes a topology for the demo.
 #[must_use]
 pub(crate) fn summary_text(topology: &Topology, fat_tree: &FatTree) -> String {
-    Summary::of(topology, Some(fat_tree)).text()
+    Summary::of(topology, Ok(fat_tree)).text()
 }
 
 #[derive(Debug, Serialize)]
@@ -267,19 +267,23 @@ struct Summary {
     counts: GraphSummary,
     fat_tree: Option<FatTreeParams>,
     irregularities: Vec<String>,
+    /// Contradictions to a fat tree, if it is none.
+    contradictions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<Vec<String>>,
 }
 
 impl Summary {
-    fn of(topology: &Topology, fat_tree: Option<&FatTree>) -> Self {
+    fn of(topology: &Topology, fat_tree: Result<&FatTree, &NotFatTree>) -> Self {
         let irregularities = fat_tree.map(FatTree::irregularities).unwrap_or_default();
+        let contradictions = fat_tree.err().map(|not| &*not.reasons).unwrap_or_default();
         Self {
             topology: topology.title.clone(),
             sha256: topology.digest(),
             counts: topology.graph.summary(),
-            fat_tree: fat_tree.map(|fat_tree| *fat_tree.params()),
+            fat_tree: fat_tree.ok().map(|fat_tree| *fat_tree.params()),
             irregularities: irregularities.iter().map(ToString::to_string).collect(),
+            contradictions: contradictions.iter().map(ToString::to_string).collect(),
             differences: None,
         }
     }

@@ -258,3 +258,37 @@ fn findings_name_switches_and_endpoints() {
     assert!(run.stdout.contains(": a packet from h0 does not reach h"), "{run:?}");
     assert!(run.stdout.contains("\nand "), "the rest is counted: {run:?}");
 }
+
+#[test]
+fn json_lists_everything_and_a_table_the_first_twenty() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "t.toml",
+        "kind=\"leaf-spine\"\nleaves=2\nspines=1\nendpoints_per_leaf=2\n[faults]\n\
+         links=[{endpoint=\"h0\"}]\n",
+    );
+    let line = |mgid: u32| format!("{{\"mgid\":{mgid},\"members\":[\"h0\",\"h1\",\"h2\"]}}\n");
+    sandbox.write("groups", (0..25).map(line).collect::<String>());
+    let plan = ["route", "plan", "--topology", "t.toml", "--groups", "groups", "--out", "routes"];
+    let figures = sandbox.json(&plan);
+    assert_eq!(figures["left_out"].as_array().map(Vec::len), Some(25), "{figures}");
+    let table = sandbox.ok(&plan);
+    assert_eq!(table.matches(" is cut off: ").count(), 20, "{table}");
+    assert!(table.contains("\nand 5 more; `--format json` lists all"), "{table}");
+
+    sandbox.write("tables", "");
+    let run = sandbox.run(&VERIFY);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.stdout.contains(" more; `--format json` lists all"), "{run:?}");
+    let run = sandbox.run(&[&VERIFY[..], &["--format", "json"]].concat());
+    let verdict: Value = serde_json::from_str(&run.stdout).unwrap();
+    let violations = verdict["violations"].as_array().unwrap().len() as u64;
+    assert!(violations > 50, "{verdict}");
+    assert_eq!(verdict["violation_count"], violations, "{verdict}");
+
+    let run = sandbox.run(&["topology", "check", "torus", "--format", "json"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let summary: Value = serde_json::from_str(&run.stdout).unwrap();
+    let contradictions = summary["contradictions"].as_array().unwrap();
+    assert!(contradictions.len() > 8 && run.stderr.contains("; and "), "{}", run.stderr);
+}

@@ -8,7 +8,7 @@ use fabricast_proto::v1::directory_change::Kind;
 use fabricast_routing::verify::{self, Senders};
 use fabricast_topology::TableKind;
 
-use super::verify::{LISTED, Verdict, VerifyArgs, in_words, say};
+use super::verify::{Verdict, VerifyArgs, in_words, listed, say};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::output;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     };
     let senders = if args.all_senders { Senders::All } else { Senders::OnePerSwitch };
     let colors = u16::try_from(first.colors).context("colors of the switches")?;
-    let options = verify::Options { colors, tables, senders, list: LISTED };
+    let options = verify::Options { colors, tables, senders, list: listed(format) };
     let faults = verify_input::faults(&graph, &moment.failed);
     let report = verify::verify(&graph, &faults, &groups, &entries, options);
     let mut violations: Vec<String> =

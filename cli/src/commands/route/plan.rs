@@ -26,7 +26,7 @@ use crate::pattern::Pattern;
 use crate::plan_input;
 use crate::source::Topology;
 
-/// Most groups and members without a tree that are listed.
+/// Most groups and members without a tree that a table lists.
 const LISTED: usize = 20;
 /// Groups times ports up to which another engine is tried without `--compare`: a few seconds at
 /// most.
@@ -220,12 +220,12 @@ fn figures_text(figures: &Figures) -> String {
     row("trees and merging", format!("{:.1} ms", figures.trees_ms));
     row("final tables", format!("{:.1} ms", figures.tables_ms));
     let advice = figures.advice.iter().map(Advised::line);
-    let lines = figures.left_out.iter().cloned().chain(advice);
+    let left_out = output::first(&figures.left_out, LISTED);
+    let lines = left_out.into_iter().chain(advice);
     lines.fold(rows.to_string(), |text, line| format!("{text}\n{line}"))
 }
 
-/// Lists the first groups and members without a tree, and groups off the tree of their MGID, with
-/// reasons.
+/// Lists groups and members without a tree, and groups off the tree of their MGID, with reasons.
 fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
     let unrouted =
         plan.unrouted().iter().map(|group| format!("group {} has no tree: {group}", group.mgid.0));
@@ -240,7 +240,7 @@ fn left_out(plan: &Plan, graph: &Graph) -> Vec<String> {
     let unprotected = plan.unprotected().map(|one| {
         format!("group {} has no second tree: tree {} needs {}", one.mgid.0, one.tree, one.link)
     });
-    unrouted.chain(cut_off).chain(moved).chain(unprotected).take(LISTED).collect()
+    unrouted.chain(cut_off).chain(moved).chain(unprotected).collect()
 }
 
 /// An engine, and its fabric as a fat tree if it is one.

@@ -18,8 +18,16 @@ use crate::group_file;
 use crate::output;
 use crate::source::{Topology, read_text};
 
-/// Most violations of each kind that are listed.
-pub(super) const LISTED: usize = 20;
+/// Most violations that a table lists.
+const LISTED: usize = 20;
+
+/// Number of violations to list: JSON has all.
+pub(super) fn listed(format: Format) -> usize {
+    match format {
+        Format::Json => usize::MAX,
+        Format::Table | Format::Hostlist | Format::Slurm => LISTED,
+    }
+}
 
 /// Result of the verifier.
 #[derive(Debug, Serialize)]
@@ -99,12 +107,12 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
         entries = found;
     }
     let senders = if args.all_senders { Senders::All } else { Senders::OnePerSwitch };
-    let options = verify::Options { colors, tables, senders, list: LISTED };
+    let options = verify::Options { colors, tables, senders, list: listed(format) };
     let groups = delivery_groups(&routes, &members);
     let report = verify::verify(graph, &Faults::new(), &groups, &entries, options);
 
     let count = report.violation_count + u64::try_from(findings.len())?;
-    findings.truncate(LISTED);
+    findings.truncate(listed(format));
     findings.extend(report.violations.iter().map(|violation| in_words(graph, violation)));
     let verdict = Verdict {
         groups: report.groups,
@@ -287,7 +295,7 @@ fn text(verdict: &Verdict) -> String {
     let more =
         verdict.violation_count.saturating_sub(verdict.violations.len().try_into().unwrap_or(0));
     if more > 0 {
-        text.push_str(&format!("\nand {more} more"));
+        text.push_str(&format!("\n{}", output::and_more(more)));
     }
     text
 }

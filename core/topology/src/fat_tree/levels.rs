@@ -125,7 +125,7 @@ fn check_leaf_links(
             let seen = last.replace(b) == Some(b);
             let both = leaves.contains(b.index()) && a < b && !seen;
             if both && !(has_upper(a) && has_upper(b)) {
-                reasons.push(|| Reason::LeavesLinked {
+                reasons.push(Reason::LeavesLinked {
                     a: graph.switch_label(a),
                     a_endpoints: endpoints[a.index()],
                     b: graph.switch_label(b),
@@ -157,7 +157,7 @@ fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree>
             level[other.index()] = distance;
             match distance {
                 4 => spare.push(other),
-                5 => reasons.push(|| Reason::TooManyLevels {
+                5 => reasons.push(Reason::TooManyLevels {
                     switch: graph.switch_label(other),
                     distance: distance.into(),
                 }),
@@ -222,7 +222,7 @@ fn find_strays(graph: &Graph, level: &[u8]) -> Result<Vec<(PortId, PortId)>, Not
     let mut reasons = Reasons::default();
     if strays.len() * 2 > in_all {
         for (a, b) in &strays {
-            reasons.push(|| Reason::LinkWithinLevel {
+            reasons.push(Reason::LinkWithinLevel {
                 a: graph.port_label(*a),
                 b: graph.port_label(*b),
                 level: level[graph.switch_of(*a).index()].into(),

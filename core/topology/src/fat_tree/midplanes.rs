@@ -85,7 +85,7 @@ fn check_connected(graph: &Graph, levels: &Levels, depth: u32) -> Result<(), Not
         let of_main = u32::from(height[main]) + 1 == depth;
         let is_cut_off = depth > 1 && height[part] == 0 || depth > 2 && height[part] == 1;
         if !(of_main && is_cut_off) {
-            reasons.push(|| Reason::NotConnected {
+            reasons.push(Reason::NotConnected {
                 a: graph.switch_label(SwitchId(dense(main))),
                 b: graph.switch_label(SwitchId(dense(part))),
             });
@@ -184,7 +184,7 @@ fn find_groups(
             if turn < most {
                 let group = group_of[root as usize] as usize;
                 let taken = SwitchId(found.l1[slot(first, group)]);
-                reasons.push(|| same_position(graph, taken, *first));
+                reasons.push(same_position(graph, taken, *first));
             }
             continue;
         }
@@ -192,7 +192,7 @@ fn find_groups(
             |group: &usize| fragment.iter().all(|switch| found.l1[slot(switch, *group)] == NONE);
         let group = if turn < most { Some(turn) } else { (0..most).find(free) };
         let Some(group) = group else {
-            reasons.push(|| Reason::NoGroup { switch: graph.switch_label(*first) });
+            reasons.push(Reason::NoGroup { switch: graph.switch_label(*first) });
             continue;
         };
         group_of[root as usize] = dense(group);
@@ -202,7 +202,7 @@ fn find_groups(
                 *taken = switch.0;
             } else if turn >= most || switch_cn[switch.index()] != switch_cn[first.index()] {
                 let taken = SwitchId(*taken);
-                reasons.push(|| same_position(graph, taken, *switch));
+                reasons.push(same_position(graph, taken, *switch));
             }
         }
     }
@@ -292,7 +292,7 @@ fn find_tops(
         };
         let mut l2 = vec![None; blocks];
         place_l2(&part.l2, found.populated as usize, &mut l2, block_of, |a, b| {
-            reasons.push(|| same_position(graph, a, b));
+            reasons.push(same_position(graph, a, b));
         });
         group.push(TopMidplane { l2, l3: part.l3.clone() });
     }

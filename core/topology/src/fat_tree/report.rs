@@ -91,12 +91,10 @@ pub enum Irregularity {
 
 /// Refusal of a fabric that is not a fat tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("not a fat tree: {}{}", list(.reasons), rest(*.more))]
+#[error("not a fat tree: {}", list(.reasons))]
 pub struct NotFatTree {
-    /// The first few contradictions.
+    /// All contradictions; `Display` writes out the first few.
     pub reasons: Vec<Reason>,
-    /// Number of further contradictions.
-    pub more: usize,
 }
 
 /// One contradiction to a fat tree.
@@ -173,41 +171,33 @@ pub enum Reason {
 /// Limit on contradictions that are written out.
 const REASONS_SHOWN: usize = 8;
 
-/// Collects contradictions; the first few are kept as text.
+/// Collects contradictions.
 #[derive(Default)]
-pub(super) struct Reasons {
-    reasons: Vec<Reason>,
-    more: usize,
-}
+pub(super) struct Reasons(Vec<Reason>);
 
 impl Reasons {
     /// Adds a contradiction.
-    pub(super) fn push(&mut self, reason: impl FnOnce() -> Reason) {
-        if self.reasons.len() < REASONS_SHOWN {
-            self.reasons.push(reason());
-        } else {
-            self.more += 1;
-        }
+    pub(super) fn push(&mut self, reason: Reason) {
+        self.0.push(reason);
     }
 
     /// Returns the refusal if there is a contradiction.
     pub(super) fn check(self) -> Result<(), NotFatTree> {
-        if self.reasons.is_empty() {
-            return Ok(());
-        }
-        Err(NotFatTree { reasons: self.reasons, more: self.more })
+        if self.0.is_empty() { Ok(()) } else { Err(NotFatTree { reasons: self.0 }) }
     }
 
     /// Creates the refusal for one contradiction.
     pub(super) fn only(reason: Reason) -> NotFatTree {
-        NotFatTree { reasons: vec![reason], more: 0 }
+        NotFatTree { reasons: vec![reason] }
     }
 }
 
 fn list(reasons: &[Reason]) -> String {
-    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
-fn rest(more: usize) -> String {
-    if more == 0 { String::new() } else { format!("; and {more} more") }
+    let shown = reasons.iter().take(REASONS_SHOWN).map(ToString::to_string);
+    let mut text = shown.collect::<Vec<_>>().join("; ");
+    let more = reasons.len().saturating_sub(REASONS_SHOWN);
+    if more > 0 {
+        text += &format!("; and {more} more");
+    }
+    text
 }
