@@ -102,7 +102,7 @@ pub(crate) enum Layers {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").args(["groups", "pattern"]).requires("topology")))]
 pub(crate) struct GroupArgs {
-    /// Groups in JSON lines.
+    /// Groups in JSON lines; members are endpoints, by name or GUID of the port.
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Option<PathBuf>,
     /// Generate groups instead: of a process grid such as `64x32x16` (one group per line and

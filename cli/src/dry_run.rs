@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
-use fabricast_topology::{EndpointId, Graph, Peer, PortId, SwitchId};
+use fabricast_topology::{EndpointId, EndpointNameError, Graph, Peer, PortId, SwitchId};
 use serde::Serialize;
 
 use crate::args::Format;
@@ -175,9 +175,11 @@ fn part(graph: &Graph, element: v1::Element) -> Result<(Part, String), Failure> 
             (Part::Switch(switch), format!("switch {name}"))
         }
         Some(Kind::Endpoint(name)) => {
-            let endpoint = graph.find_endpoint(&name);
-            let endpoint = endpoint.ok_or_else(|| unknown(format!("endpoint '{name}'")))?;
-            (Part::Endpoint(endpoint), format!("endpoint {name}"))
+            let endpoint = graph.resolve_endpoint(&name).map_err(|error| match error {
+                EndpointNameError::Unknown { .. } => unknown(format!("endpoint '{name}'")),
+                EndpointNameError::Ambiguous { .. } => Failure::input(format!("endpoint: {error}")),
+            })?;
+            (Part::Endpoint(endpoint), format!("endpoint {}", graph.endpoint_name(endpoint)))
         }
         None => return Err(unknown("part without a name".to_owned())),
     };

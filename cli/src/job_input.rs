@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use fabricast_placement::{JobAllocator, JobId, JobNames, JobTopology, hostlist, slurm};
-use fabricast_topology::{EndpointId, Faults};
+use fabricast_topology::{EndpointId, EndpointNameError, Faults, Graph};
 
 use crate::failure::Failure;
 use crate::nodes::nodes_of;
@@ -18,7 +18,31 @@ pub(crate) struct JobInput {
     pub(crate) positions: Arc<JobTopology>,
     /// Names of nodes, leaf switches and jobs.
     pub(crate) names: JobNames,
-    numbers: BTreeMap<String, u32>,
+    nodes: NodeNumbers,
+}
+
+/// Numbers of nodes by all their names.
+#[derive(Default)]
+struct NodeNumbers {
+    by_name: BTreeMap<String, u32>,
+    by_endpoint: BTreeMap<EndpointId, u32>,
+    /// The topology, whose endpoints have names; `None` if nodes have nothing but theirs.
+    graph: Option<Arc<Graph>>,
+}
+
+impl NodeNumbers {
+    /// Finds a node by its name, or by any name of one of its endpoints.
+    fn find(&self, name: &str) -> anyhow::Result<u32> {
+        let unknown = || anyhow!("no node '{name}'");
+        if let Some(number) = self.by_name.get(name) {
+            return Ok(*number);
+        }
+        match self.graph.as_ref().ok_or_else(unknown)?.resolve_endpoint(name) {
+            Ok(endpoint) => self.by_endpoint.get(&endpoint).copied().ok_or_else(unknown),
+            Err(EndpointNameError::Unknown { .. }) => Err(unknown()),
+            Err(error @ EndpointNameError::Ambiguous { .. }) => Err(error.into()),
+        }
+    }
 }
 
 impl JobInput {
@@ -40,16 +64,22 @@ impl JobInput {
             leaves: slurm::leaf_names(graph, &fat_tree),
             ..JobNames::default()
         };
-        let numbers = numbers(&names);
+        let owned = (0u32..).zip(&endpoints);
+        let by_endpoint = owned.flat_map(|(node, own)| own.iter().map(move |one| (*one, node)));
+        let nodes = NodeNumbers {
+            by_name: numbers(&names),
+            by_endpoint: by_endpoint.collect(),
+            graph: Some(Arc::clone(graph)),
+        };
         let mut faults = Faults::new();
         for name in hostlist::expand(down.unwrap_or_default()).context("--down")? {
-            let node = numbers.get(&name).ok_or_else(|| anyhow!("--down: no node '{name}'"))?;
-            for endpoint in &endpoints[*node as usize] {
+            let node = nodes.find(&name).context("--down")?;
+            for endpoint in &endpoints[node as usize] {
                 faults.fail_endpoint(*endpoint);
             }
         }
         let positions = Arc::new(JobTopology::new(graph, &fat_tree, &faults, &endpoints));
-        Ok(Self { positions, names, numbers })
+        Ok(Self { positions, names, nodes })
     }
 
     /// Reads the nodes from Slurm's description of a fabric.
@@ -61,8 +91,8 @@ impl JobInput {
         let text = read_text(file)?;
         let read = slurm::read(&text).and_then(|topology| topology.job_topology());
         let (positions, names) = read.with_context(|| format!("'{}'", file.display()))?;
-        let numbers = numbers(&names);
-        Ok(Self { positions: Arc::new(positions), names, numbers })
+        let nodes = NodeNumbers { by_name: numbers(&names), ..NodeNumbers::default() };
+        Ok(Self { positions: Arc::new(positions), names, nodes })
     }
 
     /// Checks that all names fit into a hostlist.
@@ -104,10 +134,8 @@ impl JobInput {
             bail!("name: there are two jobs '{name}'");
         }
         let nodes = hostlist::expand(list.trim()).context("nodes")?;
-        let number = |node: &String| {
-            self.numbers.get(node).copied().ok_or_else(|| anyhow!("nodes: no node '{node}'"))
-        };
-        let nodes = nodes.iter().map(number).collect::<anyhow::Result<Vec<u32>>>()?;
+        let nodes = nodes.iter().map(|node| self.nodes.find(node));
+        let nodes = nodes.collect::<anyhow::Result<Vec<u32>>>().context("nodes")?;
         let id = JobId(u64::try_from(self.names.jobs.len())?);
         allocator
             .restore(id, &nodes)

@@ -21,7 +21,7 @@ use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::{
     CertificateFiles, Channel, Leader, LeaderChannel, Peer, PeerError, RpcError, Security,
 };
-use fabricast_topology::{Graph, ibnetdiscover};
+use fabricast_topology::{EndpointNameError, Graph, ibnetdiscover, is_guid};
 use tokio::runtime::Runtime;
 use tonic::{Code, Response};
 
@@ -374,6 +374,45 @@ impl Remote {
     pub(crate) async fn graph(&self) -> Result<Graph, Failure> {
         let text = self.topology().await?;
         Ok(ibnetdiscover::read(&text).context("topology of the TIC")?)
+    }
+
+    /// Returns the name that records have for an endpoint, given by any of its names; one that the
+    /// topology lacks is left for the server to refuse.
+    ///
+    /// # Errors
+    ///
+    /// Several endpoints have the name, or that of the failed call.
+    pub(crate) async fn endpoint_name(&self, text: &str) -> Result<String, Failure> {
+        let graph = self.graph().await?;
+        match graph.resolve_endpoint(text) {
+            Ok(endpoint) => Ok(graph.endpoint_name(endpoint).to_owned()),
+            Err(EndpointNameError::Unknown { .. }) => Ok(text.to_owned()),
+            Err(error @ EndpointNameError::Ambiguous { .. }) => {
+                Err(Failure::input(format!("endpoint: {error}")))
+            }
+        }
+    }
+
+    /// Returns the name of a node, given by its name or the GUID of one of its endpoints.
+    ///
+    /// # Errors
+    ///
+    /// A GUID that no endpoint or several endpoints have, or that of the failed call.
+    pub(crate) async fn node_name(&self, text: String) -> Result<String, Failure> {
+        if !is_guid(&text) {
+            return Ok(text);
+        }
+        let nodes = self.nodes().await?;
+        if nodes.iter().any(|node| node.name == text) {
+            return Ok(text);
+        }
+        let graph = self.graph().await?;
+        let found = graph.resolve_endpoint(&text);
+        let endpoint = found.map_err(|error| Failure::input(format!("node: {error}")))?;
+        let name = graph.endpoint_name(endpoint);
+        let owner = nodes.into_iter().find(|node| node.endpoints.iter().any(|own| own == name));
+        let alone = || Failure::input(format!("node: '{text}' is '{name}', which no node has"));
+        Ok(owner.ok_or_else(alone)?.name)
     }
 
     /// Downloads the topology of the TIC as text.

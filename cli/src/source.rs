@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use fabricast_routing::EngineKind;
-use fabricast_topology::{FatTree, Graph, ibnetdiscover, spec};
+use fabricast_topology::{FatTree, Graph, NotFatTree, ibnetdiscover, spec};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
@@ -65,17 +65,20 @@ impl Topology {
     ///
     /// Says which switches and links contradict a fat tree.
     pub fn fat_tree(&self) -> Result<FatTree, Failure> {
-        FatTree::detect(&self.graph).map_err(|error| {
-            let failure = Failure::from(anyhow!(error).context(format!("'{}'", self.title)));
-            failure.hint(format!(
-                "fat trees have endpoints on leaf switches only and one to four levels of switches; \
-                 `fabricast topology show '{}'` lists what was read, the presets are {}; {} route \
-                 any topology",
-                self.title,
-                preset_names(),
-                engines_for_all()
-            ))
-        })
+        FatTree::detect(&self.graph).map_err(|error| self.no_fat_tree(error))
+    }
+
+    /// Makes a failure that says what to do without a fat tree.
+    pub(crate) fn no_fat_tree(&self, error: NotFatTree) -> Failure {
+        let failure = Failure::from(anyhow!(error).context(format!("'{}'", self.title)));
+        failure.hint(format!(
+            "fat trees have endpoints on leaf switches only and one to four levels of switches; \
+             `fabricast topology show '{}'` lists what was read, the presets are {}; {} route \
+             any topology",
+            self.title,
+            preset_names(),
+            engines_for_all()
+        ))
     }
 
     /// SHA-256 of the normal form, as route files name it.

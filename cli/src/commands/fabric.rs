@@ -85,7 +85,7 @@ enum FabricCommand {
     },
     /// Send one packet from an endpoint and print where it went.
     Send {
-        /// Endpoint that sends the packet.
+        /// Endpoint that sends the packet: name, or GUID of its port.
         #[arg(long)]
         endpoint: String,
         /// MGID of the packet.
@@ -122,7 +122,7 @@ struct ElementArgs {
     /// A switch, by its node id.
     #[arg(long)]
     switch: Option<String>,
-    /// An endpoint, by name.
+    /// An endpoint: name, or GUID of its port.
     #[arg(long)]
     endpoint: Option<String>,
     /// Only print which groups it would affect; change nothing.

@@ -72,7 +72,7 @@ pub(crate) enum GroupCommand {
     /// Print the MGIDs that the groups of a file would get if they were formed now, whatever the
     /// order of its lines; change nothing.
     Plan {
-        /// Groups in JSON lines; members are endpoints.
+        /// Groups in JSON lines; members are endpoints, by name or GUID of the port.
         #[arg(long, value_name = "FILE")]
         groups: PathBuf,
         #[command(flatten)]
@@ -111,7 +111,7 @@ pub(crate) struct MemberArgs {
 /// Options that a new group takes.
 #[derive(Debug, Args)]
 pub(crate) struct NewGroupArgs {
-    /// Endpoint to join with; default: the first of the node.
+    /// Endpoint to join with, name or GUID of its port; default: the first of the node.
     #[arg(long)]
     endpoint: Option<String>,
     /// MGID of a new group; default: chosen by the TIC.
@@ -204,11 +204,15 @@ async fn join(
     member: MemberArgs,
     options: NewGroupArgs,
 ) -> Result<v1::Membership, Failure> {
+    let endpoint = match &options.endpoint {
+        Some(text) => remote.endpoint_name(text).await?,
+        None => String::new(),
+    };
     let request = v1::OperatingAgentServiceJoinGroupRequest {
         node: member.node,
         group: member.group,
         process: member.process,
-        endpoint: options.endpoint.unwrap_or_default(),
+        endpoint,
         mgid: options.mgid,
         persistent: options.persistent,
         exclusive: options.exclusive,

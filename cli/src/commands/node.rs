@@ -33,7 +33,7 @@ pub(crate) enum NodeCommand {
 /// Name of a node, and the server that knows it.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// Name of the node.
+    /// Name of the node, or GUID of one of its endpoints.
     node: String,
     #[command(flatten)]
     server: ServerArgs,
@@ -60,30 +60,30 @@ impl Run for NodeCommand {
                     output::message(format, &list, list_text)
                 }
                 Self::Fail(args) if args.dry_run => {
-                    dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "fail", format)
-                        .await
+                    let (remote, node) = named(args.node).await?;
+                    dry_run::node(&remote, node, "fail", format).await
                 }
                 Self::Stop(args) if args.dry_run => {
-                    dry_run::node(&Remote::new(&args.node.server)?, args.node.node, "stop", format)
-                        .await
+                    let (remote, node) = named(args.node).await?;
+                    dry_run::node(&remote, node, "stop", format).await
                 }
                 Self::Fail(args) => fail(args.node, format).await,
                 Self::Stop(NodeEndArgs { node: args, .. }) => {
-                    let remote = Remote::new(&args.server)?;
-                    let request = v1::StopNodeRequest { node: args.node };
+                    let (remote, node) = named(args).await?;
+                    let request = v1::StopNodeRequest { node };
                     let answer = remote.answer(remote.agent().stop_node(request)).await?;
                     output::message(format, &answer, |_| "stopped".to_owned())
                 }
                 Self::Start(args) => {
-                    let remote = Remote::new(&args.server)?;
-                    let request = v1::StartNodeRequest { node: args.node };
+                    let (remote, node) = named(args).await?;
+                    let request = v1::StartNodeRequest { node };
                     let answer = remote.answer(remote.agent().start_node(request)).await?;
                     // The incarnation in the answer may still be the one that was stopped.
                     output::message(format, &answer, |_| "started".to_owned())
                 }
                 Self::Readmit(args) => {
-                    let remote = Remote::new(&args.server)?;
-                    let request = v1::ReadmitNodeRequest { node: args.node };
+                    let (remote, node) = named(args).await?;
+                    let request = v1::ReadmitNodeRequest { node };
                     let answer = remote.answer(remote.tic().readmit_node(request)).await?;
                     output::message(format, &answer, |_| "not suppressed".to_owned())
                 }
@@ -97,10 +97,17 @@ impl Run for NodeCommand {
     }
 }
 
-async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
+/// Connects, and finds the name of the node.
+async fn named(args: NodeArgs) -> Result<(Remote, String), Failure> {
     let remote = Remote::new(&args.server)?;
+    let node = remote.node_name(args.node).await?;
+    Ok((remote, node))
+}
+
+async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
+    let (remote, node) = named(args).await?;
     let request = v1::ReportNodeFailureRequest {
-        node: args.node,
+        node,
         incarnation: 0,
         reporter: "command line".to_owned(),
         probe_first: false,
@@ -113,8 +120,8 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
 }
 
 async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(&args.server)?;
-    let request = v1::ListMembershipsRequest { node: args.node };
+    let (remote, node) = named(args).await?;
+    let request = v1::ListMembershipsRequest { node };
     let answer = remote.answer(remote.agent().list_memberships(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["GROUP", "PN", "PROCESS", "ENDPOINT", "PARENT", "CHILDREN", "MULTICAST"];

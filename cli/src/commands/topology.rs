@@ -197,7 +197,7 @@ fn found(
     output::print(format, &summary, Summary::text)?;
     match fat_tree {
         Ok(_) => Ok(summary),
-        Err(not) => Err(Failure::No(format!("'{}': {not}", topology.title))),
+        Err(not) => Err(Failure::No(topology.no_fat_tree(not).message())),
     }
 }
 

@@ -152,3 +152,39 @@ fn help_names_every_verb_and_goes_to_standard_output() {
     assert!(sandbox.ok(&["--version"]).starts_with("fabricast "));
     assert_eq!(sandbox.run(&[]).code, 2);
 }
+
+#[test]
+fn endpoints_are_named_by_guid_too_and_an_ambiguous_name_names_both() {
+    let sandbox = Sandbox::new();
+    let cluster = data("cluster-edr-96.ibnetdiscover");
+    let with = |topology: &str, file: &str| {
+        let plan = ["route", "plan", "--topology", topology, "--engine", "mr4lms", "--groups"];
+        [&plan[..], &[file, "--groups-out", "out", "--out", "routes"]].concat().join("\n")
+    };
+    let run = |line: String| sandbox.run(&line.split('\n').collect::<Vec<_>>());
+    let by_name = "{\"name\":\"g\",\"members\":[\"node018 HCA-1\",\"node046 HCA-1\"]}\n";
+    let by_guid = "{\"name\":\"g\",\"members\":[\"0x506B4B03003FA9B6\",\"8c0eb0300ddc0f6\"]}\n";
+    sandbox.write("names", by_name);
+    sandbox.write("guids", by_guid);
+    sandbox.write("both", "{\"members\":[\"node018 HCA-1\",\"0x506b4b03003fa9b6\"]}\n");
+    assert_eq!(run(with(&cluster, "names")).code, 0);
+    let (groups, routes) = (sandbox.read("out"), sandbox.read("routes"));
+    assert!(groups.contains("\"members\":[\"node018 HCA-1\",\"node046 HCA-1\"]"), "{groups}");
+    assert_eq!(run(with(&cluster, "guids")).code, 0);
+    assert_eq!((sandbox.read("out"), sandbox.read("routes")), (groups, routes));
+    run(with(&cluster, "both"))
+        .refused(2, "line 1: members: endpoint \"node018 HCA-1\" is listed twice");
+
+    let two_ports = data("quirks/isr9024-two-port-hcas.ibnetdiscover");
+    sandbox.write("adapter", "{\"members\":[\"0x8f10403960558\",\"0x8f10403960985\"]}\n");
+    run(with(&two_ports, "adapter")).refused(
+        2,
+        "members: '0x8f10403960558' is a name of 'H-0008f10403960558/P1' and of \
+         'H-0008f10403960558/P2'",
+    );
+
+    let jobs = ["job", "plan", "--topology", &cluster, "--sizes", "95", "--down"];
+    let free = |down: &str| sandbox.json(&[&jobs[..], &[down]].concat());
+    assert_eq!(free("0x506b4b03003fa9b6"), free("node018"));
+    sandbox.run(&[&jobs[..], &["0x506b4b"]].concat()).refused(2, "--down: no node '0x506b4b'");
+}

@@ -4,6 +4,8 @@
 mod batches;
 #[path = "running/drift.rs"]
 mod drift;
+#[path = "running/endpoint_names.rs"]
+mod endpoint_names;
 #[path = "running/guest.rs"]
 mod guest;
 
@@ -144,6 +146,7 @@ fn everything_is_driven_from_the_command_line() {
     files_of_groups_are_formed_or_refused_whole(&up);
     drift::tables_drift_and_are_repaired(&up);
     batches::a_job_comes_and_goes_with_all_its_groups(&up);
+    endpoint_names::endpoints_are_named_by_guid(&up);
     unknown_names_are_refused(&up);
     groups_end(&up);
     neither_port_nor_store_is_shared(&up);

@@ -8,6 +8,7 @@ mod groups;
 mod routes;
 mod tables;
 
+use fabricast_topology::EndpointNameError;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -73,6 +74,14 @@ pub enum FormatProblem {
         what: &'static str,
         /// Name that was found.
         name: String,
+    },
+    /// Several endpoints have the name.
+    #[error("{field}: {error}")]
+    AmbiguousName {
+        /// Name of the field.
+        field: String,
+        /// The name, and two of the endpoints.
+        error: EndpointNameError,
     },
     /// A switch has no such port, or it leads elsewhere.
     #[error("{field}: the topology has no link {link}")]

@@ -8,13 +8,16 @@
 //! export and import give an equal graph.
 
 mod builder;
+mod endpoint_lookup;
 mod merged;
 mod names;
 mod without;
 
 pub use builder::{BuildError, GraphBuilder};
+pub use endpoint_lookup::{EndpointNameError, is_guid};
 
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
+use endpoint_lookup::EndpointLookup;
 use names::{NameIndex, Names};
 
 /// Marks no value in a packed column.
@@ -50,6 +53,7 @@ pub struct Graph {
     find_switch: NameIndex,
     find_description: NameIndex,
     find_endpoint: NameIndex,
+    endpoint_lookup: EndpointLookup,
 }
 
 /// Facts of a switch besides its wiring; 0 where unknown.
@@ -241,10 +245,24 @@ impl Graph {
         by_id.or_else(by_text).map(SwitchId)
     }
 
-    /// Finds an endpoint by name.
+    /// Finds an endpoint by the name that [`Self::endpoint_name`] gives it; see
+    /// [`Self::resolve_endpoint`] for names that people give.
     #[must_use]
     pub fn find_endpoint(&self, name: &str) -> Option<EndpointId> {
         self.find_endpoint.find(&self.endpoint_names, name).map(EndpointId)
+    }
+
+    /// Finds an endpoint by any of its names: that of [`Self::endpoint_name`]; description, node id
+    /// or GUID of its adapter, also with "/P" and the port number; or the GUID of its port. A GUID
+    /// is hexadecimal, with "0x" or with six digits and more.
+    ///
+    /// Cost: logarithmic, and linear in the number of endpoints that have the name.
+    ///
+    /// # Errors
+    ///
+    /// [`EndpointNameError`] if none or several have it.
+    pub fn resolve_endpoint(&self, name: &str) -> Result<EndpointId, EndpointNameError> {
+        self.endpoint_lookup.resolve(self, name)
     }
 
     /// Returns the facts of a switch.

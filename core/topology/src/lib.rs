@@ -26,7 +26,8 @@ pub use chance::SplitMix;
 pub use fat_tree::{FatTree, FatTreeParams, Irregularity, NotFatTree, Place, Reason};
 pub use faults::Faults;
 pub use graph::{
-    AdapterFacts, AdapterKind, BuildError, EndpointFacts, Graph, GraphBuilder, SwitchFacts,
+    AdapterFacts, AdapterKind, BuildError, EndpointFacts, EndpointNameError, Graph, GraphBuilder,
+    SwitchFacts, is_guid,
 };
 pub use ids::{AdapterId, EndpointId, Peer, PortId, SwitchId};
 pub use mgid::Mgid;

@@ -29,7 +29,7 @@ mod torus;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::graph::Graph;
+use crate::graph::{EndpointNameError, Graph};
 pub use dragonfly::DragonflySpec;
 pub use fat_trees::{CnTnSpec, KAry3Spec, LeafSpineSpec};
 pub use presets::{PRESETS, Preset};
@@ -122,13 +122,16 @@ pub enum SpecError {
     /// A fault names a part that does not exist.
     #[error("faults.{field}: no {what} is called {name:?}")]
     UnknownName {
-        /// `switches`, `endpoints` or `links`.
+        /// `switches` or `links`.
         field: &'static str,
         /// Kind of the part.
         what: &'static str,
         /// The name as given.
         name: String,
     },
+    /// A fault names no endpoint, or several.
+    #[error("faults.endpoints: {0}")]
+    Endpoint(EndpointNameError),
     /// A fault names a link that does not exist, or has an unknown form.
     #[error("faults.links[{index}]: {problem}")]
     BadLink {

@@ -354,3 +354,59 @@ proptest! {
         check(&text)?;
     }
 }
+
+#[test]
+fn every_endpoint_is_found_by_each_of_its_names() {
+    for text in FILES {
+        let graph = read(text).unwrap();
+        for endpoint in graph.endpoints() {
+            let (adapter, facts) = (graph.adapter_of(endpoint), *graph.endpoint_facts(endpoint));
+            let guid = facts.port_guid;
+            let mut names = vec![graph.endpoint_name(endpoint).to_owned()];
+            if guid != 0 {
+                names.extend([format!("{guid:x}"), format!("{guid:016X}"), format!("0x{guid:x}")]);
+                names.push(format!("0X{guid:016x}"));
+            }
+            names.push(format!("{}/P{}", graph.adapter_name(adapter), facts.number));
+            for name in names {
+                assert_eq!(graph.resolve_endpoint(&name), Ok(endpoint), "{name}");
+            }
+            let id = graph.adapter_name(adapter);
+            let only = graph.adapter_endpoints(adapter).len() == 1;
+            for name in [id.to_owned(), format!("0x{:x}", graph.adapter_facts(adapter).guid)] {
+                assert_eq!(graph.resolve_endpoint(&name).is_ok(), only, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_of_several_endpoints_is_refused_with_two_of_them() {
+    let graph = read(ISR9024).unwrap();
+    let refused = |name: &str| graph.resolve_endpoint(name).unwrap_err().to_string();
+    assert_eq!(
+        refused("0x8f10403960558"),
+        "'0x8f10403960558' is a name of 'H-0008f10403960558/P1' and of 'H-0008f10403960558/P2'"
+    );
+    let shared = refused("MT23108 InfiniHost Mellanox Technologies");
+    assert!(shared.contains("' is a name of 'H-"), "{shared}");
+    for unknown in
+        ["", "H-", "0x", "0x0", "/P1", "0008f1040396ffff", "S-0008f10400410015", "+8f10403960559"]
+    {
+        assert_eq!(refused(unknown), format!("no endpoint '{unknown}' in the topology"));
+    }
+}
+
+#[test]
+fn a_description_that_imitates_the_guid_of_another_adapter_is_no_way_to_take_its_place() {
+    let text = small(
+        "[1] \"H-c3\"[1](c30001) # \"host\" lid 3 4xEDR\n[2] \"H-d4\"[1](d40001) # \"0xc30001\" lid 4 4xEDR",
+    ) + "Ca 1 \"H-d4\" # \"0xc30001\"\n";
+    let graph = read(&text).unwrap();
+    assert_eq!(
+        graph.resolve_endpoint("0xc30001").unwrap_err().to_string(),
+        "'0xc30001' is a name of 'host' and of '0xc30001'"
+    );
+    assert_eq!(graph.endpoint_name(graph.resolve_endpoint("C30001").unwrap()), "host");
+    assert_eq!(graph.endpoint_name(graph.resolve_endpoint("H-d4").unwrap()), "0xc30001");
+}

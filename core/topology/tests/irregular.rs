@@ -238,7 +238,7 @@ fn specs_with_bad_numbers_or_names_are_refused_by_field() {
     );
     let faults = |faults: &str| error(&format!("{leaf_spine}[faults]\n{faults}"));
     assert_eq!(faults("switches = ['x']"), "faults.switches: no switch is called \"x\"");
-    assert_eq!(faults("endpoints = ['x']"), "faults.endpoints: no endpoint is called \"x\"");
+    assert_eq!(faults("endpoints = ['x']"), "faults.endpoints: no endpoint 'x' in the topology");
     assert_eq!(
         faults("links = [{ switch = 'leaf0', to = 'leaf1' }]"),
         "faults.links[0]: there is no such link"

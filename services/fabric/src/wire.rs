@@ -4,8 +4,10 @@ use fabricast_emulator::{Component, EntryWrite, Fence, Packet};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_rpc::Reason;
-use fabricast_topology::TableKind;
-use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry};
+use fabricast_topology::{
+    EndpointId, EndpointNameError, Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEntry,
+    TableKind,
+};
 use thiserror::Error;
 
 /// Most payload bytes of a packet.
@@ -20,6 +22,10 @@ pub(crate) enum Refusal {
     Missing { field: &'static str },
     #[error("no endpoint '{name}' in the fabric")]
     UnknownEndpoint { name: String },
+    #[error(transparent)]
+    AmbiguousEndpoint(EndpointNameError),
+    #[error(transparent)]
+    AmbiguousElement(EndpointNameError),
     #[error("endpoint '{name}' is attached by another process")]
     Attached { name: String },
     #[error("endpoint '{name}' is not attached by this process")]
@@ -40,12 +46,14 @@ impl Refusal {
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Missing { .. } => Reason::FieldMissing,
-            Self::UnknownEndpoint { .. } | Self::NotAttached { .. } => Reason::UnknownEndpoint,
+            Self::UnknownEndpoint { .. }
+            | Self::AmbiguousEndpoint(_)
+            | Self::NotAttached { .. } => Reason::UnknownEndpoint,
             Self::Attached { .. } => Reason::EndpointAttached,
             Self::Color { .. } => Reason::ColorOutOfRange,
             Self::Payload { .. } | Self::TooManyValues { .. } => Reason::PayloadTooLong,
             Self::UnknownSwitch { .. } => Reason::UnknownSwitch,
-            Self::UnknownElement { .. } => Reason::UnknownElement,
+            Self::UnknownElement { .. } | Self::AmbiguousElement(_) => Reason::UnknownElement,
         }
     }
 
@@ -58,6 +66,7 @@ impl Refusal {
     pub(crate) fn fact(&self) -> (&'static str, String) {
         match self {
             Self::Missing { field } => ("field", (*field).to_owned()),
+            Self::AmbiguousEndpoint(error) => ("endpoint", error.name().to_owned()),
             Self::UnknownEndpoint { name }
             | Self::Attached { name }
             | Self::NotAttached { name } => ("endpoint", name.clone()),
@@ -65,6 +74,7 @@ impl Refusal {
             Self::Payload { bytes } => ("bytes", bytes.to_string()),
             Self::UnknownSwitch { name } => ("switch", name.clone()),
             Self::UnknownElement { element } => ("element", element.clone()),
+            Self::AmbiguousElement(error) => ("element", error.name().to_owned()),
             Self::TooManyValues { .. } => ("field", "values".to_owned()),
         }
     }
@@ -72,7 +82,10 @@ impl Refusal {
 
 /// Finds an endpoint.
 pub(crate) fn endpoint(graph: &Graph, name: &str) -> Result<EndpointId, Refusal> {
-    graph.find_endpoint(name).ok_or_else(|| Refusal::UnknownEndpoint { name: name.to_owned() })
+    graph.resolve_endpoint(name).map_err(|error| match error {
+        EndpointNameError::Unknown { name } => Refusal::UnknownEndpoint { name },
+        EndpointNameError::Ambiguous { .. } => Refusal::AmbiguousEndpoint(error),
+    })
 }
 
 /// Finds a switch.
@@ -112,10 +125,14 @@ pub(crate) fn component(graph: &Graph, element: Option<v1::Element>) -> Result<C
             .find_switch(&name)
             .map(Component::Switch)
             .ok_or_else(|| Refusal::UnknownElement { element: format!("switch '{name}'") }),
-        Kind::Endpoint(name) => graph
-            .find_endpoint(&name)
-            .map(Component::Endpoint)
-            .ok_or_else(|| Refusal::UnknownElement { element: format!("endpoint '{name}'") }),
+        Kind::Endpoint(name) => {
+            graph.resolve_endpoint(&name).map(Component::Endpoint).map_err(|error| match error {
+                EndpointNameError::Unknown { name } => {
+                    Refusal::UnknownElement { element: format!("endpoint '{name}'") }
+                }
+                EndpointNameError::Ambiguous { .. } => Refusal::AmbiguousElement(error),
+            })
+        }
     }
 }
 

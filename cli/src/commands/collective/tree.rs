@@ -51,7 +51,7 @@ pub(crate) struct TreeArgs {
     /// presets`).
     #[arg(long, value_name = "FILE|PRESET")]
     topology: String,
-    /// The endpoint of each process, in their order.
+    /// The endpoint of each process, in their order, by name or GUID of the port.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     endpoints: Vec<String>,
     /// Use the first N endpoints of the topology instead.
@@ -127,8 +127,8 @@ fn members(args: &TreeArgs, graph: &Graph) -> Result<Vec<EndpointId>, Failure> {
         return Ok((0..first).map(EndpointId).collect());
     }
     let find = |name: &String| {
-        graph.find_endpoint(name).ok_or_else(|| {
-            Failure::input(format!("--endpoints: no endpoint '{name}' in '{}'", args.topology))
+        graph.resolve_endpoint(name).map_err(|error| {
+            Failure::input(format!("--endpoints: '{}': {error}", args.topology))
                 .hint(format!("`fabricast topology show {}` lists them", args.topology))
         })
     };

@@ -21,7 +21,7 @@ const PER_MESSAGE: usize = 4_096;
 /// Options of `group form`.
 #[derive(Debug, Args)]
 pub(crate) struct FormArgs {
-    /// Groups in JSON lines; members are endpoints.
+    /// Groups in JSON lines; members are endpoints, by name or GUID of the port.
     #[arg(long, value_name = "FILE")]
     groups: PathBuf,
     /// Name of the processes.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricast_topology::{EndpointId, Graph, Mgid};
+use fabricast_topology::{EndpointId, EndpointNameError, Graph, Mgid};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,11 +83,12 @@ pub(super) fn read_endpoint(
     value: Value,
     graph: &Graph,
 ) -> Result<EndpointId, FormatProblem> {
-    let name = text(field, value)?;
-    graph.find_endpoint(&name).ok_or_else(|| FormatProblem::UnknownName {
-        field: field.to_owned(),
-        what: "endpoint",
-        name,
+    let field = field.to_owned();
+    graph.resolve_endpoint(&text(&field, value)?).map_err(|error| match error {
+        EndpointNameError::Unknown { name } => {
+            FormatProblem::UnknownName { field, what: "endpoint", name }
+        }
+        EndpointNameError::Ambiguous { .. } => FormatProblem::AmbiguousName { field, error },
     })
 }
 

@@ -11,11 +11,7 @@ pub(super) fn resolve(graph: &Graph, spec: &FaultSpec) -> Result<Faults, SpecErr
         faults.fail_switch(find_switch(graph, "switches", name)?);
     }
     for name in &spec.endpoints {
-        let endpoint = graph.find_endpoint(name).ok_or_else(|| SpecError::UnknownName {
-            field: "endpoints",
-            what: "endpoint",
-            name: name.clone(),
-        })?;
+        let endpoint = graph.resolve_endpoint(name).map_err(SpecError::Endpoint)?;
         faults.fail_endpoint(endpoint);
     }
     for (index, link) in spec.links.iter().enumerate() {
@@ -35,9 +31,8 @@ fn resolve_link(graph: &Graph, index: usize, link: &LinkSpec) -> Result<Vec<Port
     let bad = |problem: String| SpecError::BadLink { index, problem };
     let ports = match link {
         LinkSpec { endpoint: Some(name), switch: None, port: None, to: None, lane: None } => {
-            let endpoint = graph.find_endpoint(name);
-            let unknown = || bad(format!("no endpoint is called {name:?}"));
-            graph.attachment(endpoint.ok_or_else(unknown)?).into_iter().collect()
+            let endpoint = graph.resolve_endpoint(name).map_err(|error| bad(error.to_string()))?;
+            graph.attachment(endpoint).into_iter().collect()
         }
         LinkSpec {
             switch: Some(switch),

@@ -12,9 +12,7 @@ use fabricast_groups::command::{FormGroup, FormGroups, FormMember, Formed, Group
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::{Incarnation, Moment};
-use fabricast_groups::names::{
-    EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
-};
+use fabricast_groups::names::{GroupName, JobName, LayerName, NodeName, ProcessName, RequestId};
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
@@ -106,17 +104,10 @@ impl Batch {
             let message = format!("groups: more than {limit} memberships in one batch");
             return Err(Reason::LimitReached.status(message, &[("limit", "batch")]));
         }
-        let member = |(index, member)| read_member(&field(&format!("members[{index}]")), member);
+        let member =
+            |(index, member)| read_member(graph, &field(&format!("members[{index}]")), member);
         let members = asked.members.iter().enumerate().map(member);
         let members = members.collect::<Result<Vec<_>, _>>()?;
-        for (index, member) in members.iter().enumerate() {
-            if graph.find_endpoint(member.endpoint.as_str()).is_none() {
-                let field = field(&format!("members[{index}].endpoint"));
-                let message = format!("{field}: no endpoint '{}' in the topology", member.endpoint);
-                let fact = ("endpoint", member.endpoint.as_str());
-                return Err(Reason::UnknownEndpoint.status(message, &[fact]));
-            }
-        }
         let layer = match asked.layer.as_str() {
             "" => None,
             text => Some(Layer {
@@ -210,14 +201,18 @@ pub(crate) fn outline(formed: &FormGroup) -> GroupOutline {
     }
 }
 
-fn read_member(field: &str, member: &v1::FormedMember) -> Result<FormMember, Status> {
+fn read_member(
+    graph: &Graph,
+    field: &str,
+    member: &v1::FormedMember,
+) -> Result<FormMember, Status> {
     let of = |name: &str| format!("{field}.{name}");
     let node = match member.node.as_str() {
         "" => None,
         text => Some(fields::name(&of("node"), text, NodeName::new)?),
     };
     Ok(FormMember {
-        endpoint: fields::name(&of("endpoint"), &member.endpoint, EndpointName::new)?,
+        endpoint: fields::endpoint(graph, &of("endpoint"), &member.endpoint)?,
         process: fields::name(&of("process"), &member.process, ProcessName::new)?,
         node,
         incarnation: (member.incarnation > 0).then_some(Incarnation(member.incarnation)),

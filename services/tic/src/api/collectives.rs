@@ -146,15 +146,17 @@ impl v1::collective_service_server::CollectiveService for Collectives {
             return Err(fields::missing("reservation.endpoints"));
         }
         let endpoint = |name: &String| {
-            self.graph.find_endpoint(name).ok_or_else(|| {
-                let text = format!("reservation.endpoints: no endpoint '{name}' in the topology");
-                Reason::UnknownEndpoint.status(text, &[("endpoint", name)])
-            })
+            let found = self.graph.resolve_endpoint(name);
+            found.map_err(|error| fields::endpoint_error("reservation.endpoints", &error))
         };
+        let endpoints =
+            reservation.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, _>>()?;
+        let names = endpoints.iter().map(|one| self.graph.endpoint_name(*one).to_owned());
+        reservation.endpoints = names.collect();
         let request = ReserveEntries {
             holder: holder(reservation.holder.clone())?,
             entries: few("reservation.entries", reservation.entries)?,
-            endpoints: reservation.endpoints.iter().map(endpoint).collect::<Result<_, _>>()?,
+            endpoints,
         };
         let id = self.queue.write(request).await?;
         reservation.id = id.0;

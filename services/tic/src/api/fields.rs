@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName, RequestId};
 use fabricast_rpc::Reason;
 use fabricast_telemetry::traces;
-use fabricast_topology::Graph;
+use fabricast_topology::{EndpointNameError, Graph};
 use http::uri::Authority;
 use tonic::Status;
 
@@ -77,18 +77,41 @@ pub(crate) fn endpoints(
     let mut seen = BTreeSet::new();
     let mut endpoints = Vec::with_capacity(names.len());
     for text in names {
-        let endpoint = name(field, text, EndpointName::new)?;
-        if graph.find_endpoint(text).is_none() {
-            let message = format!("{field}: no endpoint '{text}' in the topology");
-            return Err(Reason::UnknownEndpoint.status(message, &[("endpoint", text)]));
-        }
-        if !seen.insert(text) {
-            let message = format!("{field}: '{text}' is named twice");
+        let endpoint = endpoint(graph, field, text)?;
+        if !seen.insert(endpoint.clone()) {
+            let message = format!("{field}: '{endpoint}' is named twice");
             return Err(Reason::NameInvalid.status(message, &[("endpoint", text)]));
         }
         endpoints.push(endpoint);
     }
     if endpoints.is_empty() { Err(missing(field)) } else { Ok(endpoints) }
+}
+
+/// Accepts an endpoint by any of its names, and returns the one that records have.
+pub(crate) fn endpoint(graph: &Graph, field: &str, text: &str) -> Result<EndpointName, Status> {
+    name(field, text, EndpointName::new)?;
+    let found = graph.resolve_endpoint(text).map_err(|error| endpoint_error(field, &error))?;
+    name(field, graph.endpoint_name(found), EndpointName::new)
+}
+
+/// Refuses a name of no endpoint, or of several.
+pub(crate) fn endpoint_error(field: &str, error: &EndpointNameError) -> Status {
+    let fact = ("endpoint", error.name());
+    Reason::UnknownEndpoint.status(format!("{field}: {error}"), &[fact])
+}
+
+/// Accepts the endpoints of a node, which knows them by the names that records have.
+pub(crate) fn own_endpoints(graph: &Graph, names: &[String]) -> Result<Vec<EndpointName>, Status> {
+    let field = "node.endpoints";
+    let own = endpoints(graph, field, names)?;
+    match names.iter().zip(&own).find(|(text, own)| **text != own.as_str()) {
+        None => Ok(own),
+        Some((text, own)) => {
+            let message =
+                format!("{field}: the topology calls '{text}' '{own}', and so must its agent");
+            Err(Reason::NameInvalid.status(message, &[("endpoint", text)]))
+        }
+    }
 }
 
 /// Accepts free text of bounded length.

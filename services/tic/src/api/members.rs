@@ -8,8 +8,7 @@ use fabricast_groups::ids::{Gn, Incarnation};
 use fabricast_groups::names::{EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName};
 use fabricast_proto::v1;
 use fabricast_rpc::{Caller, Reason};
-use fabricast_topology::Graph;
-use fabricast_topology::Mgid;
+use fabricast_topology::{EndpointNameError, Graph, Mgid};
 use fabricast_wire::encode_group;
 use tonic::Status;
 
@@ -34,10 +33,21 @@ pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join,
         member: Joiner {
             node: fields::name("node", &request.node, NodeName::new)?,
             incarnation: Incarnation(incarnation),
-            endpoint: fields::name("endpoint", &request.endpoint, EndpointName::new)?,
+            endpoint: endpoint(graph, &request.endpoint)?,
             process: fields::name("process", &request.process, ProcessName::new)?,
         },
     })
+}
+
+/// Reads the endpoint of a member; one that the topology lacks is no endpoint of the node either,
+/// which its record tells.
+fn endpoint(graph: &Graph, text: &str) -> Result<EndpointName, Status> {
+    match graph.resolve_endpoint(text) {
+        Err(EndpointNameError::Unknown { .. }) => fields::name("endpoint", text, EndpointName::new),
+        Ok(_) | Err(EndpointNameError::Ambiguous { .. }) => {
+            fields::endpoint(graph, "endpoint", text)
+        }
+    }
 }
 
 /// Reads the hints for the MGID of a new group.

@@ -75,7 +75,7 @@ impl From<ElementError> for Status {
         let reason = match &error {
             ElementError::Unnamed => Reason::FieldMissing,
             ElementError::UnknownSwitch { .. }
-            | ElementError::UnknownEndpoint { .. }
+            | ElementError::Endpoint(_)
             | ElementError::UnknownPort { .. }
             | ElementError::NoLink { .. } => Reason::UnknownElement,
         };

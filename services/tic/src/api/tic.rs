@@ -116,7 +116,7 @@ impl v1::tic_service_server::TicService for Tic {
         let request = RegisterNode {
             name: fields::name("node.name", &node.name, NodeName::new)?,
             address: fields::address("node.address", &node.address)?,
-            endpoints: fields::endpoints(graph, "node.endpoints", &node.endpoints)?,
+            endpoints: fields::own_endpoints(graph, &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
         };
         registered(self.queue.write(request).await?.answer).map(Response::new)

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use fabricast_proto::v1;
-use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId};
+use fabricast_topology::{EndpointId, EndpointNameError, Faults, Graph, Peer, PortId, SwitchId};
 use thiserror::Error;
 
 /// Most reporters that are remembered; more than that is a mistake, as switch agents are few.
@@ -30,8 +30,8 @@ pub(crate) enum ElementError {
     Unnamed,
     #[error("elements: no switch '{switch}' in the topology")]
     UnknownSwitch { switch: String },
-    #[error("elements: no endpoint '{endpoint}' in the topology")]
-    UnknownEndpoint { endpoint: String },
+    #[error("elements: {0}")]
+    Endpoint(EndpointNameError),
     #[error("elements: {switch} has no port {port}")]
     UnknownPort { switch: String, port: u32 },
     #[error("elements: no link at port {port} of {switch}")]
@@ -52,10 +52,9 @@ impl ElementKey {
                 .find_switch(name)
                 .map(Self::Switch)
                 .ok_or_else(|| ElementError::UnknownSwitch { switch: name.clone() }),
-            Some(v1::element::Kind::Endpoint(name)) => graph
-                .find_endpoint(name)
-                .map(Self::Endpoint)
-                .ok_or_else(|| ElementError::UnknownEndpoint { endpoint: name.clone() }),
+            Some(v1::element::Kind::Endpoint(name)) => {
+                graph.resolve_endpoint(name).map(Self::Endpoint).map_err(ElementError::Endpoint)
+            }
             Some(v1::element::Kind::Link(end)) => {
                 let (name, number) = (&end.switch_name, end.port);
                 let switch = graph

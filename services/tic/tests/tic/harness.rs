@@ -27,7 +27,8 @@ pub(crate) fn graph() -> Graph {
     for host in 0..8u8 {
         let facts = AdapterFacts { ports: 1, ..AdapterFacts::default() };
         builder.add_adapter(&format!("H-{host}"), &format!("h{host}"), facts);
-        let facts = EndpointFacts { number: 1, ..EndpointFacts::default() };
+        let port_guid = 0xb100_0000 + u64::from(host);
+        let facts = EndpointFacts { number: 1, port_guid, ..EndpointFacts::default() };
         let endpoint = builder.add_endpoint(facts);
         let leaf = if host < 4 { left } else { right };
         let port = builder.port(leaf, host % 4 + 1).unwrap();

@@ -8,6 +8,7 @@ mod choices_crash;
 mod cluster;
 mod contract;
 mod durability;
+mod endpoint_names;
 mod extremes;
 mod flaps;
 mod groups;
