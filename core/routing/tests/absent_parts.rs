@@ -143,7 +143,7 @@ fn plans_are_sound(links: u32, switches: u32) {
             continue;
         }
         let groups = groups(&graph, &mut chance);
-        for mut engine in engines(&graph) {
+        for (mut engine, other) in engines(&graph).into_iter().zip(engines(&graph)) {
             let what = format!(
                 "fabric {number}, {}, {:?}, two trees: {}",
                 engine.kind(),
@@ -154,12 +154,44 @@ fn plans_are_sound(links: u32, switches: u32) {
             keeps_the_rules(&*engine, &what);
             // A part that dies besides is gone round as well.
             let gone = without_one(&graph, &mut chance);
-            engine.set_faults(gone);
+            engine.set_faults(gone.clone());
             keeps_the_rules(&*engine, &what);
+            if !engine.kind().plan_depends_on_history() {
+                no_order_matters(&*engine, other, &groups, &gone, &what);
+            }
             kinds.insert((engine.kind(), engine.plan().is_dual()));
         }
     }
     assert_eq!(kinds.len(), EngineKind::ALL.len() + 1, "not all were tried: {kinds:?}");
+}
+
+/// R3: the same groups, one at a time and backwards, before and after the same faults, give the
+/// same plan; so do groups that come and go, and faults that heal.
+fn no_order_matters(
+    engine: &dyn RoutingEngine,
+    mut other: Box<dyn RoutingEngine>,
+    groups: &[Change],
+    faults: &Faults,
+    what: &str,
+) {
+    let (first, last) = groups.split_at(groups.len() / 2);
+    for group in last.iter().rev() {
+        other.apply(std::slice::from_ref(group)).expect("groups that make sense");
+    }
+    other.set_faults(faults.clone());
+    for group in first.iter().rev() {
+        other.apply(std::slice::from_ref(group)).expect("groups that make sense");
+    }
+    assert_eq!(other.plan(), engine.plan(), "{what}");
+    other.set_faults(Faults::new());
+    for group in last {
+        other.apply(&[Change::Delete { mgid: group.mgid() }]).expect("it is there");
+    }
+    for group in last {
+        other.apply(std::slice::from_ref(group)).expect("groups that make sense");
+    }
+    other.set_faults(faults.clone());
+    assert_eq!(other.plan(), engine.plan(), "{what}, after deletions");
 }
 
 fn without_one(graph: &Graph, chance: &mut SplitMix) -> Faults {

@@ -275,3 +275,23 @@ fn a_top_switch_that_never_was_costs_one_tree_only() {
         }
     }
 }
+
+/// A link that never was costs a group its home, but no tree: another pair is whole. There it stays
+/// when a link dies.
+#[test]
+fn a_group_whose_home_lacks_a_link_takes_a_whole_pair() {
+    let spec = "kind = \"leaf-spine\"\nleaves = 4\nspines = 4\nendpoints_per_leaf = 3\n";
+    let whole = TopologySpec::parse(spec).unwrap().generate().unwrap();
+    let leaf = whole.switch_of(whole.attachment(EndpointId(0)).unwrap());
+    let is_up = |port: &PortId| matches!(whole.peer(*port), Peer::Switch(_));
+    let mut absent = Faults::new();
+    absent.fail_link(&whole, whole.ports(leaf).find(is_up).unwrap());
+    let fabric = Fabric::of(whole.without(&absent));
+    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
+        let mut engine = fabric.engine(tables);
+        engine.apply(&fabric.groups(20, 9)).unwrap();
+        assert!(!engine.plan().moved().is_empty());
+        assert_eq!(engine.plan().unprotected().count(), 0);
+        survives(&fabric, &mut engine, &fabric.parts());
+    }
+}

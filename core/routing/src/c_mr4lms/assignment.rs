@@ -2,14 +2,24 @@
 //!
 //! Pass 1 keeps a group on the spanning tree of its MGID if all links its tree needs are live and
 //! no member has the color already in use on another spanning tree by a group with a smaller MGID.
-//! With fault tolerance the links of one tree of the pair suffice.
+//! With fault tolerance both trees of the pair have to exist, and one to be live: the death of one
+//! tree moves nobody. Pass 2 prefers whole pairs likewise, and where none serves takes pairs of
+//! which one tree is live.
 //! It looks at one round (color) at a time, so a change redoes the rounds it touches.
 //!
-//! Pass 2 takes the displaced groups in MGID order; each takes the first feasible spanning tree,
-//! other rounds first and its own last, in each of them starting at the tree next to its home's.
-//! It sees all groups, so it is redone whenever anything changes while groups are displaced.
+//! Pass 2 takes the displaced groups in MGID order. Each has four candidates, chosen by a hash of
+//! MGID and spanning tree among those that serve it in the rounds nearest to its home's
+//! ([`candidates`]), and takes the one where it adds the fewest groups to the links in use
+//! ([`tree_users`]). It sees the groups at home and the displaced ones with smaller MGIDs.
+//! A group keeps its place without a look at it, unless it changed, a group with a common member
+//! changed or moved, a link at its leaves, CNs or blocks died or came back, or a spanning tree at
+//! which it looked has other groups ([`displaced`]).
 
+mod candidates;
 mod color_holders;
+mod displaced;
+mod touched;
+mod tree_users;
 
 use std::collections::BTreeMap;
 
@@ -19,39 +29,56 @@ use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, Round, TreeNumber};
 use crate::c_mr4lms::registry::{Memberships, Registry};
-use crate::plan::{BrokenLink, Displacement, Moved, Unrouted};
+use crate::plan::{BrokenLink, Displacement};
 use crate::spt::MgidSpace;
+use candidates::Candidates;
 use color_holders::ColorHolders;
+use displaced::Decision;
+pub(super) use touched::Touched;
+use tree_users::TreeUsers;
 
 /// The groups that are not at home, and scratch memory to place them.
 #[derive(Clone, Debug)]
 pub(super) struct TreeAssignment {
     space: MgidSpace,
+    whole_pairs: bool,
     /// Displaced groups by the spanning tree they are on, rising by MGID.
-    pub(super) guests: BTreeMap<TreeNumber, Vec<GroupIndex>>,
+    pub(super) guests: BTreeMap<TreeNumber, Vec<(Mgid, GroupIndex)>>,
     displaced_in_round: Vec<u32>,
     displaced: usize,
     unsettled: bool,
+    pub(super) touched: Touched,
+    decisions: Vec<Decision>, // by group
+    users: TreeUsers,
+    candidates: Candidates,
     footprint: Footprint,
     color_holders: ColorHolders,
     order: Vec<(Mgid, GroupIndex, TreeNumber)>,
     taken: [Vec<u64>; 2], // a bit for each slot: by earlier trees of a round, by the present one
 }
 
-/// The outcome of pass 2.
-pub(super) struct Displaced {
-    pub(super) moved: Vec<Moved>,
-    pub(super) unrouted: Vec<Unrouted>,
+/// Inputs of pass 1 besides the groups.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) memberships: Option<&'a Memberships>,
 }
 
 impl TreeAssignment {
-    pub(super) fn new(space: MgidSpace) -> Self {
+    /// Makes an assignment without groups. With `whole_pairs` a group leaves its home if a tree of
+    /// the pair lacks a link that has never been there.
+    pub(super) fn new(space: MgidSpace, whole_pairs: bool) -> Self {
         Self {
             space,
+            whole_pairs: whole_pairs && space.trees_per_group() > 1,
             guests: BTreeMap::new(),
             displaced_in_round: vec![0; space.rounds() as usize],
             displaced: 0,
             unsettled: false,
+            touched: Touched::default(),
+            decisions: Vec::new(),
+            users: TreeUsers::default(),
+            candidates: Candidates::default(),
             footprint: Footprint::default(),
             color_holders: ColorHolders::default(),
             order: Vec::new(),
@@ -108,7 +135,7 @@ impl TreeAssignment {
     /// something.
     pub(super) fn settle_round(
         &mut self,
-        fabric: &Fabric,
+        Context { fabric, memberships }: Context<'_>,
         registry: &mut Registry,
         round: Round,
         mut dirty: impl FnMut(TreeNumber),
@@ -125,12 +152,19 @@ impl TreeAssignment {
         self.color_holders.start_round(fabric.slots(), self.space.trees_per_color());
         let mut displaced = 0;
         for (_, index, spt) in &order {
-            let before = registry.get(*index).displaced;
+            let before = registry.get(*index).state();
+            let was_displaced = registry.get(*index).displaced.is_some();
             let now = self.try_home(fabric, registry, *index, *spt);
             displaced += u32::from(now.is_some());
             let group = registry.get_mut(*index);
             group.displaced = now;
-            match (before.is_some(), now.is_some()) {
+            if group.state() != before {
+                self.touched.add(*index);
+                if self.displaced > 0 {
+                    self.touched.add_near(memberships, &group.members);
+                }
+            }
+            match (was_displaced, now.is_some()) {
                 (true, false) => {
                     dirty(group.placed);
                     dirty(*spt);
@@ -207,6 +241,12 @@ impl TreeAssignment {
         {
             return Some(Displacement::TreeBroken { link });
         }
+        if self.whole_pairs
+            && !fabric.tree_is_whole(spt)
+            && let Some(link) = fabric.missing_from_any(spt, self.footprint.places())
+        {
+            return Some(Displacement::TreeBroken { link });
+        }
         if self.space.tables() == TableKind::PerSwitch {
             return None; // every spanning tree has an entry of its own
         }
@@ -225,115 +265,14 @@ impl TreeAssignment {
     }
 
     /// Notes that the spanning tree a displaced group is on is its home now.
-    pub(super) fn settle_down(&mut self, from: TreeNumber, to: TreeNumber, index: GroupIndex) {
-        let round = self.round(from);
-        self.forget_displaced(round);
-        if let Some(guests) = self.guests.get_mut(&to) {
-            guests.retain(|guest| *guest != index);
-        }
+    pub(super) fn settle_down(&mut self, from: TreeNumber) {
+        self.forget_displaced(self.round(from));
+        self.touched.add_all();
     }
 
     /// Tells whether groups are displaced, or were until now.
     pub(super) fn needs_pass_2(&self) -> bool {
         self.displaced > 0 || self.unsettled
-    }
-
-    /// Does pass 2; calls `dirty` with every spanning tree on which it changes something.
-    pub(super) fn place_displaced(
-        &mut self,
-        fabric: &Fabric,
-        registry: &mut Registry,
-        memberships: &Memberships,
-        mut dirty: impl FnMut(TreeNumber),
-    ) -> Displaced {
-        let mut displaced: Vec<(Mgid, GroupIndex, TreeNumber)> = Vec::with_capacity(self.displaced);
-        for (round, _) in (0u32..).zip(&self.displaced_in_round).filter(|(_, count)| **count > 0) {
-            let groups = self.trees(Round(round)).flat_map(|spt| registry.at_home(spt));
-            displaced.extend(groups.filter_map(|(mgid, index)| {
-                let group = registry.get(*index);
-                group.displaced.map(|_| (*mgid, *index, group.placed))
-            }));
-        }
-        displaced.sort_unstable();
-        for (_, index, _) in &displaced {
-            registry.get_mut(*index).placed = TreeNumber(NONE);
-        }
-        let mut outcome = Displaced { moved: Vec::new(), unrouted: Vec::new() };
-        self.guests.clear();
-        self.unsettled = false;
-        for (mgid, index, before) in displaced {
-            let found = self.find_place(fabric, registry, memberships, index);
-            let why = registry.get(index).displaced.expect("only displaced groups are listed");
-            let to = found.as_ref().map_or(TreeNumber(NONE), |to| *to);
-            registry.get_mut(index).placed = to;
-            match found {
-                Ok(to) => {
-                    self.guests.entry(to).or_default().push(index);
-                    let from = self.space.spt(mgid);
-                    outcome.moved.push(Moved { mgid, from, to: to.0, why });
-                }
-                Err([broken, held]) => {
-                    outcome.unrouted.push(Unrouted { mgid, why, broken, held });
-                }
-            }
-            if to != before {
-                dirty(to);
-                dirty(before);
-            }
-        }
-        outcome
-    }
-
-    /// Finds the first feasible spanning tree, or counts those without a link and without a color.
-    fn find_place(
-        &mut self,
-        fabric: &Fabric,
-        registry: &Registry,
-        memberships: &Memberships,
-        index: GroupIndex,
-    ) -> Result<TreeNumber, [u32; 2]> {
-        let group = registry.get(index);
-        self.footprint.trace(fabric, &group.members);
-        let held = self.colors_held(fabric, registry, memberships, index);
-        let home = registry.home(group.mgid);
-        let (mut broken, mut taken) = (0, 0);
-        for spt in self.space.search_order(home.0).map(TreeNumber) {
-            if held[self.round(spt).index()].bars(spt) {
-                taken += 1;
-            } else if !fabric.tree_is_whole(spt)
-                && fabric.obstacle(spt, self.footprint.places()).is_some()
-            {
-                broken += 1;
-            } else {
-                return Ok(spt);
-            }
-        }
-        Err([broken, taken])
-    }
-
-    /// Lists by round the spanning trees on which the members of a group use the color already.
-    fn colors_held(
-        &self,
-        fabric: &Fabric,
-        registry: &Registry,
-        memberships: &Memberships,
-        index: GroupIndex,
-    ) -> Vec<Held> {
-        let mut held = vec![Held::Free; self.space.rounds() as usize];
-        if self.space.tables() == TableKind::PerSwitch {
-            return held;
-        }
-        for slot in self.footprint.live(&registry.get(index).members) {
-            let leaf = fabric.leaf_of(*slot);
-            let is_island = !fabric.leaves_whole() && !fabric.leaf_has_up(leaf);
-            let island = if is_island { leaf } else { NONE };
-            for other in memberships.groups_of(slot.index()).map(|other| registry.get(other)) {
-                if other.has_tree && other.island == island && other.placed != TreeNumber(NONE) {
-                    held[self.round(other.placed).index()].add(other.placed);
-                }
-            }
-        }
-        held
     }
 
     /// Tells whether some of these slots have the color of a group's home in use on another
@@ -353,31 +292,5 @@ impl TreeAssignment {
                     && other.placed != TreeNumber(NONE)
                     && self.round(other.placed) == self.round(spt)
             })
-    }
-}
-
-/// Use of one color by the members of a group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Free,
-    On(TreeNumber),
-    OnSeveral,
-}
-
-impl Held {
-    fn add(&mut self, spt: TreeNumber) {
-        *self = match *self {
-            Self::Free => Self::On(spt),
-            Self::On(same) if same == spt => Self::On(spt),
-            Self::On(_) | Self::OnSeveral => Self::OnSeveral,
-        };
-    }
-
-    fn bars(self, spt: TreeNumber) -> bool {
-        match self {
-            Self::Free => false,
-            Self::On(held) => held != spt,
-            Self::OnSeveral => true,
-        }
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct Tier {
     width: usize,
     links: Vec<(u32, u32)>, // lower and upper port
     live: Vec<bool>,
+    live_rows: Vec<u64>,     // by column: a bit for each row with a live link
+    existing_rows: Vec<u64>, // by column: a bit for each row with a link
     row_whole: Vec<bool>,
 }
 
@@ -60,7 +62,8 @@ impl Tier {
         width: usize,
         port: impl Fn(u32, u32) -> Option<PortId>,
     ) -> Self {
-        let mut tier = Self { width, ..Self::default() };
+        let row_whole = vec![false; rows as usize];
+        let mut tier = Self { width, row_whole, ..Self::default() };
         for row in 0..rows {
             for at in 0..dense(width) {
                 let link = port(row, at).and_then(|lower| match graph.peer(lower) {
@@ -71,8 +74,19 @@ impl Tier {
             }
         }
         tier.live = vec![false; tier.links.len()];
-        tier.row_whole = vec![false; rows as usize];
+        let words = tier.row_words();
+        tier.live_rows = vec![0; width * words];
+        tier.existing_rows = vec![0; width * words];
+        for (cell, _) in tier.links.iter().enumerate().filter(|(_, (lower, _))| *lower != NONE) {
+            let (row, at) = (cell / width, cell % width);
+            tier.existing_rows[at * words + row / 64] |= 1 << (row % 64);
+        }
         tier
+    }
+
+    /// Counts the words of a set of rows.
+    const fn row_words(&self) -> usize {
+        self.row_whole.len().div_ceil(64)
     }
 
     /// Gives the links of a row: lower and upper ports by column; none of a level this fabric
@@ -86,9 +100,14 @@ impl Tier {
         self.live.get(row as usize * self.width + at as usize).is_some_and(|live| *live)
     }
 
-    /// Updates what is live; tells which rows changed. Columns not `used` do not count as missing.
-    fn refresh(&mut self, graph: &Graph, faults: &Faults, used: &FixedBitSet) -> FixedBitSet {
-        let mut changed = FixedBitSet::with_capacity(self.row_whole.len());
+    /// Updates what is live; tells which rows and columns changed. Columns not `used` do not count
+    /// as missing.
+    fn refresh(&mut self, graph: &Graph, faults: &Faults, used: &FixedBitSet) -> Changed {
+        let mut changed = Changed {
+            rows: FixedBitSet::with_capacity(self.row_whole.len()),
+            columns: FixedBitSet::with_capacity(self.width),
+        };
+        let words = self.row_words();
         for (row, whole) in self.row_whole.iter_mut().enumerate() {
             *whole = true;
             for at in 0..self.width {
@@ -98,11 +117,27 @@ impl Tier {
                 *whole &= live || !used.contains(at);
                 if live != self.live[cell] {
                     self.live[cell] = live;
-                    changed.insert(row);
+                    self.live_rows[at * words + row / 64] ^= 1 << (row % 64);
+                    changed.rows.insert(row);
+                    changed.columns.insert(at);
                 }
             }
         }
         changed
+    }
+
+    /// Finds the rows with links from all these columns; a single one needs no link.
+    fn find_rows(&self, at: &[u32], rows: &mut LinkedRows) {
+        rows.all = at.len() <= 1;
+        let LinkedRows { live, existing, .. } = rows;
+        for (common, by_column) in [(live, &self.live_rows), (existing, &self.existing_rows)] {
+            common.clear();
+            common.resize(self.row_words(), u64::MAX);
+            for column in at.iter().filter(|_| at.len() > 1) {
+                let own = &by_column[*column as usize * common.len()..];
+                common.iter_mut().zip(own).for_each(|(all, own)| *all &= own);
+            }
+        }
     }
 
     fn broken(&self, level: u8, row: u32, at: &[u32]) -> Option<BrokenLink> {
@@ -115,9 +150,39 @@ impl Tier {
     }
 }
 
+/// The rows of a tier in which all of some places have links upwards.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LinkedRows {
+    all: bool,
+    live: Vec<u64>,     // a bit for each row
+    existing: Vec<u64>, // dead or live
+}
+
+impl LinkedRows {
+    pub(super) fn is_live(&self, row: u32) -> bool {
+        self.all || has_bit(&self.live, row)
+    }
+
+    /// Tells whether the links exist, dead or live.
+    pub(super) fn exists(&self, row: u32) -> bool {
+        self.all || has_bit(&self.existing, row)
+    }
+}
+
+fn has_bit(words: &[u64], at: u32) -> bool {
+    words.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 != 0)
+}
+
+/// Rows and columns of a tier in which a link died or came back.
+#[derive(Default)]
+struct Changed {
+    rows: FixedBitSet,
+    columns: FixedBitSet,
+}
+
 /// Spanning trees and endpoints that a new set of faults touches.
 pub(super) struct Touched {
-    rows: [FixedBitSet; 3],
+    tiers: [Changed; 3],
     pub(super) trees: Vec<TreeNumber>,
     pub(super) slots: Vec<EndpointSlot>,
 }
@@ -125,7 +190,14 @@ pub(super) struct Touched {
 impl Touched {
     /// Tells whether a link of a spanning tree, whatever its root, died or came back.
     pub(super) fn meets(&self, fabric: &Fabric, tree: &SpanningTree) -> bool {
-        self.rows.iter().zip(fabric.rows(tree)).any(|(rows, row)| rows.contains(row as usize))
+        let rows = self.tiers.iter().zip(fabric.rows(tree));
+        rows.into_iter().any(|(tier, row)| tier.rows.contains(row as usize))
+    }
+
+    /// Tells whether a link upwards from one of these leaves, CNs and blocks died or came back.
+    pub(super) fn meets_places(&self, places: [&[u32]; 3]) -> bool {
+        let tiers = self.tiers.iter().zip(places);
+        tiers.into_iter().any(|(tier, at)| at.iter().any(|at| tier.columns.contains(*at as usize)))
     }
 }
 
@@ -305,6 +377,23 @@ impl Fabric {
         if broken.all(|link| link.is_some()) { first } else { None }
     }
 
+    /// Finds the rows of each tier in which all of these leaves, CNs and blocks have links.
+    pub(super) fn find_rows(&self, places: [&[u32]; 3], rows: &mut [LinkedRows; 3]) {
+        for (tier, (at, rows)) in self.tiers.iter().zip(places.into_iter().zip(rows)) {
+            tier.find_rows(at, rows);
+        }
+    }
+
+    /// Finds the first link that does not exist in this fabric and that a tree of the number needs
+    /// over these leaves, CNs and blocks.
+    pub(super) fn missing_from_any(
+        &self,
+        spt: TreeNumber,
+        places: [&[u32]; 3],
+    ) -> Option<BrokenLink> {
+        self.trees(spt).iter().find_map(|tree| self.missing_link(tree, places))
+    }
+
     /// Gives the switches on which a spanning tree branches for a leaf, CN, block, and its root.
     pub(super) fn switch(&self, tree: &SpanningTree, level: usize, at: u32) -> Option<SwitchId> {
         match level {
@@ -332,7 +421,8 @@ impl Fabric {
             high.refresh(graph, &faults, &used[2]),
         ];
         self.faults = faults;
-        let mut touched = Touched { rows: changed, trees: Vec::new(), slots: self.refresh_slots() };
+        let slots = self.refresh_slots();
+        let mut touched = Touched { tiers: changed, trees: Vec::new(), slots };
         for spt in self.tree_numbers() {
             let trees = self.trees(spt);
             let (whole, met) = (

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid};
 
-use crate::c_mr4lms::assignment::TreeAssignment;
+use crate::c_mr4lms::assignment::{Context, TreeAssignment};
 use crate::c_mr4lms::fabric::Fabric;
 use crate::c_mr4lms::group_trees::group_trees;
 use crate::c_mr4lms::incremental::{Change as TreeChange, IncrementalUpdate};
@@ -92,7 +92,7 @@ impl FixedRootEngine {
         Ok(Self {
             registry: Registry::new(space),
             memberships: None,
-            assignment: TreeAssignment::new(space),
+            assignment: TreeAssignment::new(space, !options.stay_after_healing),
             builder: TreeBuilder::new(&fabric, options.tables),
             incremental: IncrementalUpdate::new(&fabric, options.tables),
             rounds: Pending::new(space.rounds()),
@@ -183,7 +183,9 @@ impl FixedRootEngine {
         let touched = self.fabric.set_faults(faults);
         if !touched.slots.is_empty() {
             self.index_members();
+            self.assignment.touched.add_all();
         }
+        self.assignment.touch_hit(&self.fabric, &self.registry, &touched);
         let Self { fabric, registry, assignment, rounds, trees, memberships, .. } = self;
         for spt in touched.trees {
             if self.plan.is_dual() {
@@ -214,7 +216,7 @@ impl FixedRootEngine {
         let mut fresh = Self {
             registry: self.registry.emptied(),
             memberships: None,
-            assignment: TreeAssignment::new(space),
+            assignment: TreeAssignment::new(space, !self.stays_after_healing),
             plan: Plan::numbered(space),
             ..self.clone()
         };
@@ -244,6 +246,10 @@ impl FixedRootEngine {
                 if bulk || !was_settled || !self.update_incrementally(index, &lost, true) {
                     self.trees.add(spt);
                 }
+                if self.assignment.needs_pass_2() {
+                    let lists = self.memberships.as_ref();
+                    self.assignment.touched.add_near(lists, &lost.lost);
+                }
                 let group = self.registry.remove(index);
                 if let Some(lists) = &mut self.memberships {
                     group.members.iter().for_each(|slot| lists.remove(slot.index(), index));
@@ -260,6 +266,7 @@ impl FixedRootEngine {
                 let index = index.unwrap_or_else(|| self.registry.insert(mgid, Vec::new()));
                 let lists = self.memberships.as_mut();
                 let replaced = self.registry.replace_members(index, members, lists);
+                self.touch(index, &replaced);
                 let settle = bulk || !was_settled || self.may_displace(mgid, &replaced.gained);
                 if settle {
                     self.rounds.add(round);
@@ -269,6 +276,22 @@ impl FixedRootEngine {
                     self.trees.add(self.registry.get(index).placed);
                 }
             }
+        }
+    }
+
+    /// Notes for which groups pass 2 has to be done again when a group has other members.
+    fn touch(&mut self, index: GroupIndex, replaced: &Replaced) {
+        if !self.assignment.needs_pass_2() {
+            return;
+        }
+        let (touched, lists) = (&mut self.assignment.touched, self.memberships.as_ref());
+        let members = &self.registry.get(index).members;
+        touched.add(index);
+        touched.add_near(lists, &replaced.gained);
+        touched.add_near(lists, &replaced.lost);
+        if replaced.before.len() < 2 || members.len() < 2 {
+            touched.add_near(lists, &replaced.before);
+            touched.add_near(lists, members);
         }
     }
 
@@ -336,9 +359,10 @@ impl FixedRootEngine {
     pub(super) fn settle(&mut self) {
         let mut moved = None;
         loop {
-            let Self { fabric, registry, assignment, rounds, trees, .. } = self;
+            let Self { fabric, registry, memberships, assignment, rounds, trees, .. } = self;
+            let context = Context { fabric, memberships: memberships.as_ref() };
             while let Some(round) = rounds.pop() {
-                assignment.settle_round(fabric, registry, round, |spt| trees.add(spt));
+                assignment.settle_round(context, registry, round, |spt| trees.add(spt));
             }
             if !self.assignment.needs_pass_2() {
                 break;
@@ -346,7 +370,7 @@ impl FixedRootEngine {
             self.index_members();
             let lists = self.memberships.as_ref().expect("built in the line above");
             let Self { fabric, registry, assignment, trees, .. } = self;
-            let outcome = assignment.place_displaced(fabric, registry, lists, |spt| trees.add(spt));
+            let outcome = assignment.place_displaced(fabric, registry, lists, trees);
             self.plan.unrouted = Arc::new(outcome.unrouted);
             let has_adopted = self.stays_after_healing && self.adopt(&outcome.moved);
             moved = Some(outcome.moved);
@@ -373,7 +397,7 @@ impl FixedRootEngine {
             let index = self.registry.find(moved.mgid).expect("it was placed just now");
             let from = self.registry.home(moved.mgid);
             let to = TreeNumber(moved.to);
-            self.assignment.settle_down(from, to, index);
+            self.assignment.settle_down(from);
             self.registry.get_mut(index).displaced = None;
             self.registry.adopt(index, to);
             self.rounds.add(self.assignment.round(to));
@@ -417,7 +441,7 @@ impl FixedRootEngine {
             }
         }
         if let Some(guests) = self.assignment.guests.get(&spt) {
-            inputs.extend(guests.iter().map(|index| registry.get(*index).on_tree(tree)));
+            inputs.extend(guests.iter().map(|(_, index)| registry.get(*index).on_tree(tree)));
             inputs.sort_unstable_by_key(|input| input.mgid);
         }
         match self.fabric.trees(spt) {
@@ -513,8 +537,9 @@ impl FixedRootEngine {
             let group = self.registry.get_mut(index);
             let placed = std::mem::replace(&mut group.placed, home);
             if group.displaced.take().is_some() {
-                self.assignment.settle_down(before, placed, index);
+                self.assignment.settle_down(before);
             }
+            self.assignment.touched.add_all();
             self.registry.adopt(index, home);
             [before, placed, home].into_iter().for_each(|spt| self.trees.add(spt));
         }

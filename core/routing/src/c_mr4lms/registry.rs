@@ -28,6 +28,11 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// Gives what decides whether the group holds a color at its members.
+    pub(super) const fn state(&self) -> (bool, u32, bool) {
+        (self.has_tree, self.island, self.displaced.is_some())
+    }
+
     /// Gives the view of the group that the tree builder takes.
     pub(super) fn on_tree<'a>(&'a self, tree: &'a SpanningTree) -> GroupOnTree<'a> {
         GroupOnTree { mgid: self.mgid, members: &self.members, tree }
@@ -145,11 +150,12 @@ impl Registry {
     pub(super) fn remove(&mut self, index: GroupIndex) -> Group {
         let home = self.home(self.get(index).mgid);
         let group = &mut self.indices[index.index()];
-        let group = Group { members: std::mem::take(&mut group.members), ..group.clone() };
+        let gone = Group { members: std::mem::take(&mut group.members), ..group.clone() };
+        group.displaced = None;
         self.homes[home.index()].retain(|(_, other)| *other != index);
-        self.adopted.remove(&group.mgid);
+        self.adopted.remove(&gone.mgid);
         self.free.push(index);
-        group
+        gone
     }
 
     /// Gives a group its new members and returns the difference; it is empty, and nothing is noted,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::{CutOffReason, FixedRootEngine, SpanningTree};
-use fabricast_topology::{EndpointId, Faults, Mgid, Peer, PortId, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Faults, Mgid, Peer, PortId, SplitMix, SwitchId, TableKind};
 
 use crate::fabrics::Fabric;
 
@@ -151,28 +151,108 @@ impl Oracle<'_> {
                 || (layout.trees(spt).any(|tree| self.tree(&tree, live, false).is_some())
                     && !placed.iter().any(|(other, at)| holds(*other, *at)))
         };
+        let exists = |mgid: Mgid, spt: u32| {
+            let live = &members[&mgid].live;
+            layout.trees(spt).all(|tree| self.tree(&tree, live, true).is_some())
+        };
         for mgid in &mgids {
-            if feasible(&placed, *mgid, space.spt(*mgid)) {
+            let home = space.spt(*mgid);
+            if feasible(&placed, *mgid, home) && exists(*mgid, home) {
                 placed.insert(*mgid, space.spt(*mgid));
             }
         }
         let mut answer = Answer::default();
-        let (m, rounds) = (space.trees_per_color(), space.rounds());
-        for mgid in
-            mgids.iter().filter(|mgid| !placed.contains_key(mgid)).copied().collect::<Vec<_>>()
-        {
-            let home = space.spt(mgid);
-            let found = (1..=rounds)
-                .flat_map(|d| (0..m).map(move |turn| ((home / m + d) % rounds, turn)))
-                .map(|(round, turn)| round * m + (home % m + turn) % m)
-                .find(|spt| *spt < space.total() && feasible(&placed, mgid, *spt));
-            match found {
+        let displaced: Vec<Mgid> =
+            mgids.iter().filter(|mgid| !placed.contains_key(mgid)).copied().collect();
+        for mgid in displaced {
+            let mut candidates =
+                self.candidates(mgid, |spt| feasible(&placed, mgid, spt) && exists(mgid, spt));
+            if candidates.is_empty() {
+                candidates = self.candidates(mgid, |spt| feasible(&placed, mgid, spt));
+            }
+            let cost = |spt: &u32| self.cost(&placed, &members, mgid, *spt);
+            // Of equal ones the first.
+            match candidates.into_iter().min_by_key(cost) {
                 Some(spt) => drop(placed.insert(mgid, spt)),
                 None => drop(answer.unrouted.insert(mgid.0)),
             }
         }
         self.merge(&placed, &members, &mut answer);
         answer
+    }
+
+    /// The four spanning trees of the largest weight, of the nearest rounds that have sixteen.
+    fn candidates(&self, mgid: Mgid, serves: impl Fn(u32) -> bool) -> Vec<u32> {
+        let space = *self.engine.layout().space();
+        let (trees, rounds) = (space.trees_per_color(), space.rounds());
+        let home = space.spt(mgid) / trees;
+        let ahead = (1..rounds).flat_map(|step| [home + step, home + rounds - step]);
+        let mut seen = BTreeSet::new();
+        let nearest = [home].into_iter().chain(ahead).map(|round| round % rounds);
+        let mut found = Vec::new();
+        for round in nearest.filter(|round| seen.insert(*round)) {
+            if found.len() >= 16 {
+                break;
+            }
+            let numbers = (round * trees..(round + 1) * trees).filter(|spt| *spt < space.total());
+            found.extend(numbers.filter(|spt| serves(*spt)));
+        }
+        let weight = |spt: &u32| SplitMix::new(u64::from(mgid.0) << 32 | u64::from(*spt)).bits();
+        found.sort_by_key(|spt| std::cmp::Reverse(weight(spt)));
+        found.truncate(4);
+        found
+    }
+
+    /// The leaves, CNs and blocks whose links upwards members need, or whose switches with
+    /// per-switch tables.
+    fn places(&self, live: &BTreeSet<EndpointId>) -> BTreeSet<(u8, u32)> {
+        let fat_tree = &self.fabric.fat_tree;
+        let leaves: BTreeSet<u32> = live.iter().map(|member| self.leaf(*member)).collect();
+        let cns: BTreeSet<u32> = leaves.iter().map(|leaf| fat_tree.cn_of_leaf(*leaf)).collect();
+        let blocks: BTreeSet<u32> = cns.iter().map(|cn| fat_tree.block_of_cn(*cn)).collect();
+        let per_switch = self.engine.layout().space().tables() == TableKind::PerSwitch;
+        let mut places = BTreeSet::new();
+        let mut is_reached = per_switch;
+        for (level, at) in (0u8..).zip([leaves, cns, blocks, BTreeSet::from([0])]) {
+            if is_reached || (!per_switch && at.len() > 1) {
+                places.extend(at.iter().map(|at| (level, *at)));
+            }
+            is_reached = per_switch && is_reached && at.len() > 1;
+        }
+        places
+    }
+
+    /// The groups that come to the places of a group on a spanning tree, and for each place those
+    /// that it is merged with.
+    fn cost(
+        &self,
+        placed: &BTreeMap<Mgid, u32>,
+        members: &BTreeMap<Mgid, Member>,
+        mgid: Mgid,
+        spt: u32,
+    ) -> usize {
+        let mut merged: Vec<(BTreeSet<(u8, u32)>, usize)> = Vec::new(); // places, groups
+        let others =
+            || placed.iter().filter(|(_, at)| **at == spt).map(|(other, _)| &members[other]);
+        for other in others().filter(|other| other.live.len() > 1) {
+            let mut together = (self.places(&other.live), 1);
+            while let Some(at) = merged.iter().position(|one| !one.0.is_disjoint(&together.0)) {
+                let (places, groups) = merged.remove(at);
+                together.0.extend(places);
+                together.1 += groups;
+            }
+            merged.push(together);
+        }
+        let own = &members[&mgid].live;
+        let places = self.places(own);
+        let met = merged.iter().filter(|one| !one.0.is_disjoint(&places));
+        let met: usize = met.map(|(_, groups)| groups).sum();
+        let at = |place| merged.iter().filter(move |one| one.0.contains(place)).map(|one| one.1);
+        let present: usize = places.iter().flat_map(at).sum();
+        let per_port = self.engine.layout().space().tables() == TableKind::PerPort;
+        let shares = |other: &Member| other.live.len() > 1 && !other.live.is_disjoint(own);
+        let is_shared = per_port && others().any(shares);
+        (2 * met * places.len() - present).max(usize::from(is_shared))
     }
 
     /// Unites groups of one spanning tree that share a link (a switch, with per-switch tables)
