@@ -5,7 +5,8 @@
 //! [`Report`]. [`Report::files`] turns a report into the text of CSV, SVG and Markdown files;
 //! writing them is the shell's work, and so is the clock ([`Run::clock`]).
 //!
-//! [`capacity_report`] belongs to no paper: it plots the cost of table sizes on a given fabric.
+//! [`capacity_report`] belongs to no paper: it plots the cost of table sizes on a given fabric. Nor
+//! does the experiment `damaged`.
 //!
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -13,6 +14,7 @@
 mod aggregation;
 mod c_mr4lms;
 mod capacity;
+mod damaged;
 mod dawning;
 mod experiment;
 mod latency;

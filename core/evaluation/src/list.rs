@@ -1,9 +1,9 @@
 //! The list of all experiments.
 
 use crate::experiment::Experiment;
-use crate::{aggregation, c_mr4lms, dawning, latency, mr4lms};
+use crate::{aggregation, c_mr4lms, damaged, dawning, latency, mr4lms};
 
-/// Lists all experiments, in the order of the papers.
+/// Lists all experiments, in the order of the papers; last those of none.
 #[must_use]
 pub const fn experiments() -> &'static [Experiment] {
     &[
@@ -13,6 +13,7 @@ pub const fn experiments() -> &'static [Experiment] {
         latency::EXPERIMENT,
         dawning::EXPERIMENT,
         aggregation::EXPERIMENT,
+        damaged::EXPERIMENT,
     ]
 }
 

@@ -32,9 +32,12 @@ impl Fabric {
     }
 
     fn of(name: &str, spec: &TopologySpec) -> Result<Self, ExperimentError> {
-        let graph = spec.generate().map_err(ExperimentError::at(name))?;
+        Ok(Self::from_graph(spec.generate().map_err(ExperimentError::at(name))?))
+    }
+
+    pub(crate) fn from_graph(graph: Graph) -> Self {
         let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
-        Ok(Self { graph: Arc::new(graph), fat_tree })
+        Self { graph: Arc::new(graph), fat_tree }
     }
 
     /// Returns the fabric as a fat tree.

@@ -1,0 +1,194 @@
+//! Fabrics of which parts have been absent from the start: how the engines spread groups there.
+//!
+//! Of no paper. Engines that choose trees freely are compared with the one whose trees are fixed.
+
+use std::fmt;
+
+use fabricast_routing::{EngineKind, LayerPlan, PatternShape, RootScope};
+use fabricast_topology::{Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableKind};
+
+use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::pattern::{self, Pattern};
+use crate::report::{Cell, Report, Table};
+use crate::routing::{Fabric, Routed, Way, route};
+
+/// The experiment as the command line lists it.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "damaged",
+    title: "EFI, TFI and unprotected groups on fabrics that lack links and switches",
+    source: "ours",
+    repeats_rounds: false,
+    run,
+};
+
+/// Entries of a port's table.
+const COLORS: u16 = 32;
+
+/// A fabric and the groups on it.
+struct Case {
+    name: &'static str,
+    toml: &'static str,
+    pattern: Pattern,
+}
+
+/// Leaves and spines with 64 ports, as of NDR switches, and the C-MR4LMS paper's fabric.
+const CASES: [Case; 4] = [
+    Case {
+        name: "64-port leaf-spine",
+        toml: LEAF_SPINE,
+        pattern: Pattern::new(PatternShape::Cube(32, 32, 2), 1),
+    },
+    Case {
+        name: "64-port leaf-spine",
+        toml: LEAF_SPINE,
+        pattern: Pattern::new(PatternShape::Plane(64, 32), 1),
+    },
+    Case {
+        name: "64-port, three levels",
+        toml: "kind = 'k-ary-3-level'\nk = 64\npods = 16\n",
+        pattern: Pattern::new(PatternShape::Cube(32, 32, 16), 1),
+    },
+    Case { name: "paper", toml: PAPER, pattern: Pattern::new(PatternShape::Cube(64, 32, 16), 1) },
+];
+
+const LEAF_SPINE: &str = "kind = 'leaf-spine'\nleaves = 64\nspines = 32\nendpoints_per_leaf = 32\n";
+const PAPER: &str = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 32\nspines_per_cn = 16\n\
+                     tns_per_group = 6\nblocks = 32\ncns_per_block = 16\ncns = 64\n\
+                     endpoints_per_leaf = 16\nswitch_ports = 40\n";
+
+/// Hundredths of the links between switches, and of the switches above the leaves, that are absent.
+#[derive(Clone, Copy)]
+struct Damage {
+    links: u32,
+    switches: u32,
+}
+
+const DAMAGES: [Damage; 3] = [
+    Damage { links: 1, switches: 0 },
+    Damage { links: 5, switches: 0 },
+    Damage { links: 1, switches: 1 },
+];
+
+const WAYS: [Way; 4] = [
+    Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort),
+    Way::new(EngineKind::CMr4lmsDynamic, COLORS, TableKind::PerPort).scope(RootScope::TnGroup),
+    Way::new(EngineKind::Mr4lms, COLORS, TableKind::PerPort),
+    Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort).fault_tolerant(),
+];
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.links, self.switches) {
+            (links, 0) => write!(f, "{links} % of links"),
+            (links, switches) => write!(f, "{links} % of links, {switches} % of switches"),
+        }
+    }
+}
+
+fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
+    let cases = if run.quick { &CASES[..2] } else { &CASES[..] };
+    let columns = [
+        "fabric",
+        "pattern",
+        "absent",
+        "engine",
+        "groups",
+        "max TFI",
+        "mean TFI",
+        "max EFI",
+        "mean EFI",
+        "displaced",
+        "unrouted",
+        "unprotected",
+    ];
+    let title = "Trees and links of all groups, 32 entries a port";
+    let mut table = Table::new("damaged", title, &columns);
+    let steps = cases.len() * DAMAGES.len() * WAYS.len();
+    for case in cases {
+        let whole = Fabric::described(case.name, case.toml)?;
+        for damage in DAMAGES {
+            let fabric = Fabric::from_graph(without(&whole.graph, damage, run.seed));
+            for way in WAYS {
+                let what =
+                    format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
+                run.step(table.rows.len(), steps, &what);
+                let routed = route(run, &fabric, way, |space| {
+                    let (endpoints, seed) = (fabric.endpoints(), run.seed);
+                    pattern::groups(case.pattern, LayerPlan::Compact, space, endpoints, seed)
+                });
+                let routed = routed.map_err(ExperimentError::at(what))?;
+                table.push(row(case, damage, way, &routed));
+            }
+        }
+    }
+    let mut notes = vec![
+        "A group that no spanning tree serves is unrouted: its messages take the unicast tree."
+            .to_owned(),
+        "Unprotected: of two trees one lacks a link. Groups on one leaf switch do not count."
+            .to_owned(),
+    ];
+    if run.quick {
+        notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));
+    }
+    Ok(Report { tables: vec![table], notes, ..Report::default() })
+}
+
+fn row(case: &Case, damage: Damage, way: Way, Routed { plan, figures, .. }: &Routed) -> [Cell; 12] {
+    let count = |count: usize| Cell::Count(count as u64);
+    let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
+    unprotected.dedup();
+    [
+        Cell::text(case.name),
+        Cell::text(case.pattern.name()),
+        Cell::text(damage.to_string()),
+        Cell::text(way.label()),
+        Cell::count(figures.groups),
+        Cell::count(figures.max_tfi),
+        Cell::Number(figures.mean_tfi, 2),
+        Cell::count(figures.switch_links.max_efi),
+        Cell::Number(figures.switch_links.mean_efi, 2),
+        count(plan.moved().len()),
+        count(plan.unrouted().len()),
+        if way.fault_tolerant { count(unprotected.len()) } else { Cell::Empty },
+    ]
+}
+
+/// Takes links between switches and switches above the leaves away, by chance.
+fn without(graph: &Graph, damage: Damage, seed: u64) -> Graph {
+    let mut chance = SplitMix::new(seed);
+    let mut faults = Faults::new();
+    let between = |port: &PortId| matches!(graph.peer(*port), Peer::Switch(far) if *port < far);
+    let mut links: Vec<PortId> =
+        graph.switches().flat_map(|switch| graph.ports(switch)).filter(between).collect();
+    chance.shuffle(&mut links);
+    for port in &links[..links.len() * damage.links as usize / 100] {
+        faults.fail_link(graph, *port);
+    }
+    let is_leaf = |port| matches!(graph.peer(port), Peer::Endpoint(_));
+    let above = graph.switches().filter(|switch| !graph.ports(*switch).any(is_leaf));
+    let mut switches: Vec<SwitchId> = above.collect();
+    chance.shuffle(&mut switches);
+    for switch in &switches[..(switches.len() * damage.switches as usize).div_ceil(100)] {
+        faults.fail_switch(*switch);
+    }
+    graph.without(&faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_hundredths_are_absent_and_no_endpoint() {
+        let whole = Fabric::described("case", LEAF_SPINE).expect("a valid description").graph;
+        let links = |graph: &Graph| {
+            let ports = graph.switches().flat_map(|switch| graph.ports(switch));
+            ports.filter(|port| matches!(graph.peer(*port), Peer::Switch(_))).count() / 2
+        };
+        let damaged = without(&whole, Damage { links: 5, switches: 0 }, 1);
+        assert_eq!((links(&whole), links(&damaged)), (2_048, 1_946));
+        let damaged = without(&whole, Damage { links: 0, switches: 1 }, 1);
+        assert_eq!(damaged.switch_count(), whole.switch_count() - 1);
+        assert_eq!(damaged.endpoint_count(), whole.endpoint_count());
+    }
+}
