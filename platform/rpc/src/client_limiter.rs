@@ -23,6 +23,7 @@ use tracing::info;
 use crate::access::access_of;
 use crate::identity::Caller;
 use crate::limits::{Client, Limits, LiveLimits};
+use crate::local_process::LocalProcess;
 use crate::middleware::{InnerService, Middleware};
 use crate::open_connections::ConnectionUse;
 use crate::open_files;
@@ -140,8 +141,15 @@ impl Drop for ConnectionPermit {
 
 impl ConnectionPermit {
     /// The connection as its calls see it.
-    pub(crate) fn info(&self, caller: Caller, connection: ConnectionUse) -> ConnectionInfo {
-        ConnectionInfo { caller, usage: Arc::clone(&self.usage), connection }
+    ///
+    /// - `process`: the client, if it is a process at a socket.
+    pub(crate) fn info(
+        &self,
+        caller: Caller,
+        process: Option<LocalProcess>,
+        connection: ConnectionUse,
+    ) -> ConnectionInfo {
+        ConnectionInfo { caller, process, usage: Arc::clone(&self.usage), connection }
     }
 }
 
@@ -284,6 +292,7 @@ impl Drop for OpenCall {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     caller: Caller,
+    process: Option<LocalProcess>,
     usage: Arc<ClientUsage>,
     connection: ConnectionUse,
 }
@@ -299,7 +308,8 @@ pub fn client_key(extensions: &http::Extensions) -> String {
 #[derive(Clone, Debug)]
 struct ClientKey(String);
 
-/// Refuses calls over the limits, and puts the [`Caller`] into the extensions of all others.
+/// Refuses calls over the limits, and puts the [`Caller`], and at a socket the [`LocalProcess`],
+/// into the extensions of all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitClients;
 
@@ -309,12 +319,16 @@ impl Middleware for LimitClients {
         mut request: Request<Body>,
         mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
-        let Some(ConnectionInfo { caller, usage, connection }) = request.extensions_mut().remove()
+        let Some(ConnectionInfo { caller, process, usage, connection }) =
+            request.extensions_mut().remove()
         else {
             return inner.call(request).await;
         };
         let on_connection = connection.begin();
         request.extensions_mut().insert(caller);
+        if let Some(process) = process {
+            request.extensions_mut().insert(process);
+        }
         request.extensions_mut().insert(ClientKey(usage.client.to_string()));
         match usage.begin() {
             Ok(open) => {

@@ -21,6 +21,7 @@ use tonic::transport::server::Connected;
 
 use crate::client_limiter::{ConnectionInfo, ConnectionPermit};
 use crate::identity::{Caller, Identity, Role, certificate_identities};
+use crate::local_process::LocalProcess;
 use crate::open_connections::OpenConnection;
 use crate::security::Security;
 
@@ -65,7 +66,11 @@ impl Connected for AcceptedConnection {
     type ConnectInfo = ConnectionInfo;
 
     fn connect_info(&self) -> ConnectionInfo {
-        self.permit.info(self.caller.clone(), self.open.usage())
+        let process = match &self.transport {
+            Transport::Local(stream) => stream.peer_cred().ok().map(LocalProcess::from),
+            Transport::Plain(_) | Transport::Secured(_) => None,
+        };
+        self.permit.info(self.caller.clone(), process, self.open.usage())
     }
 }
 

@@ -28,6 +28,7 @@ mod external_tls;
 mod identity;
 mod leader;
 mod limits;
+mod local_process;
 mod log_budget;
 mod message_bounds;
 mod middleware;
@@ -54,6 +55,7 @@ pub use identity::{
 };
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
+pub use local_process::LocalProcess;
 pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
 pub use server::{AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services};

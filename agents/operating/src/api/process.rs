@@ -8,14 +8,13 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_messages::Mode;
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{LocalProcess, Reason};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::decode_name;
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
@@ -134,8 +133,7 @@ fn join_request(process: &ProcessId, group: String) -> v1::OperatingAgentService
 
 /// The user that the calling process runs as.
 fn user<T>(request: &Request<T>) -> Option<u32> {
-    let caller = request.extensions().get::<UdsConnectInfo>()?;
-    Some(caller.peer_cred?.uid())
+    Some(LocalProcess::of(request.extensions())?.user)
 }
 
 #[tonic::async_trait]
@@ -155,8 +153,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::AttachProcessRequest>,
     ) -> Result<Response<Self::AttachProcessStream>, Status> {
         let user = user(&request);
-        let caller = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
-        let pid = caller.and_then(|caller| caller.pid()).unwrap_or(0);
+        let pid = LocalProcess::of(request.extensions()).and_then(|caller| caller.pid).unwrap_or(0);
         let request = request.into_inner();
         let process = self.process(&request.node, &request.process)?;
         let attached = self.agent.sessions.attach(process, user).await?;
@@ -413,3 +410,6 @@ impl ProcessService for ProcessServer {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;
