@@ -60,7 +60,7 @@ pub enum StoreError {
         /// Limit in this unit.
         limit: usize,
     },
-    /// The store's disk is full; nothing was changed.
+    /// The quota of an etcd, or the disk, is full; the transaction has changed nothing.
     #[error("store has no space left")]
     NoSpace,
     /// The store did not answer in time, or cannot be reached. A write may or may not have been

@@ -196,6 +196,8 @@ impl EtcdStore {
         let request = txn::request(&self.keys, txn, receipt.as_ref());
         match self.members.txn(request).await {
             Ok(answer) => txn::outcome(txn, receipt.as_ref(), answer),
+            // No attempt was carried out: the next one would have found its receipt, and etcd looks
+            // for leases only on the path that a transaction takes.
             Err(failure) if failure.status.code() == Code::NotFound => {
                 Err(StoreError::LeaseNotFound { lease: self.missing_lease(txn).await? })
             }
@@ -218,11 +220,7 @@ impl EtcdStore {
         let found = found.map_err(Failure::into_error)?.kvs.into_iter().next();
         match found.filter(|entry| entry.value == receipt.value()) {
             Some(entry) => Ok(TxnOutcome::Committed { revision: to_unsigned(entry.mod_revision) }),
-            // An earlier attempt, of which no answer came, may still be carried out.
-            None if failure.unclear => {
-                Err(StoreError::Unavailable { source: Arc::new(failure.status) })
-            }
-            None => Err(StoreError::NoSpace),
+            None => Err(failure.into_error()),
         }
     }
 
@@ -321,6 +319,8 @@ impl Store for EtcdStore {
             {
                 Ok(LeaseId(id))
             }
+            // Refused for lack of space, it may have been created all the same: nobody keeps it
+            // alive, so that it ends after its time to live.
             Err(failure) => Err(failure.into_error()),
         }
     }

@@ -205,13 +205,16 @@ pub(crate) fn to_status(error: Error) -> Status {
 
 impl Failure {
     /// The store's error for a failure that the caller gives no meaning of its own.
+    ///
+    /// A refusal after an attempt without an answer says nothing about that attempt: it may have
+    /// been carried out, or be carried out later.
     pub(crate) fn into_error(self) -> StoreError {
         let Self { status, unclear } = self;
-        if is_out_of_space(&status) {
-            return StoreError::NoSpace;
-        }
         if unclear || !is_final(&status) {
             return StoreError::Unavailable { source: Arc::new(status) };
+        }
+        if is_out_of_space(&status) {
+            return StoreError::NoSpace;
         }
         StoreError::Storage { source: Arc::new(status) }
     }
@@ -258,6 +261,18 @@ mod tests {
         assert!(!is_final(&Status::resource_exhausted("etcdserver: too many requests")));
         assert!(!is_final(&Status::unavailable("etcdserver: request timed out")));
         assert!(!is_final(&Status::cancelled("Timeout expired")));
+    }
+
+    #[test]
+    fn a_refusal_after_an_attempt_without_an_answer_does_not_say_that_nothing_was_written() {
+        let failed = |message: &str, unclear| {
+            Failure { status: Status::resource_exhausted(message), unclear }.into_error()
+        };
+        let full = "etcdserver: mvcc: database space exceeded";
+        assert!(matches!(failed(full, false), StoreError::NoSpace));
+        assert!(matches!(failed(full, true), StoreError::Unavailable { .. }));
+        let busy = "etcdserver: too many requests";
+        assert!(matches!(failed(busy, false), StoreError::Unavailable { .. }));
     }
 
     #[tokio::test]
