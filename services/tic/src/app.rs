@@ -42,6 +42,7 @@ use tonic::codegen::BoxFuture;
 
 use crate::api::gate::LeaderGate;
 use crate::api::tic::Tic;
+use crate::clock::BootClock;
 use crate::config::Setup;
 use crate::domain::topology::TopologySource;
 use crate::leadership::election::{Candidate, LeaderLease};
@@ -152,7 +153,8 @@ impl App {
         let bound = server.address().to_string();
         let address = setup.config.advertise.as_ref().map_or(bound, ToString::to_string);
         let lease_time = setup.config.leader_lease;
-        let candidate = Candidate { store: Arc::clone(&store), address, lease_time };
+        let clock = Arc::new(BootClock);
+        let candidate = Candidate { store: Arc::clone(&store), address, lease_time, clock };
         let builder = term_builder(store, setup);
         // Without a topology of its own it does not know which one the copied records belong to.
         let copy = match builder.setup.topology {

@@ -6,16 +6,18 @@
 //! leader that was deposed while it was frozen or cut off changes nothing when it wakes up.
 //!
 //! Reads write nothing, so they need a clock: the leader counts its lease from before it asked for
-//! the renewal, and leaves a tenth of it as a margin for clocks that run differently. After that
-//! time another TIC may lead, and this one answers nobody until a renewal succeeds after all.
+//! the renewal, and leaves a tenth of it as a margin for clocks that run differently. The clock
+//! counts time in which the machine was suspended. After that time another TIC may lead, and this
+//! one answers nobody until a renewal succeeds after all.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_store::{Expected, LeaseId, Store, StoreError, Txn, TxnOutcome};
+use fabricast_store::{Clock, Expected, LeaseId, Store, StoreError, Txn, TxnOutcome};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
+use crate::clock::BootClock;
 use crate::error_text::chain;
 use crate::records::keys::LEADER;
 
@@ -31,6 +33,8 @@ pub(crate) struct Candidate {
     pub(crate) address: String,
     /// Time after which a silent leader is replaced.
     pub(crate) lease_time: Duration,
+    /// Must count the time in which this machine is suspended.
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// The leader according to the store; both fields are empty if nobody is known to lead.
@@ -41,28 +45,28 @@ pub(crate) struct LeaderInfo {
 }
 
 /// The right to lead for one term, until it expires.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LeaderLease(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     /// Revision of the key; `None` where nobody else can write to the store.
     term: Option<u64>,
     id: LeaseId,
-    /// Nobody else can lead before this time.
-    until: Mutex<Instant>,
+    /// Nobody else can lead before this time of the clock.
+    until: Mutex<Duration>,
+    clock: Arc<dyn Clock>,
 }
 
 impl LeaderLease {
     /// The lease of a TIC that has its store to itself; it never expires.
     pub(crate) fn sole() -> Self {
-        let until = Mutex::new(Instant::now());
-        Self(Arc::new(Inner { term: None, id: LeaseId(0), until }))
+        let (until, clock) = (Mutex::default(), Arc::new(BootClock));
+        Self(Arc::new(Inner { term: None, id: LeaseId(0), until, clock }))
     }
 
     /// Returns whether nobody else can lead at this moment.
     pub(crate) fn holds(&self) -> bool {
-        self.0.term.is_none() || Instant::now() < self.until()
+        self.0.term.is_none() || self.0.clock.now() < self.until()
     }
 
     /// The number of the term; 0 for a TIC that has its store to itself.
@@ -78,11 +82,11 @@ impl LeaderLease {
         }
     }
 
-    fn until(&self) -> Instant {
+    fn until(&self) -> Duration {
         *self.0.until.lock()
     }
 
-    fn extend(&self, until: Instant) {
+    fn extend(&self, until: Duration) {
         *self.0.until.lock() = until;
     }
 }
@@ -115,7 +119,7 @@ impl Candidate {
             self.changed(found.revision + 1).await;
             return Ok(None);
         }
-        let asked = Instant::now();
+        let asked = self.clock.now();
         let lease = self.store.grant_lease(self.lease_time).await?;
         // In a store without space only a leader can free some.
         let write = Txn::new().essential().when(LEADER, Expected::Absent);
@@ -123,7 +127,8 @@ impl Candidate {
         match self.store.txn(write).await {
             Ok(TxnOutcome::Committed { revision }) => {
                 let until = Mutex::new(asked + self.safe_lease());
-                Ok(Some(LeaderLease(Arc::new(Inner { term: Some(revision), id: lease, until }))))
+                let (term, clock) = (Some(revision), Arc::clone(&self.clock));
+                Ok(Some(LeaderLease(Arc::new(Inner { term, id: lease, until, clock }))))
             }
             Ok(TxnOutcome::Conflict { .. }) => {
                 self.revoke(lease).await;
@@ -160,7 +165,7 @@ impl Candidate {
     pub(crate) async fn keep(&self, lease: &LeaderLease) {
         let pause = self.lease_time / RENEWALS;
         loop {
-            let asked = Instant::now();
+            let asked = self.clock.now();
             // A later renewal would be of no use.
             match timeout(self.lease_time / 2, self.store.keep_alive(lease.0.id)).await {
                 Ok(Ok(())) => lease.extend(asked + self.safe_lease()),
@@ -178,14 +183,14 @@ impl Candidate {
             if !lease.holds() {
                 return;
             }
-            sleep_until((asked + pause).min(lease.until())).await;
+            sleep((asked + pause).min(lease.until()).saturating_sub(self.clock.now())).await;
         }
     }
 
     /// Ends a term at once, so that another TIC can lead. If the store does not answer, the lease
     /// expires there.
     pub(crate) async fn resign(&self, lease: &LeaderLease) {
-        lease.extend(Instant::now());
+        lease.extend(self.clock.now());
         self.revoke(lease.0.id).await;
     }
 
@@ -195,6 +200,12 @@ impl Candidate {
             Ok(Err(error)) => tracing::debug!(error = chain(&error), "lease not revoked"),
             Err(_elapsed) => tracing::debug!("lease not revoked, the store does not answer"),
         }
+    }
+}
+
+impl std::fmt::Debug for LeaderLease {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("LeaderLease").field("term", &self.0.term).finish_non_exhaustive()
     }
 }
 
@@ -215,8 +226,13 @@ mod tests {
     use super::*;
 
     fn candidate(store: &Arc<dyn Store>, address: &str) -> Candidate {
-        let lease_time = Duration::from_secs(60);
-        Candidate { store: Arc::clone(store), address: address.to_owned(), lease_time }
+        timed(store, address, &Arc::default())
+    }
+
+    fn timed(store: &Arc<dyn Store>, address: &str, clock: &Arc<ManualClock>) -> Candidate {
+        let clock = Arc::<ManualClock>::clone(clock);
+        let (store, address) = (Arc::clone(store), address.to_owned());
+        Candidate { store, address, lease_time: Duration::from_secs(60), clock }
     }
 
     #[tokio::test]
@@ -234,6 +250,24 @@ mod tests {
         one.resign(&first).await;
         let second = waiting.await.unwrap();
         assert!(second.term() > first.term() && second.holds() && !first.holds());
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_wakes_up_after_its_lease_answers_nobody_until_it_is_renewed() {
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+        let clock = Arc::default();
+        let one = timed(&store, "one:1", &clock);
+        let lease = one.campaign(|_| {}).await;
+        clock.advance(Duration::from_secs(53));
+        assert!(lease.holds());
+        // The machine is suspended: the clock goes on, and no task runs.
+        clock.advance(Duration::from_secs(1));
+        assert!(!lease.holds(), "a tenth of the lease is left to other clocks");
+        let renewing = timeout(Duration::from_secs(60), one.keep(&lease));
+        tokio::select! {
+            ended = renewing => panic!("{ended:?}"),
+            () = async { while !lease.holds() { tokio::task::yield_now().await } } => {}
+        }
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ use crate::api::gate::{CurrentServices, LeaderServices};
 use crate::api::jobs::Jobs;
 use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
+use crate::clock::BootClock;
 use crate::config::Setup;
 use crate::domain::choices::ChoiceRecords;
 use crate::domain::collectives::{CollectiveAllocations, CollectiveParts};
@@ -174,7 +175,11 @@ impl TermBuilder {
             plans: Arc::new(Semaphore::new(PLANS)),
             stale_reads: Some(StaleReads {
                 leader: Arc::clone(&self.current.leader),
-                copy: Arc::new(RecordsCopy::new(self.storage.clone(), records)),
+                copy: Arc::new(RecordsCopy::new(
+                    self.storage.clone(),
+                    records,
+                    Arc::new(BootClock),
+                )),
             }),
         }))
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_store::Clock;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use crate::records::Records;
 use crate::records::keys::RecordsError;
@@ -14,27 +14,34 @@ use crate::records::storage::Storage;
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Committed records that are read from the store on demand.
-#[derive(Debug)]
 pub(crate) struct RecordsCopy {
     storage: Storage,
     records: Arc<Records>,
-    read_at: Mutex<Option<Instant>>,
+    read_at: Mutex<Option<Duration>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl RecordsCopy {
-    pub(crate) fn new(storage: Storage, records: Arc<Records>) -> Self {
-        Self { storage, records, read_at: Mutex::default() }
+    /// - `clock`: must count the time in which this machine is suspended.
+    pub(crate) fn new(storage: Storage, records: Arc<Records>, clock: Arc<dyn Clock>) -> Self {
+        Self { storage, records, read_at: Mutex::default(), clock }
     }
 
     /// Reads the records again if the copy is older than [`MAX_AGE`].
     pub(crate) async fn refresh(&self) -> Result<(), RecordsError> {
         let mut read_at = self.read_at.lock().await;
-        if read_at.is_some_and(|at| at.elapsed() < MAX_AGE) {
+        let asked = self.clock.now();
+        if read_at.is_some_and(|at| asked.saturating_sub(at) < MAX_AGE) {
             return Ok(());
         }
-        let asked = Instant::now();
         self.records.replace(self.storage.load().await?.directory);
         *read_at = Some(asked);
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for RecordsCopy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RecordsCopy").finish_non_exhaustive()
     }
 }
