@@ -34,6 +34,7 @@ mod message_bounds;
 mod middleware;
 mod open_connections;
 mod open_files;
+mod peers;
 mod scheduled_clock;
 mod security;
 mod server;
@@ -56,6 +57,7 @@ pub use identity::{
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
 pub use local_process::LocalProcess;
+pub use peers::Peers;
 pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
 pub use server::{AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services};

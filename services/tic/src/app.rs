@@ -48,7 +48,7 @@ use crate::domain::topology::TopologySource;
 use crate::leadership::election::{Candidate, LeaderLease};
 use crate::leadership::term::{Shutdown, TermBuilder};
 use crate::leadership::{Leadership, RunError};
-use crate::liveness::peers::Peers;
+use crate::liveness::peers::NodePeers;
 use crate::records::keys::RecordsError;
 use crate::records::storage::{Storage, store_options};
 
@@ -224,7 +224,7 @@ impl App {
 
 fn term_builder(store: Arc<dyn Store>, setup: Setup) -> TermBuilder {
     let storage = Storage { store, limits: setup.limits() };
-    let peers = Arc::new(Peers::new(setup.security.clone()));
+    let peers = Arc::new(NodePeers::new(setup.security.clone()));
     let watch_config = Arc::new(watch::Sender::new(setup.config.watch));
     TermBuilder { setup, storage, current: Arc::default(), peers, watch_config }
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit;
 use crate::liveness::inbox::{CutOff, LivenessInbox, Pending};
-use crate::liveness::peers::Peers;
+use crate::liveness::peers::NodePeers;
 use crate::records::Records;
 use crate::writer::directory::NodeFailed;
 use crate::writer::queue::WriterQueue;
@@ -37,7 +37,7 @@ pub(crate) struct Liveness {
     inbox: Arc<LivenessInbox>,
     records: Arc<Records>,
     queue: WriterQueue,
-    peers: Arc<Peers>,
+    peers: Arc<NodePeers>,
     watch: NodeWatch,
     /// Changes of `config`.
     settings: watch::Receiver<WatchConfig>,
@@ -59,7 +59,7 @@ impl Liveness {
         inbox: Arc<LivenessInbox>,
         records: Arc<Records>,
         queue: WriterQueue,
-        peers: Arc<Peers>,
+        peers: Arc<NodePeers>,
         mut settings: watch::Receiver<WatchConfig>,
     ) -> Self {
         // A node that was cut off before is probed, not expelled: it may have been expelled for

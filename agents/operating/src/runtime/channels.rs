@@ -1,6 +1,5 @@
 //! Channels to other processes, made when first needed, and the typed clients over them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,9 @@ use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
-use fabricast_rpc::{Channel, Leader, LeaderChannel, Peer, PeerError, Reason, RpcError, Security};
-use parking_lot::Mutex;
+use fabricast_rpc::{
+    Channel, Leader, LeaderChannel, Peer, PeerError, Peers, Reason, RpcError, Security,
+};
 use tonic::Response;
 
 /// Makes clients; clones share the channels.
@@ -22,15 +22,14 @@ pub(crate) struct Channels(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    security: Security,
     tic: Leader,
     fabric: Peer,
-    peers: Mutex<BTreeMap<String, Peer>>,
+    peers: Peers,
 }
 
 impl Channels {
     pub(crate) fn new(security: Security, tic: Leader, fabric: Peer) -> Self {
-        Self(Arc::new(Inner { security, tic, fabric, peers: Mutex::default() }))
+        Self(Arc::new(Inner { tic, fabric, peers: Peers::new(security) }))
     }
 
     pub(crate) fn tic(&self) -> TicServiceClient<LeaderChannel> {
@@ -62,7 +61,7 @@ impl Channels {
         &self,
         address: &str,
     ) -> Result<GroupAgentServiceClient<Channel>, PeerError> {
-        let client = GroupAgentServiceClient::new(self.peer(address)?.channel());
+        let client = GroupAgentServiceClient::new(self.0.peers.get(address)?.channel());
         Ok(client.max_decoding_message_size(MESSAGE_LIMIT))
     }
 
@@ -71,18 +70,8 @@ impl Channels {
         &self,
         address: &str,
     ) -> Result<OperatingAgentServiceClient<Channel>, PeerError> {
-        let client = OperatingAgentServiceClient::new(self.peer(address)?.channel());
+        let client = OperatingAgentServiceClient::new(self.0.peers.get(address)?.channel());
         Ok(client.max_decoding_message_size(MESSAGE_LIMIT))
-    }
-
-    fn peer(&self, address: &str) -> Result<Peer, PeerError> {
-        let mut peers = self.0.peers.lock();
-        if let Some(peer) = peers.get(address) {
-            return Ok(peer.clone());
-        }
-        let peer = self.0.security.peer(address)?;
-        peers.insert(address.to_owned(), peer.clone());
-        Ok(peer)
     }
 }
 

@@ -38,7 +38,7 @@ use crate::leadership::election::LeaderLease;
 use crate::liveness::Liveness;
 use crate::liveness::hints::{HintSender, Hints};
 use crate::liveness::inbox::LivenessInbox;
-use crate::liveness::peers::Peers;
+use crate::liveness::peers::NodePeers;
 use crate::records::Records;
 use crate::records::copy::RecordsCopy;
 use crate::records::storage::{Loaded, Storage};
@@ -62,7 +62,7 @@ pub(crate) struct TermBuilder {
     pub(crate) setup: Setup,
     pub(crate) storage: Storage,
     pub(crate) current: Arc<CurrentServices>,
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) peers: Arc<NodePeers>,
     /// Times of the watch over nodes, which may change while a term runs.
     pub(crate) watch_config: Arc<watch::Sender<WatchConfig>>,
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::leadership::election::LeaderLease;
-use crate::liveness::peers::Peers;
+use crate::liveness::peers::NodePeers;
 
 /// Most hints that wait.
 const MAX_WAITING: usize = 1 << 17;
@@ -59,7 +59,7 @@ pub(crate) struct Hint {
 /// Settings of [`Hints::run`].
 #[derive(Debug)]
 pub(crate) struct HintSender {
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) peers: Arc<NodePeers>,
     /// No hint is sent once it has expired.
     pub(crate) lease: LeaderLease,
     /// Time between two calls to one address, in which hints merge.
@@ -137,7 +137,7 @@ impl Hints {
     }
 }
 
-async fn send(peers: &Peers, address: &str, hints: BTreeSet<(String, u64)>) {
+async fn send(peers: &NodePeers, address: &str, hints: BTreeSet<(String, u64)>) {
     let mut by_node: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for (node, gn) in hints {
         by_node.entry(node).or_default().push(gn);
