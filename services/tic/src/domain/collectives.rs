@@ -233,7 +233,7 @@ impl CollectiveAllocations {
         self.pending.insert(key, text.map(Arc::from));
     }
 
-    /// Builds the table from the texts; those that cannot be read or do not fit are logged and left
+    /// Builds the table from the texts; collectives that do not fit the fabric are logged and left
     /// out.
     fn reload(&mut self) {
         self.table = self.fat_tree.as_ref().map(|fat_tree| {

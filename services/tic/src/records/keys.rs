@@ -54,6 +54,15 @@ pub enum RecordsError {
         /// The offending key.
         key: String,
     },
+    /// A record of a collective, or the ledger of collectives, cannot be read.
+    #[error("the record {key:?} is damaged")]
+    Collective {
+        /// Key of the record.
+        key: String,
+        /// The fault in its text.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A newer program wrote the records.
     #[error(
         "the records have layout {found}, this program reads layouts 1 to {NEWEST_LAYOUT}: use the \

@@ -8,7 +8,7 @@ use fabricast_store::{Expected, KeyValue, Options as StoreOptions, Store, Txn, T
 use fabricast_topology::{Graph, ibnetdiscover};
 
 use crate::domain::choices::text::{self, Texts};
-use crate::domain::collectives::text::Texts as CollectiveTexts;
+use crate::domain::collectives::text::{self as collective_text, Texts as CollectiveTexts};
 use crate::leadership::election::LeaderLease;
 use crate::records::keys::{self, Keys, NEWEST_LAYOUT, Puts, RecordsError};
 use crate::records::layout;
@@ -141,7 +141,11 @@ impl Storage {
             } else if let Some(rest) = key.strip_prefix(keys::COLLECTIVES) {
                 let text = String::from_utf8(value);
                 let text = text.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
-                collectives.insert(rest.to_owned(), text.into());
+                match collective_text::check(rest, &text) {
+                    Some(Ok(())) => drop(collectives.insert(rest.to_owned(), text.into())),
+                    Some(Err(source)) => return Err(RecordsError::Collective { key, source }),
+                    None => return Err(RecordsError::Foreign { key }),
+                }
             } else if key.starts_with(keys::TOPOLOGY) {
                 let piece = String::from_utf8(value); // in order, as keys are
                 topology += &piece.map_err(|_not_text| RecordsError::Foreign { key })?;
@@ -195,5 +199,16 @@ mod tests {
     async fn a_foreign_key_is_named() {
         let error = adopt_error(Txn::new().put("tic/other", "1")).await;
         assert_eq!(error, "the store holds \"tic/other\", which is no record of a TIC");
+    }
+
+    /// Without them numbers of trees would be used again, and quotas would be gone.
+    #[tokio::test]
+    async fn damaged_records_of_collectives_are_named_and_not_left_out() {
+        for key in ["tic/collectives/ledger", "tic/collectives/by-name/sum"] {
+            let error = adopt_error(Txn::new().put(key, "{}")).await;
+            assert_eq!(error, format!("the record {key:?} is damaged"));
+        }
+        let error = adopt_error(Txn::new().put("tic/collectives/other", "{}")).await;
+        assert!(error.ends_with("which is no record of a TIC"), "{error}");
     }
 }

@@ -51,12 +51,11 @@ impl CollectiveTable {
         topology: &str,
         texts: &Texts,
     ) -> Self {
-        let ledger = texts.get(LEDGER).and_then(|text| read::<Ledger>(LEDGER, text));
-        let ledger = ledger.unwrap_or_default();
+        let ledger: Ledger = texts.get(LEDGER).map(|text| read(text)).unwrap_or_default();
         let records: Vec<Record> = texts
             .iter()
             .filter(|(key, _)| key.starts_with(COLLECTIVE))
-            .filter_map(|(key, text)| read(key, text))
+            .map(|(_key, text)| read(text))
             .collect();
         let same = ledger.topology == topology;
         let state = AllocatorState {
@@ -339,8 +338,6 @@ impl CollectiveTable {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Option<T> {
-    serde_json::from_str(text)
-        .inspect_err(|error| tracing::warn!(key, %error, "stored collective is damaged"))
-        .ok()
+fn read<T: serde::de::DeserializeOwned>(text: &str) -> T {
+    serde_json::from_str(text).expect("texts are checked when the store is read")
 }

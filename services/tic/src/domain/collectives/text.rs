@@ -59,6 +59,17 @@ pub(super) struct Ledger {
     pub(super) quotas: Vec<(Holder, Quota)>,
 }
 
+/// Checks the text of a key; `None` if there is no such key.
+pub(crate) fn check(key: &str, text: &str) -> Option<Result<(), serde_json::Error>> {
+    if key == LEDGER {
+        Some(serde_json::from_str::<Ledger>(text).map(drop))
+    } else if key.starts_with(COLLECTIVE) {
+        Some(serde_json::from_str::<Record>(text).map(drop))
+    } else {
+        None
+    }
+}
+
 impl Record {
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).expect("names, numbers and lists are JSON")
