@@ -1,9 +1,9 @@
 //! The switches of the agent, and the newest term seen: copies of what the hardware knows.
 //!
 //! The switches are listed again whenever a name is missing or the fabric came back. The term is
-//! read back from the hardware before the first write after a start. So a restarted agent refuses
-//! what its predecessor refused (G4), even at a switch that the newer route service had not written
-//! yet.
+//! read back from the hardware before the first write after a start, and from every switch that is
+//! listed for the first time. So a restarted agent refuses what its predecessor refused (G4), even
+//! at a switch that the newer route service had not written yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fabricast_proto::v1;
-use tokio::sync::{Mutex, Notify, OnceCell, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -34,8 +34,17 @@ pub(crate) struct Inventory {
     only: BTreeSet<String>,
     known: Mutex<Option<Switches>>,
     newest_term: AtomicU64,
-    term_learned: OnceCell<()>,
+    learned: Mutex<Learned>,
     granted: Option<Arc<GrantedTerms>>,
+}
+
+/// Switches whose terms count in [`Inventory::newest_term`].
+#[derive(Debug, Default)]
+struct Learned {
+    /// The list that was looked at last.
+    listed: Switches,
+    /// Those of it whose tables have been read.
+    read: BTreeSet<String>,
 }
 
 /// The newest term that the TIC has granted, as its last answer said.
@@ -86,7 +95,7 @@ impl Inventory {
             only,
             known: Mutex::new(None),
             newest_term: AtomicU64::new(0),
-            term_learned: OnceCell::new(),
+            learned: Mutex::default(),
             granted,
         }
     }
@@ -139,9 +148,9 @@ impl Inventory {
     }
 
     /// Refuses a writer whose term is older than the newest one seen, or that the TIC cannot have
-    /// granted. The first call reads the newest term back from the hardware.
+    /// granted. Terms of switches that are new here are first read back from the hardware.
     pub(crate) async fn check_fence(&self, fence: &v1::Fence) -> Result<(), DriverError> {
-        self.term_learned.get_or_try_init(|| self.learn_term()).await?;
+        self.learn_terms().await?;
         let v1::Fence { term, generation } = *fence;
         if term == self.newest_term.load(Ordering::Acquire) {
             return Ok(());
@@ -172,15 +181,27 @@ impl Inventory {
         self.newest_term.fetch_max(term, Ordering::AcqRel);
     }
 
-    async fn learn_term(&self) -> Result<(), DriverError> {
-        let names: Vec<_> = self.switches(std::iter::empty()).await?.keys().cloned().collect();
-        if names.is_empty() {
+    async fn learn_terms(&self) -> Result<(), DriverError> {
+        let mut switches = self.switches(std::iter::empty()).await?;
+        if switches.is_empty() {
+            switches = self.discover().await?; // an agent may start before its switches
+        }
+        let mut learned = self.learned.lock().await;
+        if Arc::ptr_eq(&learned.listed, &switches) {
             return Ok(());
         }
-        let mut tables = self.driver.read_tables(names).await?;
-        while let Some(table) = tables.next().await {
-            self.note_term(table?.fence.map_or(0, |fence| fence.term));
+        learned.read.retain(|name| switches.contains_key(name));
+        let is_new = |name: &&String| !learned.read.contains(*name);
+        let names: Vec<_> = switches.keys().filter(is_new).cloned().collect();
+        if !names.is_empty() {
+            let mut tables = self.driver.read_tables(names).await?;
+            while let Some(table) = tables.next().await {
+                let table = table?;
+                self.note_term(table.fence.map_or(0, |fence| fence.term));
+                learned.read.insert(table.switch_name);
+            }
         }
+        learned.listed = switches;
         Ok(())
     }
 }

@@ -15,6 +15,8 @@ use tokio_stream::wrappers::WatchStream;
 pub(crate) struct Hardware {
     switches: Arc<Mutex<BTreeMap<String, v1::SwitchTable>>>,
     reachable: Arc<watch::Sender<bool>>,
+    /// True while no switch has started.
+    empty: Arc<watch::Sender<bool>>,
     failed: Arc<watch::Sender<Vec<v1::Element>>>,
 }
 
@@ -25,12 +27,17 @@ impl Hardware {
         Self {
             switches: Arc::new(Mutex::new(switches.into())),
             reachable: Arc::new(watch::Sender::new(true)),
+            empty: Arc::default(),
             failed: Arc::new(watch::Sender::new(Vec::new())),
         }
     }
 
     pub(crate) fn set_reachable(&self, reachable: bool) {
         self.reachable.send_replace(reachable);
+    }
+
+    pub(crate) fn set_empty(&self, empty: bool) {
+        self.empty.send_replace(empty);
     }
 
     pub(crate) fn set_failed(&self, elements: &[v1::Element]) {
@@ -53,6 +60,9 @@ impl Hardware {
 impl Driver for Hardware {
     async fn list_switches(&self) -> Result<Vec<v1::Switch>, DriverError> {
         self.reach()?;
+        if *self.empty.borrow() {
+            return Ok(Vec::new());
+        }
         let names = ["S-1", "S-2", "S-3"];
         Ok(names
             .map(|name| v1::Switch {

@@ -153,6 +153,24 @@ async fn an_older_writer_is_refused_even_by_a_restarted_agent() {
 }
 
 #[tokio::test]
+async fn an_agent_that_starts_before_its_switches_refuses_an_older_writer_later() {
+    let hardware = Hardware::new();
+    let agent = Agent::start(&hardware);
+    agent.write(write(5, 2, &[part("S-1", &[entry(1, 1, &[2])])])).await.unwrap();
+    agent.stop().await;
+    hardware.set_empty(true);
+    let successor = Agent::start(&hardware);
+    let older = write(4, 9, &[part("S-2", &[entry(1, 1, &[2])])]);
+    let answer = successor.write(older.clone()).await.unwrap();
+    assert_eq!(answer.refusals[0].reason, "UNKNOWN_SWITCH");
+    hardware.set_empty(false);
+    let refused = successor.write(older).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::Aborted, "STALE_FENCE"));
+    assert!(hardware.table("S-2").entries.is_empty());
+    successor.stop().await;
+}
+
+#[tokio::test]
 async fn while_the_hardware_is_away_callers_hear_so() {
     let hardware = Hardware::new();
     hardware.set_reachable(false);
