@@ -17,6 +17,12 @@
 //! assigns them, the members of one leaf switch or midplane are therefore in one subtree, and few
 //! edges leave it.
 //!
+//! No member is deeper than log2 of the highest live number plus one; that is the paper's bound if
+//! the numbers have no gaps. After leaves the tree may be deeper than log2 of the members that are
+//! left: of 32, the members 0, 1, 3, 7, 15 and 31 are a chain. A newcomer gets the lowest free
+//! number, so gaps are filled first. The root is a member like any other, and not the group's
+//! agent, which may be on another node.
+//!
 //! Invariants
 //! - TREE-1: the positions of the live members are one tree over exactly them (G2).
 //! - TREE-2: the members at a place and below it have the numbers of one range, whichever are live;
@@ -221,6 +227,12 @@ mod tests {
         assert_eq!([16, 256].map(|block| crossings(4096, block, heap)), [4080, 3840]);
     }
 
+    #[test]
+    fn members_that_are_left_may_be_a_chain() {
+        let chain = live(&[0, 1, 3, 7, 15, 31]);
+        assert_eq!(depth(Pn(0), &chain), 5, "6 members; log2 of 32");
+    }
+
     proptest! {
         /// G2, TREE-1, TREE-2
         #[test]
@@ -246,6 +258,17 @@ mod tests {
             }
             seen_as_child.insert(root);
             prop_assert_eq!(seen_as_child, live);
+        }
+
+        #[test]
+        fn a_tree_with_gaps_is_as_flat_as_one_of_all_numbers_up_to_the_highest(
+            numbers in proptest::collection::btree_set(0u32..1000, 1..30),
+        ) {
+            let live: BTreeSet<Pn> = numbers.into_iter().map(Pn).collect();
+            let most = (live.last().unwrap().0 + 1).ilog2();
+            for pn in &live {
+                prop_assert!(depth(*pn, &live) <= most, "{:?} of {:?}", pn, live);
+            }
         }
 
         #[test]

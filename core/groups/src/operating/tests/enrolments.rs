@@ -85,3 +85,26 @@ fn the_membership_of_another_node_is_not_adopted() {
     );
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
 }
+
+/// docs/adr/0027: the agent is cut off from the TIC, where the membership has ended.
+#[test]
+fn a_membership_that_the_tic_never_confirmed_lasts_until_its_agent_is_silent() {
+    let mut oa = up();
+    oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
+    let silent = CONFIG.host_timeout;
+    let answered = OaReportReply { positions: Vec::new(), unknown: Vec::new() };
+    for round in 1..=20 {
+        let now = at(0).after(silent * round);
+        assert_eq!(oa.reports(now).len(), 1);
+        oa.report_answered(now, &node_name(0), &answered);
+        oa.tick(now);
+        assert_eq!(drain(&mut oa), [], "the agent answers, and nobody else is asked");
+    }
+    let last = at(0).after(silent * 21);
+    oa.reports(last);
+    oa.tick(last.after(silent));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.group(last.after(silent), &snapshot(30, 2, 5, &[]));
+    assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
+    assert_eq!(oa.memberships().count(), 0);
+}
