@@ -24,6 +24,8 @@ pub(crate) struct Tool {
     pub(crate) calls: &'static [&'static str],
     /// True if Debian's package starts a service that would act on real InfiniBand switches.
     acts_on_fabric: bool,
+    /// True if only root can use it as the tests do.
+    as_root: bool,
 }
 
 /// A part of a tool, with the Debian package that has it.
@@ -40,18 +42,20 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 5] = [
+pub(crate) const TOOLS: [Tool; 6] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
         calls: &["Command::new(\"git\")"],
         acts_on_fabric: false,
+        as_root: false,
     },
     Tool {
         name: "etcd",
         parts: &[Part { kind: Kind::Program("etcd"), package: "etcd-server" }],
         calls: &["Etcd::start"],
         acts_on_fabric: false,
+        as_root: false,
     },
     Tool {
         name: "ibsim",
@@ -62,12 +66,14 @@ pub(crate) const TOOLS: [Tool; 5] = [
         ],
         calls: &["Ibsim::start"],
         acts_on_fabric: false,
+        as_root: false,
     },
     Tool {
         name: "opensm",
         parts: &[Part { kind: Kind::Program("opensm"), package: "opensm" }],
         calls: &["judge.start_opensm"],
         acts_on_fabric: true,
+        as_root: false,
     },
     Tool {
         name: "python",
@@ -77,6 +83,14 @@ pub(crate) const TOOLS: [Tool; 5] = [
         ],
         calls: &["fabricast_testing::python"],
         acts_on_fabric: false,
+        as_root: false,
+    },
+    Tool {
+        name: "root",
+        parts: &[Part { kind: Kind::Program("setpriv"), package: "util-linux" }],
+        calls: &["Command::new(\"setpriv\")"],
+        acts_on_fabric: false,
+        as_root: true,
     },
 ];
 
@@ -132,6 +146,12 @@ pub(crate) fn set_up(root: &Path, may_install: bool) -> Vec<Missing> {
     let mut installer = None;
     let mut missing = Vec::new();
     for tool in &TOOLS {
+        if tool.as_root && !is_root() {
+            let reason = "processes of other users are started by root only".to_owned();
+            let remedy = "run the tests as root".to_owned();
+            missing.push(Missing { module: tool.module(), reason, remedy });
+            continue;
+        }
         let packages = tool.missing_packages();
         let installed = if packages.is_empty() {
             Ok(())
@@ -277,7 +297,8 @@ mod tests {
             Part { kind: Kind::Program("no-such-program"), package: "one" },
             Part { kind: Kind::Program("nor-this"), package: "one" },
         ];
-        let tool = Tool { name: "none", parts: PARTS, calls: &[], acts_on_fabric: false };
+        let tool =
+            Tool { name: "none", parts: PARTS, calls: &[], acts_on_fabric: false, as_root: false };
         assert_eq!(tool.missing_packages(), ["one"]);
     }
 }

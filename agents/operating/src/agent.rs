@@ -23,6 +23,7 @@ use crate::peers::reports::AgentReports;
 use crate::processes::group_members::GroupMembers;
 use crate::processes::memory::Memories;
 use crate::processes::sessions::Sessions;
+use crate::processes::user_rules::UserRules;
 use crate::runtime::Runtime;
 use crate::runtime::channels::Channels;
 use crate::runtime::tasks::Tasks;
@@ -47,6 +48,7 @@ pub(crate) struct Agent {
     pub(crate) agent_reports: AgentReports,
     pub(crate) streams: Streams,
     pub(crate) combining: Combining,
+    pub(crate) user_rules: UserRules,
     pub(crate) sessions: Sessions,
     pub(crate) group_members: GroupMembers,
     pub(crate) memories: Arc<Memories>,
@@ -61,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) tic: Leader,
     pub(crate) fabric: Peer,
     pub(crate) security: Security,
+    pub(crate) user_rules: UserRules,
     pub(crate) memories: Memories,
     /// Where other agents reach this process, as `host:port`.
     pub(crate) address: String,
@@ -70,7 +73,7 @@ pub(crate) struct Parts {
 impl Agent {
     /// Sets the subsystems up; nothing is sent before [`Agent::start`].
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { nodes, tic, fabric, security, memories, address, packets } = parts;
+        let Parts { nodes, tic, fabric, security, user_rules, memories, address, packets } = parts;
         let nodes = Nodes::new(nodes, packets.clone(), address);
         let channels = Channels::new(security, tic, fabric);
         let runtime = Runtime { nodes: nodes.clone(), tasks: Tasks::default(), channels };
@@ -84,6 +87,7 @@ impl Agent {
             agent_reports: AgentReports::new(runtime.clone()),
             streams: Streams { runtime: runtime.clone() },
             combining: Combining { runtime: runtime.clone() },
+            user_rules,
             sessions: Sessions::new(runtime.clone(), calls.clone()),
             calls,
             group_members: GroupMembers::new(runtime.clone()),

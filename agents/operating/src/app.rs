@@ -43,6 +43,7 @@ use crate::fabric::packets::PacketSender;
 use crate::links::member_handle::Messages;
 use crate::nodes::NodeSettings;
 use crate::processes::memory::Memories;
+use crate::processes::user_rules::UserRules;
 use crate::settings::{self, LiveSettings};
 
 /// Deadlines are looked at no more often than this.
@@ -111,6 +112,7 @@ impl App {
         let nodes = identities(&config.nodes, &address)?;
         let (packets, to_fabric) = PacketSender::new();
         let retry = settings::retry(&config);
+        let user_rules = UserRules::new(&config.process_rules);
         let agent = Agent::new(Parts {
             nodes: NodeSettings {
                 nodes,
@@ -121,6 +123,7 @@ impl App {
             tic,
             fabric,
             security,
+            user_rules: user_rules.clone(),
             memories,
             address,
             packets,
@@ -138,7 +141,7 @@ impl App {
             services = services.with_peer("tic", tic.as_str());
         }
         let report_interval = Arc::new(watch::Sender::new(config.report_interval));
-        let settings = LiveSettings { nodes, retry, report_interval };
+        let settings = LiveSettings { nodes, retry, report_interval, user_rules };
         Ok(Self { server, services, socket, agent, to_fabric, settings })
     }
 

@@ -4,3 +4,4 @@ pub(crate) mod group_members;
 pub(crate) mod memory;
 pub(crate) mod participants;
 pub(crate) mod sessions;
+pub(crate) mod user_rules;

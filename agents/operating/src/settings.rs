@@ -9,6 +9,7 @@ use fabricast_groups::operating::OaConfig;
 use tokio::sync::watch;
 
 use crate::nodes::Nodes;
+use crate::processes::user_rules::UserRules;
 
 /// Delay before a request is repeated, but no less than half the report interval: where reports are
 /// rare there is so much to ask that answers take their time.
@@ -48,6 +49,7 @@ pub struct LiveSettings {
     pub(crate) nodes: Nodes,
     pub(crate) retry: Duration,
     pub(crate) report_interval: Arc<watch::Sender<Duration>>,
+    pub(crate) user_rules: UserRules,
 }
 
 impl LiveSettings {
@@ -55,6 +57,7 @@ impl LiveSettings {
     /// only where [`fabricast_config::Reload`] allows it.
     pub fn set(&self, config: &OperatingAgentConfig) {
         self.nodes.reconfigure(operating(config, self.retry), group(config, self.retry));
+        self.user_rules.set(&config.process_rules);
         let next = config.report_interval;
         self.report_interval.send_if_modified(|now| std::mem::replace(now, next) != next);
     }

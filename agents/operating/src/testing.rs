@@ -17,6 +17,7 @@ use crate::agent::{Agent, Parts};
 use crate::fabric::packets::PacketSender;
 use crate::nodes::NodeSettings;
 use crate::processes::memory::Memories;
+use crate::processes::user_rules::UserRules;
 
 /// Where nobody listens.
 const NOWHERE: &str = "127.0.0.1:1";
@@ -66,6 +67,7 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
         tic: Leader::new(&[tic.to_owned()]).unwrap(),
         fabric: Peer::new(fabric).unwrap(),
         security: Security::plaintext(),
+        user_rules: UserRules::default(),
         memories: Memories::default(),
         address: NOWHERE.to_owned(),
         packets,

@@ -15,6 +15,7 @@ use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
 use crate::problem::Problems;
+use crate::process_rules::{self, ProcessRule, RawProcessRule};
 use crate::value::{
     Field, PeerAddress, check_calls, check_connections, check_longer, check_mode, check_path,
     check_positive,
@@ -41,6 +42,9 @@ pub struct OperatingAgentConfig {
     pub socket: Option<PathBuf>,
     /// Permissions of the socket's file: whoever may write to it may attach processes.
     pub socket_mode: u32,
+    /// The groups that processes at the socket may use, by the first rule that applies to them. A
+    /// process without a rule is refused; if there are no rules, all may use all groups.
+    pub process_rules: Vec<ProcessRule>,
     /// Folder for memory that is shared with processes; `None` if none is.
     pub shared_memory: Option<PathBuf>,
     /// Time between two reports, to group agents and to the TIC.
@@ -90,6 +94,10 @@ pub struct RawOperatingAgentConfig {
     /// Permissions of the socket's file, in octal. Default 600: only the user that the agent runs
     /// as may attach processes; 660 lets its group, too.
     pub socket_mode: String,
+    /// Rules for the groups that a process may use, as `[[operating_agent.process_rules]]`; the
+    /// first that applies decides, and a process without one is refused. Default none: every
+    /// process that may open the socket may use the groups of all tenants.
+    pub process_rules: Vec<RawProcessRule>,
     /// Folder for memory that is shared with attached processes, for long payloads; it lies in
     /// memory (tmpfs), and the processes see it under the same path. Empty, or where that is not
     /// so, all payloads go through the socket. Default `/dev/shm`, which every Linux has; for
@@ -142,6 +150,7 @@ impl Default for RawOperatingAgentConfig {
             nodes: Vec::new(),
             socket: None,
             socket_mode: "600".to_owned(),
+            process_rules: Vec::new(),
             shared_memory: PathBuf::from("/dev/shm"),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
@@ -160,6 +169,8 @@ impl Role for OperatingAgentConfig {
     fn check(raw: RawOperatingAgentConfig, problems: &mut Problems) -> Option<Self> {
         let certificates =
             check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
+        let is_plaintext = certificates.is_none();
+        let process_rules = process_rules::check(problems, raw.process_rules, is_plaintext);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
         let limits = raw.limits.check(problems);
         check_positive(problems, "report_interval", raw.report_interval);
@@ -206,6 +217,7 @@ impl Role for OperatingAgentConfig {
             nodes: nodes?,
             socket: socket?,
             socket_mode: socket_mode?,
+            process_rules: process_rules?,
             shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
             report_interval: raw.report_interval,
             detector: detector?,

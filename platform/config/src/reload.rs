@@ -148,7 +148,7 @@ reload!(
     OperatingAgentConfig,
     fixed: [listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory],
     free: [
-        limits, report_interval,
+        limits, process_rules, report_interval,
         detector as "report_timeout, adaptive, on_silence, probe_timeout or probe_attempts"
     ]
 );

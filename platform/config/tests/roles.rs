@@ -7,6 +7,8 @@ mod connections;
 mod engines;
 #[path = "roles/infiniband.rs"]
 mod infiniband;
+#[path = "roles/process_rules.rs"]
+mod process_rules;
 
 use std::fs;
 use std::time::Duration;

@@ -13077,12 +13077,15 @@ pub mod process_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at an address of a network. Whoever may
-    /// open the socket may attach.
+    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at
+    /// an address of a network. Whoever may open the socket may attach. If the agent has rules for
+    /// processes (docs/security.md), any call of a process without a rule, and any that names a group
+    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
     /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
     /// its death, the agent takes the process out of every group it is in.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
-    /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with
+    /// NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS
+    /// (another user's or tenant's).
     /// What messages and operations promise is in docs/messages.md.
     #[derive(Debug, Clone)]
     pub struct ProcessServiceClient<T> {
@@ -13194,6 +13197,8 @@ pub mod process_service_client {
         }
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
         /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// A name with memberships in groups that the caller may not use is refused; the call ends with
+        /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
         /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
         /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
@@ -13534,6 +13539,8 @@ pub mod process_service_server {
             + 'static;
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
         /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// A name with memberships in groups that the caller may not use is refused; the call ends with
+        /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
         /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
         /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
@@ -13665,12 +13672,15 @@ pub mod process_service_server {
             tonic::Status,
         >;
     }
-    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at an address of a network. Whoever may
-    /// open the socket may attach.
+    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at
+    /// an address of a network. Whoever may open the socket may attach. If the agent has rules for
+    /// processes (docs/security.md), any call of a process without a rule, and any that names a group
+    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
     /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
     /// its death, the agent takes the process out of every group it is in.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with NOT_FOUND / UNKNOWN_SESSION (none
-    /// such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS (another user's).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with
+    /// NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS
+    /// (another user's or tenant's).
     /// What messages and operations promise is in docs/messages.md.
     #[derive(Debug)]
     pub struct ProcessServiceServer<T> {

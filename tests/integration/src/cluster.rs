@@ -146,7 +146,8 @@ impl Cluster {
                 report_interval: REPORT_INTERVAL,
                 ..RawOperatingAgentConfig::default()
             };
-            let (part, its_messages) = operating_agent(&name, nodes, settings).await;
+            let (part, its_messages) =
+                operating_agent(&name, nodes, settings, &layout.process_rules).await;
             operating.push(part);
             messages.push(its_messages);
         }

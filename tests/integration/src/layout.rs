@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_config::NodeConfig;
+use fabricast_config::{NodeConfig, ProcessRule};
 use fabricast_routing::{EngineKind, EngineOptions, MgidSpace, RootPolicy, RootScope, mgid_space};
 use fabricast_topology::{FatTree, Graph, TableKind, spec::TopologySpec};
 
@@ -49,6 +49,8 @@ pub struct Layout {
     pub route_lease: Duration,
     /// Folder for the memory that operating agents share with processes; `None` to share none.
     pub shared_memory: Option<PathBuf>,
+    /// Rules of the operating agents for their processes.
+    pub process_rules: Vec<ProcessRule>,
 }
 
 impl Layout {
@@ -84,6 +86,7 @@ impl Layout {
             tics: None,
             route_lease: ROUTE_LEASE,
             shared_memory: Some(PathBuf::from("/dev/shm")),
+            process_rules: Vec::new(),
         }
     }
 

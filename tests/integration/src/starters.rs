@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_config::{
-    NodeConfig, OperatingAgentConfig, RawNode, RawOperatingAgentConfig, RawRouterConfig, checked,
+    NodeConfig, OperatingAgentConfig, ProcessRule, RawNode, RawOperatingAgentConfig,
+    RawRouterConfig, checked,
 };
 use fabricast_groups::detector::{DetectorConfig, Probing};
 use fabricast_operating::Messages;
@@ -67,6 +68,7 @@ pub(crate) async fn operating_agent(
     name: &str,
     nodes: &[NodeConfig],
     settings: RawOperatingAgentConfig,
+    rules: &[ProcessRule],
 ) -> (Part, MessagesOfAgent) {
     let node = |node: &NodeConfig| RawNode {
         name: Some(node.name.clone()),
@@ -74,12 +76,14 @@ pub(crate) async fn operating_agent(
     };
     let settings = RawOperatingAgentConfig { nodes: nodes.iter().map(node).collect(), ..settings };
     let messages = MessagesOfAgent::default();
-    let slot = messages.clone();
+    let (slot, rules) = (messages.clone(), rules.to_vec());
     let part = Part::start(name, move |listen| {
         let config = checked(RawOperatingAgentConfig { listen, ..settings.clone() });
-        let slot = slot.clone();
+        let (slot, process_rules) = (slot.clone(), rules.clone());
         async move {
-            let config = OperatingAgentConfig { detector: DETECTOR, ..config.map_err(text)? };
+            // Not among the settings: in plain text, as everything is here, rules are refused.
+            let config = config.map_err(text)?;
+            let config = OperatingAgentConfig { detector: DETECTOR, process_rules, ..config };
             let app =
                 fabricast_operating::App::bind(config, Security::plaintext()).map_err(text)?;
             *slot.lock() = Some(app.messages());

@@ -28,6 +28,7 @@ use crate::nodes::Nodes;
 use crate::processes::memory::{HALF, Shared, SharingCall, SharingError};
 use crate::processes::participants::{Participant, ParticipantMemory};
 use crate::processes::sessions::{Call, ProcessId, Session, SessionError};
+use crate::processes::user_rules::Owner;
 
 /// The gRPC service.
 #[derive(Clone, Debug)]
@@ -44,9 +45,14 @@ impl ProcessServer {
         &self.agent.runtime.nodes
     }
 
+    /// The calling process's user, and what its groups are checked against.
+    fn owner<T>(&self, request: &Request<T>) -> Result<Owner, Status> {
+        Ok(self.agent.user_rules.owner(LocalProcess::of(request.extensions()))?)
+    }
+
     /// The session that a request names, if it is the caller's.
     fn session<T>(&self, request: &Request<T>, number: u64) -> Result<Call, Status> {
-        Ok(self.agent.sessions.call(number, user(request))?)
+        Ok(self.agent.sessions.call(number, &self.owner(request)?)?)
     }
 
     /// The live node that is named; the only one if none is.
@@ -79,7 +85,7 @@ impl ProcessServer {
 
     /// The member that a session's process has opened in a group.
     fn open_member(&self, session: &Session, group: &str) -> Result<MemberHandle, Status> {
-        let group = decode_name("group", group, GroupName::new)?;
+        let group = permitted_group(session, group)?;
         if let Some(handle) = session.members.lock().get(&group) {
             return Ok(handle.clone());
         }
@@ -131,17 +137,20 @@ fn join_request(process: &ProcessId, group: String) -> v1::OperatingAgentService
     }
 }
 
-/// The user that the calling process runs as.
-fn user<T>(request: &Request<T>) -> Option<u32> {
-    Some(LocalProcess::of(request.extensions())?.user)
+/// The group that a request names, if the session's owner may use it.
+fn permitted_group(session: &Session, group: &str) -> Result<GroupName, Status> {
+    let name = decode_name("group", group, GroupName::new)?;
+    session.owner.caller.check_group(group)?;
+    Ok(name)
 }
 
 #[tonic::async_trait]
 impl ProcessService for ProcessServer {
     async fn list_local_nodes(
         &self,
-        _request: Request<v1::ListLocalNodesRequest>,
+        request: Request<v1::ListLocalNodesRequest>,
     ) -> Result<Response<v1::ListLocalNodesResponse>, Status> {
+        self.owner(&request)?;
         let nodes = self.nodes().names().iter().map(ToString::to_string).collect();
         Ok(Response::new(v1::ListLocalNodesResponse { nodes }))
     }
@@ -152,21 +161,31 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<v1::AttachProcessRequest>,
     ) -> Result<Response<Self::AttachProcessStream>, Status> {
-        let user = user(&request);
-        let pid = LocalProcess::of(request.extensions()).and_then(|caller| caller.pid).unwrap_or(0);
+        let owner = self.owner(&request)?;
+        let caller = LocalProcess::of(request.extensions());
         let request = request.into_inner();
         let process = self.process(&request.node, &request.process)?;
-        let attached = self.agent.sessions.attach(process, user).await?;
+        let attached = self.agent.sessions.attach(process, owner.clone()).await?;
         let (node, process) = &attached.session.process;
-        info!(%node, %process, user = user.unwrap_or(0), pid, "process attached");
+        let (user, pid) = (owner.user.unwrap_or(0), caller.and_then(|caller| caller.pid));
+        info!(%node, %process, user, pid = pid.unwrap_or(0), caller = %owner, "process attached");
         let answer =
             v1::AttachProcessResponse { session: attached.session.number, node: node.to_string() };
         // The session lives in the stream: it is over when the transport drops that.
-        let rest = tokio_stream::pending().map(move |never: Result<_, Status>| {
-            let _attached = &attached;
-            never
+        let rules = self.agent.user_rules.clone();
+        let (sender, ended) = mpsc::channel(1);
+        let _ = sender.try_send(Ok(answer)); // the channel is empty
+        self.agent.runtime.tasks.spawn(async move {
+            tokio::select! {
+                () = rules.changed(caller, &owner) => {
+                    let why = "session: the rules for processes of this user have changed";
+                    let _ = sender.send(Err(Reason::NotPermitted.status(why, &[]))).await;
+                }
+                () = sender.closed() => {}
+            }
+            drop(attached);
         });
-        Ok(Response::new(Box::pin(tokio_stream::once(Ok(answer)).chain(rest))))
+        Ok(Response::new(Box::pin(ReceiverStream::new(ended))))
     }
 
     type ShareMemoryStream = AnswerStream<v1::ShareMemoryResponse>;
@@ -175,12 +194,12 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<Streaming<v1::ShareMemoryRequest>>,
     ) -> Result<Response<Self::ShareMemoryStream>, Status> {
-        let user = user(&request);
+        let owner = self.owner(&request)?;
         let mut requests = request.into_inner();
         let first = first_message(&mut requests, "session").await?;
-        let call = self.agent.sessions.call(first.session, user)?;
+        let call = self.agent.sessions.call(first.session, &owner)?;
         let sharing = SharingCall::begin(&call.session)?;
-        let named = self.agent.memories.make(user)?;
+        let named = self.agent.memories.make(owner.user)?;
         let answer = v1::ShareMemoryResponse {
             memory: Some(v1::SharedMemory {
                 path: named.path().display().to_string(),
@@ -222,7 +241,7 @@ impl ProcessService for ProcessServer {
     ) -> Result<Response<v1::ReserveMembersResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
         let v1::ReserveMembersRequest { group, processes, .. } = request.into_inner();
-        decode_name("group", &group, GroupName::new)?;
+        permitted_group(&call.session, &group)?;
         if processes.is_empty() {
             return Err(missing("processes"));
         }
@@ -240,6 +259,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::ProcessServiceJoinGroupRequest>,
     ) -> Result<Response<v1::ProcessServiceJoinGroupResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
+        permitted_group(&call.session, &request.get_ref().group)?;
         let request = join_request(&call.session.process, request.into_inner().group);
         let (node, begun) = read_join(self.nodes(), request)?;
         let agent = Arc::clone(&self.agent);
@@ -253,6 +273,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::ProcessServiceLeaveGroupRequest>,
     ) -> Result<Response<v1::ProcessServiceLeaveGroupResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
+        permitted_group(&call.session, &request.get_ref().group)?;
         let (node, process) = &call.session.process;
         let (node, begun) = read_leave(
             self.nodes(),
@@ -273,7 +294,7 @@ impl ProcessService for ProcessServer {
     ) -> Result<Response<v1::ListMembersResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
         let (node, process) = &call.session.process;
-        let group = decode_name("group", &request.get_ref().group, GroupName::new)?;
+        let group = permitted_group(&call.session, &request.get_ref().group)?;
         let held = self.nodes().read(node, |agent| agent.membership(&group, process).is_some());
         if held != Some(true) {
             return Err(not_a_member(&group, node));
@@ -291,7 +312,7 @@ impl ProcessService for ProcessServer {
     ) -> Result<Response<Self::WatchMembersStream>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
         let (node, process) = call.session.process.clone();
-        let group = decode_name("group", &request.get_ref().group, GroupName::new)?;
+        let group = permitted_group(&call.session, &request.get_ref().group)?;
         let nodes = self.nodes().clone();
         let gone = not_a_member(&group, &node);
         let member = self.member(&call.session, &group)?;
@@ -321,11 +342,11 @@ impl ProcessService for ProcessServer {
         &self,
         request: Request<Streaming<v1::TakePartRequest>>,
     ) -> Result<Response<Self::TakePartStream>, Status> {
-        let user = user(&request);
+        let owner = self.owner(&request)?;
         let mut requests = request.into_inner();
         let first = first_message(&mut requests, "session").await?;
-        let call = self.agent.sessions.call(first.session, user)?;
-        let group = decode_name("group", &first.group, GroupName::new)?;
+        let call = self.agent.sessions.call(first.session, &owner)?;
+        let group = permitted_group(&call.session, &first.group)?;
         let member = self.member(&call.session, &group)?;
         let node = &call.session.process.0;
         let messages = Messages(self.nodes().clone());

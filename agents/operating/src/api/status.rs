@@ -16,6 +16,7 @@ use crate::links::streams::LinkError;
 use crate::processes::group_members::QueryError;
 use crate::processes::memory::SharingError;
 use crate::processes::sessions::SessionError;
+use crate::processes::user_rules::NoRule;
 use crate::tic::membership_calls::CallFailure;
 
 pub(super) fn missing(field: &str) -> Status {
@@ -144,12 +145,20 @@ impl From<SessionError> for Status {
     fn from(error: SessionError) -> Self {
         let (reason, text) = (error.reason(), error.to_string());
         match &error {
-            SessionError::Attached { node, .. } => reason.status(text, &[("node", node.as_str())]),
+            SessionError::Attached { node, .. } | SessionError::ForeignName { node, .. } => {
+                reason.status(text, &[("node", node.as_str())])
+            }
             SessionError::Unknown
             | SessionError::NotYours
             | SessionError::TooMany
             | SessionError::PredecessorNotEnded => reason.status(text, &[]),
         }
+    }
+}
+
+impl From<NoRule> for Status {
+    fn from(error: NoRule) -> Self {
+        Reason::NotPermitted.status(error.to_string(), &[])
     }
 }
 

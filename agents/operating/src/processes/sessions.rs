@@ -22,6 +22,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::info;
 
 use super::memory::Sharing;
+use super::user_rules::Owner;
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
 use crate::tic::membership_calls::MembershipCalls;
@@ -42,8 +43,8 @@ pub(crate) struct Session {
     pub(crate) process: ProcessId,
     /// Cancelled when the process has died or detached.
     pub(crate) over: CancellationToken,
-    /// The user that the process runs as; `None` if the system does not tell.
-    user: Option<u32>,
+    /// The user that the process runs as, and its groups.
+    pub(crate) owner: Owner,
     calls: TaskTracker,
     /// The members that the process has opened, by group.
     pub(crate) members: Mutex<BTreeMap<GroupName, MemberHandle>>,
@@ -90,8 +91,10 @@ pub(crate) struct Attached {
 pub(crate) enum SessionError {
     #[error("session: none such, or it has ended; attach again")]
     Unknown,
-    #[error("session: it belongs to a process of another user")]
+    #[error("session: it belongs to a process of another user or tenant")]
     NotYours,
+    #[error("process: '{process}' is a member of groups on node '{node}' that {owner} may not use")]
+    ForeignName { node: NodeName, process: ProcessName, owner: Owner },
     #[error("process: '{process}' is attached on node '{node}' already")]
     Attached { node: NodeName, process: ProcessName },
     #[error("{MAX_SESSIONS} processes are attached already")]
@@ -105,6 +108,7 @@ impl SessionError {
         match self {
             Self::Unknown => Reason::UnknownSession,
             Self::NotYours => Reason::SessionNotYours,
+            Self::ForeignName { .. } => Reason::NotPermitted,
             Self::Attached { .. } => Reason::ProcessAttached,
             Self::TooMany => Reason::LimitReached,
             Self::PredecessorNotEnded => Reason::PeerUnavailable,
@@ -140,43 +144,51 @@ impl Sessions {
 
     /// Finds the session of a call, and keeps it from ending before the call.
     ///
-    /// - `user`: the user that the caller runs as.
-    pub(crate) fn call(&self, number: u64, user: Option<u32>) -> Result<Call, SessionError> {
+    /// - `owner`: the caller.
+    pub(crate) fn call(&self, number: u64, owner: &Owner) -> Result<Call, SessionError> {
         let table = self.0.table.lock();
         let session = table.sessions.get(&number).filter(|session| !session.over.is_cancelled());
         let session = session.ok_or(SessionError::Unknown)?;
-        if session.user != user {
+        if session.owner != *owner {
             return Err(SessionError::NotYours);
         }
         Ok(Call { session: Arc::clone(session), _token: session.calls.token() })
     }
 
     /// Begins a session, once a predecessor of the same name has ended.
+    ///
+    /// A name that is a member of a group which the owner may not use is refused: it is reserved
+    /// for a process of others.
     pub(crate) async fn attach(
         &self,
         process: ProcessId,
-        user: Option<u32>,
+        owner: Owner,
     ) -> Result<Attached, SessionError> {
         let attaching = async {
             loop {
                 let removed = self.0.removed.notified();
                 tokio::pin!(removed);
                 removed.as_mut().enable();
-                if let Some(session) = self.insert(&process, user)? {
+                if let Some(session) = self.insert(&process, &owner)? {
                     return Ok(Attached { sessions: self.clone(), session });
                 }
                 removed.await;
             }
         };
         let attached = tokio::time::timeout(PREDECESSOR_TIMEOUT, attaching).await;
-        attached.unwrap_or(Err(SessionError::PredecessorNotEnded))
+        let attached = attached.unwrap_or(Err(SessionError::PredecessorNotEnded))?;
+        if self.groups(&process).iter().all(|group| owner.caller.owns_group(group.as_str())) {
+            return Ok(attached);
+        }
+        let (node, process) = process;
+        Err(SessionError::ForeignName { node, process, owner })
     }
 
     /// Adds a session; `None` while a predecessor is ending.
     fn insert(
         &self,
         process: &ProcessId,
-        user: Option<u32>,
+        owner: &Owner,
     ) -> Result<Option<Arc<Session>>, SessionError> {
         let mut table = self.0.table.lock();
         if let Some(held) = table.numbers.get(process).and_then(|held| table.sessions.get(held)) {
@@ -195,7 +207,7 @@ impl Sessions {
             number,
             process: process.clone(),
             over: CancellationToken::new(),
-            user,
+            owner: owner.clone(),
             calls: TaskTracker::new(),
             members: Mutex::default(),
             memory: Mutex::default(),
@@ -206,8 +218,8 @@ impl Sessions {
         Ok(Some(session))
     }
 
-    /// Takes a process that is gone out of all its groups, and those that it reserved and that have
-    /// not attached.
+    /// Takes a process that is gone out of its groups, and those that it reserved and that have not
+    /// attached.
     async fn end(self, session: Arc<Session>) {
         session.calls.close();
         session.calls.wait().await;
@@ -215,14 +227,14 @@ impl Sessions {
         gone.append(&mut session.reserved.lock());
         let mut backoff = Backoff::default();
         loop {
-            gone.retain(|process| *process == session.process || !self.is_attached(process));
-            let leaves: Vec<_> = gone.iter().flat_map(|process| self.leaves(process)).collect();
-            if leaves.is_empty() {
+            let leaves = |process: &ProcessId| self.leaves(process, &session);
+            let all: Vec<_> = gone.iter().flat_map(leaves).collect();
+            if all.is_empty() {
                 break;
             }
             // The memberships show which leaves have failed.
-            let _ = self.0.calls.leave_many(leaves).await;
-            if gone.iter().any(|process| !self.leaves(process).is_empty()) {
+            let _ = self.0.calls.leave_many(all).await;
+            if gone.iter().any(|process| !leaves(process).is_empty()) {
                 tokio::time::sleep(backoff.next_delay()).await;
             }
         }
@@ -231,18 +243,32 @@ impl Sessions {
         info!(%node, %process, "process detached");
     }
 
-    /// One leave for each group that a process is a member of.
-    fn leaves(&self, process: &ProcessId) -> Vec<(NodeName, LeaveCall)> {
-        let (node, process) = process;
-        let groups = self.0.runtime.nodes.read(node, |agent| {
-            let held = agent.memberships().filter(|held| held.member.process == *process);
-            held.map(|held| held.group.clone()).collect::<Vec<GroupName>>()
-        });
+    /// One leave for each group that a process is a member of, if the ending session may use it and
+    /// no other session in which the process is attached may.
+    fn leaves(&self, process: &ProcessId, ending: &Session) -> Vec<(NodeName, LeaveCall)> {
+        let table = self.0.table.lock();
+        let attached = table.numbers.get(process).and_then(|number| table.sessions.get(number));
+        let attached = attached.filter(|other| other.number != ending.number).cloned();
+        drop(table);
+        let is_left = |group: &GroupName| {
+            let may_use = |session: &Session| session.owner.caller.owns_group(group.as_str());
+            may_use(ending) && !attached.as_deref().is_some_and(may_use)
+        };
         let leave = |group| {
             let request_id = RequestId::new(&request_id()).ok()?;
-            Some((node.clone(), LeaveCall { request_id, group, process: process.clone() }))
+            let (node, process) = process.clone();
+            Some((node, LeaveCall { request_id, group, process }))
         };
-        groups.unwrap_or_default().into_iter().filter_map(leave).collect()
+        self.groups(process).into_iter().filter(is_left).filter_map(leave).collect()
+    }
+
+    /// The groups that a process is a member of.
+    fn groups(&self, (node, process): &ProcessId) -> Vec<GroupName> {
+        let groups = self.0.runtime.nodes.read(node, |agent| {
+            let held = agent.memberships().filter(|held| held.member.process == *process);
+            held.map(|held| held.group.clone()).collect()
+        });
+        groups.unwrap_or_default()
     }
 
     fn remove(&self, session: &Session) {
@@ -251,10 +277,6 @@ impl Sessions {
         table.numbers.remove(&session.process);
         drop(table);
         self.0.removed.notify_waiters();
-    }
-
-    fn is_attached(&self, process: &ProcessId) -> bool {
-        self.0.table.lock().numbers.contains_key(process)
     }
 }
 
@@ -267,20 +289,24 @@ mod tests {
         (node.clone(), ProcessName::new(name).unwrap())
     }
 
+    fn user(number: u32) -> Owner {
+        Owner { user: Some(number), ..Owner::default() }
+    }
+
     #[tokio::test]
     async fn a_name_is_attached_once_and_free_again_after_the_end() {
         let test = agent();
         let sessions = &test.agent.sessions;
         let process = named(&test.node, "p0");
-        let first = sessions.attach(process.clone(), Some(7)).await.unwrap();
-        let refused = sessions.attach(process.clone(), Some(7)).await.unwrap_err();
+        let first = sessions.attach(process.clone(), user(7)).await.unwrap();
+        let refused = sessions.attach(process.clone(), user(7)).await.unwrap_err();
         assert_eq!(refused.reason(), Reason::ProcessAttached);
         let number = first.session.number;
-        let call = sessions.call(number, Some(7)).unwrap();
+        let call = sessions.call(number, &user(7)).unwrap();
         drop(first);
-        assert_eq!(sessions.call(number, Some(7)).unwrap_err(), SessionError::Unknown);
+        assert_eq!(sessions.call(number, &user(7)).unwrap_err(), SessionError::Unknown);
         // A call of the first is still in flight, so the next of the name waits.
-        let next = sessions.attach(process, Some(7));
+        let next = sessions.attach(process, user(7));
         tokio::pin!(next);
         let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
         assert!(early.is_err(), "{early:?}");
@@ -292,9 +318,9 @@ mod tests {
     async fn a_session_of_another_user_is_refused() {
         let test = agent();
         let sessions = &test.agent.sessions;
-        let attached = sessions.attach(named(&test.node, "p0"), Some(7)).await.unwrap();
-        for user in [Some(8), None] {
-            let refused = sessions.call(attached.session.number, user).unwrap_err();
+        let attached = sessions.attach(named(&test.node, "p0"), user(7)).await.unwrap();
+        for other in [user(8), Owner::default()] {
+            let refused = sessions.call(attached.session.number, &other).unwrap_err();
             assert_eq!(refused, SessionError::NotYours);
         }
     }

@@ -1,10 +1,11 @@
-//! Calls at the socket.
+//! Calls at the socket: users, and the rules for their groups.
 
 use std::os::unix::fs::MetadataExt as _;
 
+use fabricast_config::ProcessRule;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
 use fabricast_proto::v1::process_service_server::ProcessServiceServer;
-use fabricast_rpc::{BoundSocket, Services};
+use fabricast_rpc::{BoundSocket, Services, reason_of};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -43,17 +44,103 @@ impl Served {
     fn own_user(&self) -> u32 {
         std::fs::metadata(self.folder.path()).unwrap().uid()
     }
+
+    /// Gives processes of the test's user the groups of a tenant.
+    fn only(&self, tenant: &str) {
+        let tenant = Some(format!("tenant/{tenant}").parse().unwrap());
+        let rule = ProcessRule { user: Some(self.own_user()), group: None, tenant };
+        self.test.agent.user_rules.set(&[rule]);
+    }
+
+    async fn attach(&self, process: &str) -> (u64, Streaming<v1::AttachProcessResponse>) {
+        let request =
+            v1::AttachProcessRequest { process: process.to_owned(), ..Default::default() };
+        let mut attached = self.calls().attach_process(request).await.unwrap().into_inner();
+        (attached.message().await.unwrap().unwrap().session, attached)
+    }
+}
+
+/// The reason of a refusal that must be one of permission.
+fn forbidden<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
+    let refused = answer.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{refused}");
+    reason_of(&refused).unwrap()
 }
 
 #[tokio::test]
 async fn the_system_tells_the_user_of_a_process_at_the_socket() {
     let served = Served::start();
-    let request = v1::AttachProcessRequest { process: "p".to_owned(), node: String::new() };
-    let mut attached = served.calls().attach_process(request).await.unwrap().into_inner();
-    let number = attached.message().await.unwrap().unwrap().session;
+    let (number, _attached) = served.attach("p").await;
     let sessions = &served.test.agent.sessions;
-    sessions.call(number, Some(served.own_user())).unwrap();
+    let owner = |user| Owner { user, ..Owner::default() };
+    sessions.call(number, &owner(Some(served.own_user()))).unwrap();
     for other in [Some(served.own_user() + 1), None] {
-        assert_eq!(sessions.call(number, other).unwrap_err(), SessionError::NotYours);
+        let refused = sessions.call(number, &owner(other)).unwrap_err();
+        assert_eq!(refused, SessionError::NotYours);
     }
+}
+
+#[tokio::test]
+async fn a_process_without_a_rule_is_refused_and_so_is_one_that_the_system_does_not_know() {
+    let served = Served::start();
+    let rule = |user| ProcessRule { user: Some(user), group: None, tenant: None };
+    let rules = &served.test.agent.user_rules;
+    rules.set(&[rule(served.own_user() + 1)]);
+    assert!(rules.owner(None).is_err());
+    let mut calls = served.calls();
+    let listed = calls.list_local_nodes(v1::ListLocalNodesRequest {}).await;
+    assert_eq!(forbidden(listed), "NOT_PERMITTED");
+    let request = v1::AttachProcessRequest { process: "p".to_owned(), ..Default::default() };
+    let refused = calls.attach_process(request).await.unwrap_err();
+    let why = format!("process_rules is for a process of user {}", served.own_user());
+    assert!(refused.message().contains(&why), "{refused}");
+    rules.set(&[rule(served.own_user() + 1), rule(served.own_user())]);
+    served.attach("p").await;
+}
+
+#[tokio::test]
+async fn every_call_that_names_a_group_of_another_tenant_is_refused() {
+    let served = Served::start();
+    served.only("acme");
+    let (session, _attached) = served.attach("p").await;
+    for group in ["rival/g", "acme", "acme2/g", "g"] {
+        let group = group.to_owned();
+        let mut calls = served.calls();
+        let join = v1::ProcessServiceJoinGroupRequest { session, group: group.clone() };
+        assert_eq!(forbidden(calls.join_group(join).await), "NOT_PERMITTED");
+        let processes = vec![v1::LocalProcess { process: "q".to_owned(), ..Default::default() }];
+        let reserve = v1::ReserveMembersRequest { session, group: group.clone(), processes };
+        assert_eq!(forbidden(calls.reserve_members(reserve).await), "NOT_PERMITTED");
+        let leave = v1::ProcessServiceLeaveGroupRequest { session, group: group.clone() };
+        assert_eq!(forbidden(calls.leave_group(leave).await), "NOT_PERMITTED");
+        let list = v1::ListMembersRequest { session, group: group.clone() };
+        assert_eq!(forbidden(calls.list_members(list).await), "NOT_PERMITTED");
+        let watch = v1::WatchMembersRequest { session, group: group.clone() };
+        assert_eq!(forbidden(calls.watch_members(watch).await), "NOT_PERMITTED");
+        let first = v1::TakePartRequest { session, group: group.clone(), ..Default::default() };
+        let part = calls.take_part(tokio_stream::once(first)).await;
+        assert_eq!(forbidden(part), "NOT_PERMITTED");
+        let list = v1::ListParticipantsRequest { session, group: group.clone() };
+        assert_eq!(forbidden(calls.list_participants(list).await), "NOT_PERMITTED");
+        let send = v1::SendMessageRequest { session, group: group.clone(), ..Default::default() };
+        assert_eq!(forbidden(calls.send_message(send).await), "NOT_PERMITTED");
+        let run = v1::RunOperationRequest { session, group, ..Default::default() };
+        assert_eq!(forbidden(calls.run_operation(run).await), "NOT_PERMITTED");
+    }
+    let own = v1::ListMembersRequest { session, group: "acme/g".to_owned() };
+    let refused = served.calls().list_members(own).await.unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+}
+
+#[tokio::test]
+async fn changed_rules_end_the_sessions_that_they_decide_differently_about() {
+    let served = Served::start();
+    served.only("acme");
+    let (session, mut attached) = served.attach("p").await;
+    served.only("rival");
+    let list = v1::ListMembersRequest { session, group: "rival/g".to_owned() };
+    let refused = served.calls().list_members(list).await.unwrap_err();
+    let reason = reason_of(&refused).unwrap();
+    assert!(["SESSION_NOT_YOURS", "UNKNOWN_SESSION"].contains(&&*reason), "{refused}");
+    assert_eq!(forbidden(attached.message().await), "NOT_PERMITTED");
 }
