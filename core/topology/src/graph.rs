@@ -17,7 +17,7 @@ pub use builder::{BuildError, GraphBuilder};
 pub use endpoint_lookup::{EndpointNameError, is_guid};
 
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
-use endpoint_lookup::EndpointLookup;
+use endpoint_lookup::LazyLookup;
 use names::{NameIndex, Names};
 
 /// Marks no value in a packed column.
@@ -53,7 +53,7 @@ pub struct Graph {
     find_switch: NameIndex,
     find_description: NameIndex,
     find_endpoint: NameIndex,
-    endpoint_lookup: EndpointLookup,
+    endpoint_lookup: LazyLookup,
 }
 
 /// Facts of a switch besides its wiring; 0 where unknown.
@@ -256,7 +256,9 @@ impl Graph {
     /// or GUID of its adapter, also with "/P" and the port number; or the GUID of its port. A GUID
     /// is hexadecimal, with "0x" or with six digits and more.
     ///
-    /// Cost: logarithmic, and linear in the number of endpoints that have the name.
+    /// Cost: constant for the name of [`Self::endpoint_name`], if it is not a name of another
+    /// endpoint, too. Otherwise logarithmic, and linear in the number of endpoints that have it.
+    /// The first call sorts all names.
     ///
     /// # Errors
     ///

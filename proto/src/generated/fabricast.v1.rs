@@ -13077,8 +13077,8 @@ pub mod process_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at
-    /// an address of a network. Whoever may open the socket may attach. If the agent has rules for
+    /// Service of an operating agent for the processes of its machine, at a Unix domain socket and at no
+    /// network address. Every process that may open the socket may attach. If the agent has rules for
     /// processes (docs/security.md), any call of a process without a rule, and any that names a group
     /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
     /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
@@ -13672,8 +13672,8 @@ pub mod process_service_server {
             tonic::Status,
         >;
     }
-    /// What the processes of a machine talk to: their operating agent, at a Unix domain socket, never at
-    /// an address of a network. Whoever may open the socket may attach. If the agent has rules for
+    /// Service of an operating agent for the processes of its machine, at a Unix domain socket and at no
+    /// network address. Every process that may open the socket may attach. If the agent has rules for
     /// processes (docs/security.md), any call of a process without a rule, and any that names a group
     /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
     /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::endpoint_lookup::EndpointLookup;
+use super::endpoint_lookup::LazyLookup;
 use super::names::{NameIndex, Names};
 use super::{AdapterFacts, ENDPOINT, EndpointFacts, Graph, NONE, SwitchFacts};
 use crate::ids::{AdapterId, EndpointId, PortId, SwitchId, dense};
@@ -195,7 +195,7 @@ impl GraphBuilder {
         ] {
             names.shrink();
         }
-        let mut graph = Graph {
+        Ok(Graph {
             first_port: self.first_port,
             switch_names: self.switch_names,
             switch_descriptions: self.switch_descriptions,
@@ -216,10 +216,8 @@ impl GraphBuilder {
             find_switch,
             find_description,
             find_endpoint,
-            endpoint_lookup: EndpointLookup::default(),
-        };
-        graph.endpoint_lookup = EndpointLookup::new(&graph);
-        Ok(graph)
+            endpoint_lookup: LazyLookup::default(),
+        })
     }
 
     fn check_free(&self, port: PortId) -> Result<(), BuildError> {

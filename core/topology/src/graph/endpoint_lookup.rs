@@ -3,6 +3,8 @@
 //! Records have one name for an endpoint, that of [`Graph::endpoint_name`]. People and schedulers
 //! use the names that their own tools show. So a name is resolved where it comes in.
 
+use std::sync::OnceLock;
+
 use thiserror::Error;
 
 use super::Graph;
@@ -43,18 +45,47 @@ impl EndpointNameError {
     }
 }
 
+/// The [`EndpointLookup`] of a graph, made when it is first needed. It follows from the graph, so
+/// it makes no graphs differ.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LazyLookup(OnceLock<EndpointLookup>);
+
+impl PartialEq for LazyLookup {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LazyLookup {}
+
+impl LazyLookup {
+    /// Does the work of [`Graph::resolve_endpoint`].
+    pub(super) fn resolve(
+        &self,
+        graph: &Graph,
+        name: &str,
+    ) -> Result<EndpointId, EndpointNameError> {
+        let lookup = self.0.get_or_init(|| EndpointLookup::new(graph));
+        match graph.find_endpoint(name) {
+            Some(found) if lookup.contested.binary_search(&found).is_err() => Ok(found),
+            _ => lookup.resolve(graph, name),
+        }
+    }
+}
+
 /// Adapters and endpoints, each sorted by something that names them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct EndpointLookup {
-    by_description: Vec<u32>, // adapters
-    by_id: Vec<u32>,          // adapters
-    by_guid: Vec<u32>,        // adapters
-    by_port_guid: Vec<u32>,   // endpoints
+#[derive(Clone, Debug, Default)]
+struct EndpointLookup {
+    by_description: Vec<u32>,   // adapters
+    by_id: Vec<u32>,            // adapters
+    by_guid: Vec<u32>,          // adapters
+    by_port_guid: Vec<u32>,     // endpoints
+    contested: Vec<EndpointId>, // their name may also be a name of others
 }
 
 impl EndpointLookup {
     /// Sorts the adapters and endpoints of a graph.
-    pub(super) fn new(graph: &Graph) -> Self {
+    fn new(graph: &Graph) -> Self {
         let text = |names: &Names| {
             let mut order: Vec<u32> = (0..dense(names.len())).collect();
             order.sort_by(|a, b| names.get(*a as usize).cmp(names.get(*b as usize)));
@@ -70,17 +101,12 @@ impl EndpointLookup {
             by_id: text(&graph.adapter_names),
             by_guid: guids(graph.adapter_count(), &|at| graph.adapter_facts[at].guid),
             by_port_guid: guids(graph.endpoint_count(), &|at| graph.endpoint_facts[at].port_guid),
+            contested: contested(graph),
         }
     }
-}
 
-impl EndpointLookup {
-    /// Does the work of [`Graph::resolve_endpoint`].
-    pub(super) fn resolve(
-        &self,
-        graph: &Graph,
-        name: &str,
-    ) -> Result<EndpointId, EndpointNameError> {
+    /// Looks at all names of all endpoints.
+    fn resolve(&self, graph: &Graph, name: &str) -> Result<EndpointId, EndpointNameError> {
         let endpoints = |text| {
             self.adapters_called(graph, text).flat_map(|adapter| graph.adapter_endpoints(adapter))
         };
@@ -117,8 +143,7 @@ impl EndpointLookup {
         let described =
             equal(by_description, |at| graph.adapter_descriptions.get(*at as usize).cmp(text));
         let named = equal(by_id, |at| graph.adapter_names.get(*at as usize).cmp(text));
-        let node_id = text.split_once('-').filter(|(letter, _)| matches!(*letter, "H" | "R"));
-        let guid = read_guid(node_id.map_or(text, |(_, guid)| guid));
+        let guid = read_guid(split_node_id(text));
         let of = |at: &u32| graph.adapter_facts[*at as usize].guid;
         let numbered = guid.map(|guid| equal(by_guid, |at| of(at).cmp(&guid))).unwrap_or_default();
         // An adapter without a description has none to be found by.
@@ -127,10 +152,46 @@ impl EndpointLookup {
     }
 }
 
+/// Lists the endpoints whose name is that of another one, too, or can be read as a GUID.
+fn contested(graph: &Graph) -> Vec<EndpointId> {
+    let has_guid = |endpoint: &EndpointId| {
+        let name = graph.endpoint_name(*endpoint);
+        let adapter = split_port(name).map_or(name, |(adapter, _)| adapter);
+        read_guid(name).or_else(|| read_guid(split_node_id(adapter))).is_some()
+    };
+    let mut contested: Vec<EndpointId> = graph.endpoints().filter(has_guid).collect();
+    for adapter in (0..dense(graph.adapter_count())).map(AdapterId) {
+        let at = adapter.index();
+        for text in [graph.adapter_descriptions.get(at), graph.adapter_names.get(at)] {
+            if text.is_empty() {
+                continue;
+            }
+            if let Some(found) = graph.find_endpoint(text) {
+                let is_other = |endpoint| endpoint != found;
+                contested.extend(graph.adapter_endpoints(adapter).any(is_other).then_some(found));
+            }
+            for endpoint in graph.adapter_endpoints(adapter) {
+                let named = format!("{text}/P{}", graph.endpoint_facts(endpoint).number);
+                let found = graph.find_endpoint(&named);
+                contested.extend(found.filter(|found| *found != endpoint));
+            }
+        }
+    }
+    contested.sort_unstable();
+    contested.dedup();
+    contested
+}
+
 /// Splits a port number off an adapter's name.
 fn split_port(name: &str) -> Option<(&str, u8)> {
     let (adapter, number) = name.rsplit_once("/P")?;
     Some((adapter, number.parse().ok()?))
+}
+
+/// Takes the letter off a node id, as in "H-0002c90300a1b2c3".
+fn split_node_id(text: &str) -> &str {
+    let node_id = text.split_once('-').filter(|(letter, _)| matches!(*letter, "H" | "R"));
+    node_id.map_or(text, |(_, guid)| guid)
 }
 
 /// Tells whether a text can be the GUID of a port or adapter.
@@ -154,4 +215,48 @@ fn equal(order: &[u32], compare: impl Fn(&u32) -> std::cmp::Ordering) -> &[u32] 
     let start = order.partition_point(|at| compare(at).is_lt());
     let length = order[start..].partition_point(|at| compare(at).is_eq());
     &order[start..start + length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::SplitMix;
+    use crate::graph::{AdapterFacts, EndpointFacts, GraphBuilder};
+
+    const TEXTS: [&str; 8] =
+        ["a", "a/P1", "a/P2", "0xabcdef", "H-abcdef", "abcdef", "H-abcdef/P1", ""];
+
+    /// A graph whose adapters have names that other adapters have, too.
+    fn graph(chance: &mut SplitMix) -> Option<Graph> {
+        let mut pick = |count| usize::try_from(chance.below(count)).unwrap();
+        let mut builder = GraphBuilder::new();
+        for _ in 0..3 {
+            let (id, description) = (TEXTS[pick(7)], TEXTS[pick(8)]);
+            let guid = [0, 0xab_cdef, 7][pick(3)];
+            builder.add_adapter(id, description, AdapterFacts { guid, ..AdapterFacts::default() });
+            for number in 1..=[1, 2][pick(2)] {
+                let port_guid = [0, 0xab_cdef][pick(2)];
+                let facts = EndpointFacts { number, port_guid, ..EndpointFacts::default() };
+                builder.add_endpoint(facts);
+            }
+        }
+        builder.build().ok() // fails if two adapters have one id
+    }
+
+    #[test]
+    fn a_name_that_is_found_at_once_is_no_name_of_another_endpoint() {
+        let mut chance = SplitMix::new(7);
+        let graphs: Vec<Graph> = (0..3000).filter_map(|_| graph(&mut chance)).collect();
+        let mut at_once = 0;
+        for graph in &graphs {
+            let lookup = EndpointLookup::new(graph);
+            for endpoint in graph.endpoints() {
+                let name = graph.endpoint_name(endpoint);
+                let found = lookup.resolve(graph, name);
+                assert_eq!(graph.resolve_endpoint(name), found, "{graph:?}");
+                at_once += usize::from(!lookup.contested.contains(&endpoint));
+            }
+        }
+        assert!(graphs.len() > 1000 && at_once > 100, "{} graphs, {at_once}", graphs.len());
+    }
 }
