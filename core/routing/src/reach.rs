@@ -1,9 +1,9 @@
 //! Follows packets through the rows of a plan, to find members that they do not reach.
 //!
-//! [`crate::verify()`] checks every rule on rows of any origin, from all senders. A walk here asks
-//! one thing of the rows of one plan, at a cost that a running system can pay for every change. One
-//! sender is enough for that: in a switch, packets that come in by one port of a tree leave by all
-//! others ([`TableImage`]), so whoever a member reaches also reaches that member.
+//! [`verify`](crate::verify::verify()) checks every rule on rows of any origin, from all senders. A
+//! walk here asks one thing of the rows of one plan, at a cost that a running system can pay for
+//! every change. One sender is enough for that: in a switch, packets that come in by one port of a
+//! tree leave by all others ([`TableImage`]), so whoever a member reaches also reaches that member.
 
 use std::sync::Arc;
 
