@@ -225,7 +225,7 @@ impl Planner {
             self.retry_kept_out(directory, &mut puts);
         }
         if std::mem::take(&mut self.faults_are_new) {
-            self.reach.wait(self.planned.mgids.keys().copied());
+            self.reach.walk_later(self.planned.mgids.keys().copied());
         }
         self.change(gone);
         let mut groups: BTreeSet<u64> = changed.iter().copied().collect();

@@ -51,7 +51,7 @@ impl Reach {
     }
 
     /// Has groups walked again, some in each turn.
-    pub(super) fn wait(&mut self, gns: impl IntoIterator<Item = u64>) {
+    pub(super) fn walk_later(&mut self, gns: impl IntoIterator<Item = u64>) {
         self.waiting.extend(gns);
     }
 
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn groups_wait_for_walks_in_portions() {
         let mut reach = Reach::new(&planner().graph);
-        reach.wait(0..2500);
+        reach.walk_later(0..2500);
         let portions: Vec<usize> = (0..4).map(|_| reach.take_waiting().len()).collect();
         assert_eq!(portions, [1000, 1000, 500, 0]);
     }
