@@ -3,7 +3,8 @@
 //! [`verify`](crate::verify::verify()) checks every rule on rows of any origin, from all senders. A
 //! walk here asks one thing of the rows of one plan, at a cost that a running system can pay for
 //! every change. One sender is enough for that: in a switch, packets that come in by one port of a
-//! tree leave by all others ([`TableImage`]), so a member that another one reaches also reaches that one.
+//! tree leave by all others ([`TableImage`]). So if one member reaches another, that one reaches it
+//! as well.
 
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 //! that commits many of them at once (see the diagram in `writer`). A watch reads the change log at
 //! its reader's pace, so a slow reader costs no memory.
 //!
-//! Leases are kept in the file; their times restart when it is opened. A second file beside it holds
-//! disk space in reserve (`reserve`).
+//! Leases are kept in the file; their times restart when it is opened. A second file beside it
+//! holds disk space in reserve (see `reserve`).
 
 mod apply;
 mod leases;
