@@ -199,7 +199,7 @@ impl<O: Environment> ControlLoop<O> {
                 let until = self.environment.now().after(self.settings.live.config().drain);
                 match self.has_snapshot {
                     true => {
-                        self.drain.start(until, []);
+                        self.drain.put_off(until);
                         self.retiring.put_off(until);
                     }
                     false => self.drain.start_blind(until),
@@ -303,12 +303,14 @@ impl<O: Environment> ControlLoop<O> {
     ///
     /// - `swaps`: entries still to be written; the groups that need them must wait.
     async fn report(&mut self, swaps: &Writes) -> Result<(), TurnError> {
-        let Self { directory, reported, unconfirmed, unreported, retiring, .. } = self;
+        let until = self.environment.now().after(self.settings.live.config().drain);
+        let Self { directory, reported, unconfirmed, unreported, drain, retiring, .. } = self;
         unreported.retain(|gn| {
             let exists = directory.groups.contains_key(gn);
             if !exists {
                 reported.remove(gn);
                 unconfirmed.remove(gn);
+                drain.confirm(*gn, until);
                 retiring.reported(*gn, None);
             }
             exists
@@ -336,13 +338,8 @@ impl<O: Environment> ControlLoop<O> {
             let known = programmed.entry((route.state, route.virtual_group));
             *known.or_insert_with(|| planner.is_programmed(route, tables))
         };
-        // Swaps wait for the end of the drain, which another sender that leaves would put off.
-        let holds_drain = !swaps.is_empty() && self.drain.due().is_some();
         let mut is_ready = |gn: &u64, route: &v1::Route| {
             let reported = reported.get(gn).filter(|_| !unconfirmed.contains(gn));
-            if holds_drain && reported.is_some_and(|before| takes_away(before, route)) {
-                return false;
-            }
             !needs_swap(gn, reported, route) && (*is_all_there || is_programmed(route))
         };
         let mut changed = ChangedRoutes::default();
@@ -374,12 +371,13 @@ impl<O: Environment> ControlLoop<O> {
                 self.unconfirmed.extend(part.iter().map(|route| route.gn));
                 for route in part {
                     let points = self.sender_points(route.gn, route.route.as_ref());
-                    self.drain.add_unconfirmed(points);
+                    self.drain.add_unconfirmed(route.gn, points);
                 }
                 return Err(error);
             }
+            let until = self.environment.now().after(self.settings.live.config().drain);
             for route in part {
-                self.note_reported(route);
+                self.note_reported(route, until);
             }
         }
         Ok(())
@@ -395,7 +393,8 @@ impl<O: Environment> ControlLoop<O> {
         self.environment.report_routes(request).await.map_err(|error| report_error(&error))
     }
 
-    fn note_reported(&mut self, report: &v1::GroupRoute) {
+    /// - `until`: time when all senders know the route.
+    fn note_reported(&mut self, report: &v1::GroupRoute, until: Moment) {
         let Some(route) = &report.route else { return };
         if let Some(group) = self.directory.groups.get(&report.gn) {
             self.planner.note_reported(report.gn, group);
@@ -405,8 +404,8 @@ impl<O: Environment> ControlLoop<O> {
         let was_unconfirmed = self.unconfirmed.remove(&report.gn);
         if was_unconfirmed || before.as_ref().is_some_and(|before| takes_away(before, route)) {
             let points = self.sender_points(report.gn, before.as_ref());
-            let until = self.environment.now().after(self.settings.live.config().drain);
             self.drain.start(until, points);
+            self.drain.confirm(report.gn, until);
             // A route may be withdrawn whose tree stays in the plan until the next change.
             let group = self.directory.groups.get(&report.gn);
             let mut trees = group.map_or_else(Vec::new, |group| self.planner.trees(group));

@@ -1,74 +1,123 @@
 //! The drain: the time for which no entry is taken away that packets may still need, because
 //! senders hear of a new route some time after the TIC.
 //!
+//! Each entry point has its own drain: senders that leave one entry put off no swap of another.
+//!
 //! Invariants
 //! - DRAIN-1: as long as a member may send by a route that was replaced, no entry where it enters
 //!   the fabric begins to lead up another spanning tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
 
-use crate::table_state::EntryPoint;
+use crate::table_state::{EntryPoint, Writes};
 
-/// End of the present drain, and the senders that it is for.
+/// Entry points that members may still send to by a replaced route.
 #[derive(Debug, Default)]
 pub(super) struct Drain {
-    until: Option<Moment>,
-    /// Entry points of members that may still send by a replaced route.
-    leaving: BTreeSet<EntryPoint>,
-    /// Another route service may have reported any route a moment ago.
-    is_blind: bool,
+    /// End of the drain of each entry point.
+    ends: BTreeMap<EntryPoint, Moment>,
+    /// The same, by time.
+    order: BTreeSet<(Moment, EntryPoint)>,
+    /// Entry points of reports that may or may not have arrived, by GN: their drains begin once
+    /// that is known.
+    unconfirmed: BTreeMap<u64, BTreeSet<EntryPoint>>,
+    /// Number of groups above with each entry point.
+    uncertain: BTreeMap<EntryPoint, u32>,
+    /// Another route service may have reported any route; all senders know the newest at this time.
+    blind_until: Option<Moment>,
 }
 
 impl Drain {
-    /// Starts a drain for routes that others may have reported.
+    /// Starts a drain of all entry points, for routes that others may have reported.
     pub(super) fn start_blind(&mut self, until: Moment) {
-        self.is_blind = true;
-        self.until = Some(until);
+        self.blind_until = self.blind_until.max(Some(until));
     }
 
-    /// Starts a drain, or extends it.
+    /// Starts the drains of entry points, or extends them.
     pub(super) fn start(&mut self, until: Moment, leaving: impl IntoIterator<Item = EntryPoint>) {
-        self.leaving.extend(leaving);
-        self.until = Some(until);
+        for point in leaving {
+            let end = self.ends.entry(point).or_insert(until);
+            self.order.remove(&(*end, point));
+            *end = until.max(*end);
+            self.order.insert((*end, point));
+        }
     }
 
-    /// Adds the senders of a report that may or may not have arrived. They are waited for once that
-    /// is known.
-    pub(super) fn add_unconfirmed(&mut self, points: impl IntoIterator<Item = EntryPoint>) {
-        self.leaving.extend(points);
+    /// Notes the end of a time in which senders could not hear of reports.
+    pub(super) fn put_off(&mut self, until: Moment) {
+        let leaving: Vec<EntryPoint> = self.ends.keys().copied().collect();
+        self.start(until, leaving);
+        self.blind_until = self.blind_until.map(|end| end.max(until));
     }
 
-    /// Makes a turn due now, unless the end of a drain is due later.
-    pub(super) fn schedule_turn(&mut self, now: Moment) {
-        self.until.get_or_insert(now);
+    /// Adds the senders of a report of a group that may or may not have arrived.
+    pub(super) fn add_unconfirmed(
+        &mut self,
+        gn: u64,
+        points: impl IntoIterator<Item = EntryPoint>,
+    ) {
+        let known = self.unconfirmed.entry(gn).or_default();
+        for point in points {
+            if known.insert(point) {
+                *self.uncertain.entry(point).or_default() += 1;
+            }
+        }
     }
 
-    /// Time at which the drain ends.
+    /// Starts the drains of all reports of a group that may have arrived: a later one has.
+    pub(super) fn confirm(&mut self, gn: u64, until: Moment) {
+        let points = self.unconfirmed.remove(&gn).unwrap_or_default();
+        for point in &points {
+            if let Some(groups) = self.uncertain.get_mut(point) {
+                *groups -= 1;
+                if *groups == 0 {
+                    self.uncertain.remove(point);
+                }
+            }
+        }
+        self.start(until, points);
+    }
+
+    /// Time at which the next drain ends.
     pub(super) fn due(&self) -> Option<Moment> {
-        self.until
+        let first = self.order.first().map(|(end, _)| *end);
+        first.into_iter().chain(self.blind_until).min()
     }
 
-    /// True if every sender has had the time to hear of its newest route.
-    pub(super) fn is_over(&self, now: Moment) -> bool {
-        self.until.is_none_or(|until| now >= until)
+    /// Ends the drains whose time is over. Call it only while senders hear of reports.
+    pub(super) fn expire(&mut self, now: Moment) {
+        while let Some((end, point)) = self.order.first().copied()
+            && end <= now
+        {
+            self.order.pop_first();
+            self.ends.remove(&point);
+        }
+        self.blind_until = self.blind_until.filter(|end| now < *end);
     }
 
-    /// Ends the drain: no member sends by a replaced route any more.
-    pub(super) fn end(&mut self) {
-        *self = Self::default();
+    /// True if any member may send by any route.
+    pub(super) fn is_blind(&self) -> bool {
+        self.blind_until.is_some()
     }
 
-    /// True if a member is leaving at an entry point.
+    /// True if a member may be leaving at an entry point.
     pub(super) fn is_left(&self, point: &EntryPoint) -> bool {
-        self.leaving.contains(point)
+        self.ends.contains_key(point) || self.uncertain.contains_key(point)
     }
 
     /// True if no member can be leaving at an entry point.
     pub(super) fn is_settled(&self, point: &EntryPoint) -> bool {
-        !self.is_blind && !self.leaving.contains(point)
+        !self.is_blind() && !self.is_left(point)
+    }
+
+    /// True if members leave any of the entries to be written.
+    pub(super) fn delays(&self, writes: &Writes) -> bool {
+        let mut writes =
+            writes.iter().flat_map(|(at, writes)| writes.iter().map(|one| one.at(*at)));
+        writes.any(|point| !self.is_settled(&point))
     }
 }
 
@@ -81,9 +130,10 @@ pub(super) fn takes_away(before: &v1::Route, route: &v1::Route) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fabricast_topology::SwitchId;
+    use fabricast_topology::{PortSet, SwitchId};
 
     use super::*;
+    use crate::table_state::Write;
 
     const LEFT: EntryPoint = EntryPoint { switch: SwitchId(0), in_port: 1, color: 5 };
     const OTHER: EntryPoint = EntryPoint { switch: SwitchId(0), in_port: 1, color: 6 };
@@ -93,25 +143,43 @@ mod tests {
     #[test]
     fn senders_that_leave_are_remembered_until_they_must_have_heard_of_it() {
         let mut drain = Drain::default();
-        assert!(drain.is_settled(&LEFT) && drain.is_over(Moment(0)));
-        drain.start(Moment(7), [LEFT]);
-        drain.start(Moment(9), []);
-        assert!(!drain.is_settled(&LEFT) && drain.is_settled(&OTHER));
-        assert!(!drain.is_over(Moment(8)) && drain.is_over(Moment(9)));
-        drain.end();
         assert!(drain.is_settled(&LEFT) && drain.due().is_none());
-        drain.start_blind(Moment(12));
+        drain.start(Moment(9), [LEFT]);
+        drain.start(Moment(7), [LEFT]);
+        drain.expire(Moment(8));
+        assert!(drain.is_left(&LEFT) && drain.is_settled(&OTHER));
+        drain.put_off(Moment(12));
+        drain.expire(Moment(11));
+        assert!(drain.is_left(&LEFT) && drain.due() == Some(Moment(12)));
+        drain.expire(Moment(12));
+        assert!(drain.is_settled(&LEFT) && drain.due().is_none());
+        drain.start_blind(Moment(15));
         assert!(!drain.is_settled(&OTHER), "another route service may have reported any route");
+        drain.expire(Moment(15));
+        assert!(drain.is_settled(&OTHER) && drain.due().is_none());
     }
 
     #[test]
-    fn an_unconfirmed_report_is_remembered_but_not_waited_for() {
+    fn senders_that_leave_one_entry_put_off_no_swap_of_another() {
         let mut drain = Drain::default();
-        drain.add_unconfirmed([LEFT]);
-        assert!(drain.is_over(Moment(0)) && !drain.is_settled(&LEFT));
-        drain.schedule_turn(Moment(3));
-        drain.schedule_turn(Moment(5));
-        assert_eq!(drain.due(), Some(Moment(3)));
+        drain.start(Moment(7), [LEFT]);
+        let swap = |color| {
+            let write = Write { in_port: 1, color, out: PortSet::single(2) };
+            Writes::from([(SwitchId(0), vec![write])])
+        };
+        assert!(drain.delays(&swap(5)) && !drain.delays(&swap(6)));
+    }
+
+    #[test]
+    fn the_senders_of_an_unconfirmed_report_are_remembered_until_a_later_one_is_confirmed() {
+        let mut drain = Drain::default();
+        drain.add_unconfirmed(1, [LEFT]);
+        drain.add_unconfirmed(2, [OTHER]);
+        drain.expire(Moment(100));
+        assert!(drain.is_left(&LEFT) && drain.due().is_none());
+        drain.confirm(1, Moment(110));
+        drain.expire(Moment(110));
+        assert!(drain.is_settled(&LEFT) && drain.is_left(&OTHER));
     }
 
     /// Found by the simulation: entries of members that were cut off went before the others had

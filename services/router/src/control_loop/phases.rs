@@ -60,29 +60,17 @@ impl<O: Environment> ControlLoop<O> {
             let removals = tables.removals_of_rebuilt_trees(self.planner.graph());
             check(self.write(removals).await)?;
         }
-        let is_drained = self.senders_know_routes();
-        if is_drained {
-            self.drain.end();
+        if self.senders_hear_of_reports() {
+            self.drain.expire(self.environment.now());
         }
         let additions = self.phase(Tables::additions);
         let added = self.write(additions).await;
-        let mut swaps = self.phase(Tables::swaps);
-        // Before the report: it may start the next drain, and swaps would wait for that one, too.
-        let is_there = read_back.incomplete.is_none() && added.incomplete.is_none();
-        if is_drained && is_there && !swaps.is_empty() {
-            let ready = self.handover().ready_swaps(&swaps);
-            if !ready.is_empty() {
-                check(self.write(ready).await)?;
-                swaps = self.phase(Tables::swaps);
-            }
-        }
+        let swaps = self.phase(Tables::swaps);
         self.report(&swaps).await?;
         check(read_back)?;
         check(added)?;
-        if !swaps.is_empty() && self.senders_know_routes() {
-            swaps = self.write_swaps(swaps).await?;
-        }
-        self.remove(&swaps).await
+        let waiting = self.write_swaps(swaps).await?;
+        self.remove(&waiting).await
     }
 
     /// Removes the entries that no member can need any more, but for those to be swapped.
@@ -119,30 +107,31 @@ impl<O: Environment> ControlLoop<O> {
         self.programmer.write(fence, writes, &self.dead).await
     }
 
-    /// True if every sender has had the time to hear of its reported route. While the TIC is away
-    /// senders hear nothing, however long it takes.
-    fn senders_know_routes(&self) -> bool {
-        let is_over = self.drain.is_over(self.environment.now());
-        self.is_connected && self.unconfirmed.is_empty() && is_over
+    /// True if senders hear of all routes that were reported, some time after it. While the TIC is
+    /// away they hear nothing, however long it takes.
+    fn senders_hear_of_reports(&self) -> bool {
+        self.is_connected && self.unconfirmed.is_empty()
     }
 
-    /// Writes the swaps that no sender is in the way of. If there are none, withdraws the routes
-    /// that all swaps wait for. Returns the swaps that still wait.
-    async fn write_swaps(&mut self, swaps: Writes) -> Result<Writes, TurnError> {
-        let ready = self.handover().ready_swaps(&swaps);
-        if ready.is_empty() {
-            let withdrawals = self.handover().withdrawals(&swaps);
-            self.report_routes(withdrawals).await?;
-            return Ok(swaps);
+    /// Writes the swaps that no sender is in the way of. If there are none, and none is delayed by
+    /// senders that were told another route, withdraws the routes that all swaps wait for. Returns
+    /// the swaps that still wait.
+    async fn write_swaps(&mut self, mut swaps: Writes) -> Result<Writes, TurnError> {
+        while !swaps.is_empty() && self.senders_hear_of_reports() {
+            let is_settled = |point: &EntryPoint| self.drain.is_settled(point);
+            let ready = self.handover().ready_swaps(&swaps, is_settled);
+            if ready.is_empty() {
+                if !self.drain.delays(&swaps) {
+                    let withdrawals = self.handover().withdrawals(&swaps);
+                    self.report_routes(withdrawals).await?;
+                }
+                break;
+            }
+            check(self.write(ready).await)?;
+            swaps = self.phase(Tables::swaps);
+            self.report(&swaps).await?;
         }
-        check(self.write(ready).await)?;
-        let waiting = self.phase(Tables::swaps);
-        self.report(&waiting).await?;
-        if !waiting.is_empty() {
-            // They are ready once the senders that were told just now know it.
-            self.drain.schedule_turn(self.environment.now());
-        }
-        Ok(waiting)
+        Ok(swaps)
     }
 
     /// Tells the TIC, once the tables are clean, that MGIDs of ended groups may be used again.

@@ -37,10 +37,19 @@ impl Handover<'_> {
     ///
     /// A group that was not told its new color yet still sends with the old one. If all swaps wait
     /// for each other in a circle, none is ready: see [`Handover::withdrawals`].
-    pub(crate) fn ready_swaps(&self, swaps: &Writes) -> Writes {
+    ///
+    /// - `is_settled`: false for an entry point where a member may send by a replaced route.
+    pub(crate) fn ready_swaps(
+        &self,
+        swaps: &Writes,
+        is_settled: impl Fn(&EntryPoint) -> bool,
+    ) -> Writes {
         let mut ready = Writes::new();
         for (switch, writes) in swaps {
-            let is_free = |write: &&Write| !self.meets(write.at(*switch), RouteOverlap::Nothing);
+            let is_free = |write: &&Write| {
+                let point = write.at(*switch);
+                is_settled(&point) && !self.meets(point, RouteOverlap::Nothing)
+            };
             let free: Vec<Write> = writes.iter().filter(is_free).copied().collect();
             if !free.is_empty() {
                 ready.insert(*switch, free);
@@ -266,10 +275,10 @@ mod tests {
         let planned = planned(vec![group(0, &["h0", "h4"])]);
         let reported = BTreeMap::from([(1, routed(1))]);
         let (met, free) = (swap(&planned.0, "h0", 1), swap(&planned.0, "h1", 1));
-        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met, free]));
+        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met, free]), |_| true);
         assert_eq!(ready, writes(&[free]));
         let reported = BTreeMap::from([(1, routed(0))]);
-        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met]));
+        let ready = handover(&planned, &reported).ready_swaps(&writes(&[met]), |_| true);
         assert_eq!(ready, writes(&[met]), "nobody sends by it any more");
     }
 
@@ -281,7 +290,7 @@ mod tests {
         let handover = handover(&planned, &reported);
         assert_eq!(points(&handover, RouteOverlap::Tree), BTreeSet::new());
         let (met, free) = (swap(&planned.0, "h0", 0), swap(&planned.0, "h1", 0));
-        assert_eq!(handover.ready_swaps(&writes(&[met, free])), writes(&[free]));
+        assert_eq!(handover.ready_swaps(&writes(&[met, free]), |_| true), writes(&[free]));
     }
 
     /// Found by the simulation: a member that has just joined, or was cut off, sends nothing yet.
@@ -346,10 +355,10 @@ mod tests {
         let planned = planned(vec![group(0, &["h0", "h4"]), group(4, &["h1", "h5"])]);
         let reported = BTreeMap::from([(1, routed(1)), (2, routed(0))]);
         let swaps = writes(&[swap(&planned.0, "h0", 1)]);
-        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps), Writes::new());
+        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps, |_| true), Writes::new());
         let withdrawals = handover(&planned, &reported).withdrawals(&swaps);
         assert_eq!(withdrawals.iter().map(|one| one.gn).collect::<Vec<_>>(), [1]);
         let reported = BTreeMap::from([(1, withdrawals[0].route.clone().unwrap())]);
-        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps), swaps);
+        assert_eq!(handover(&planned, &reported).ready_swaps(&swaps, |_| true), swaps);
     }
 }
