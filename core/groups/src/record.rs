@@ -184,6 +184,14 @@ impl RouteReason {
 }
 
 impl Route {
+    /// Returns the colors of its tree or trees; `None` without a tree.
+    pub const fn colors(&self) -> Option<Colors> {
+        match self.state {
+            RouteState::Routed { colors, .. } => Some(colors),
+            RouteState::UnicastOnly => None,
+        }
+    }
+
     /// Returns the colors that a member sends with; `None` if the hardware does not serve the
     /// member: the switches do not hold its join yet, leave its endpoint out, or hold no tree.
     pub fn colors_for(&self, member: &MemberRecord) -> Option<Colors> {

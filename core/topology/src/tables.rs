@@ -30,8 +30,9 @@ pub struct TableEntry {
     pub out: PortSet,
 }
 
-/// A set of physical port numbers, 0 to 255.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A set of physical port numbers, 0 to 255; serialized as the list of its ports.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Vec<u8>", into = "Vec<u8>")]
 pub struct PortSet([u64; 4]);
 
 impl PortSet {
@@ -127,6 +128,18 @@ impl PortSet {
                 })
             })
         })
+    }
+}
+
+impl From<Vec<u8>> for PortSet {
+    fn from(ports: Vec<u8>) -> Self {
+        ports.into_iter().collect()
+    }
+}
+
+impl From<PortSet> for Vec<u8> {
+    fn from(set: PortSet) -> Self {
+        set.iter().collect()
     }
 }
 

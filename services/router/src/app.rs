@@ -1,7 +1,7 @@
 //! Tasks of the route service and the channels between them.
 //!
 //! ```text
-//!  TIC ──watch──► watch::follow ──WatchEvent──► ControlLoop ──writes──► switch agents
+//!  TIC ──watch──► watch::follow ──WatchMessage──► ControlLoop ──writes──► switch agents
 //!                                                ▲  ▲   │
 //!  clients ──calls──► RouteServer ──Query────────┘  │   └──choices, reports──► TIC
 //!                                                   │

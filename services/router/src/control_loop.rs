@@ -1,44 +1,27 @@
-//! The control loop: watch, plan, program, report.
-//!
-//! The loop is level-triggered: each turn compares what is desired with what is confirmed. A missed
-//! event does no harm, because the next turn sees the difference.
+//! The loop of one term: gives the reconciler its inputs, and carries out what it says.
 
-mod drain;
-mod phases;
-mod readback;
-mod retiring;
-
-use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
+use fabricast_reconciler::{
+    Event, Input, Output, Reconciler, Reply, RouteExplanation, Setup, TurnEnd, WatchEvent,
+};
 use fabricast_rpc::Backoff;
-use fabricast_telemetry::traces::{Origin, Side, Span};
-use fabricast_topology::SwitchId;
+use fabricast_telemetry::audit;
+use fabricast_telemetry::traces::{Side, Span};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
-use tracing::warn;
+use tracing::{info, warn};
 
-use crate::choices::{ChoiceLog, wire};
-use crate::control_loop::drain::{Drain, takes_away};
-use crate::control_loop::phases::{TurnError, report_error};
-use crate::control_loop::retiring::RetiringTrees;
 use crate::counters::Loads;
-use crate::debounce::Debounce;
-use crate::directory_cache::DirectoryCache;
 use crate::environment::Environment;
-use crate::planner::{Handover, PlanStatus, Planner, needs_swap, sender_points, withdrawal};
-use crate::programmer::{Fence, Programmer};
 use crate::run_error::RunError;
 use crate::settings::RoutingSettings;
-use crate::table_state::{EntryPoint, Writes};
-use crate::traced_requests::TracedRequests;
-use crate::watch::{TopologySnapshot, WatchEvent};
-
-/// Most routes in one report.
-const ROUTES_PER_REPORT: usize = 2000;
+use crate::status::PlanStatus;
+use crate::traced_requests::{TracedRequests, TurnSpans};
+use crate::watch::{TopologySnapshot, WatchMessage};
+use crate::wire::{self, Caller, choices};
 
 /// A query of the API, with the channel for its answer.
 #[derive(Debug)]
@@ -71,364 +54,224 @@ pub(crate) struct Term<'a> {
     pub(crate) loads: Loads,
 }
 
-/// State of the loop.
+/// A reconciler with its connections.
 #[derive(Debug)]
 pub(crate) struct ControlLoop<O> {
     environment: O,
     settings: RoutingSettings,
-    topology_sha256: Vec<u8>,
+    topology: TopologySnapshot,
+    scheme: v1::RouteChoiceScheme,
     term: u64,
-    generation: u64,
-    directory: DirectoryCache,
-    planner: Planner,
-    programmer: Programmer<O>,
-    /// Routes as the TIC knows them, by GN.
-    reported: BTreeMap<u64, v1::Route>,
-    /// GNs whose last report failed: the TIC may have taken it.
-    unconfirmed: BTreeSet<u64>,
-    /// GNs whose planned route may differ from the reported one.
-    unreported: BTreeSet<u64>,
-    dead: BTreeSet<SwitchId>,
-    /// Keeps old entries for senders that do not know their new color yet.
-    drain: Drain,
-    /// Keeps the entries of replaced trees that members still send by.
-    retiring: RetiringTrees,
-    /// True until the routes that another route service has reported were compared with the plan.
-    is_new: bool,
-    retry_at: Option<Moment>,
+    reconciler: Reconciler,
     backoff: Backoff,
-    /// Time of the next comparison of tables.
-    readback_at: Moment,
-    has_snapshot: bool,
-    debounce: Debounce,
-    /// True if the watch is open. Senders hear of new colors only through the TIC.
-    is_connected: bool,
-    /// Figures of the last turn; [`Self::status`] adds the rest.
-    status: v1::GetRouteStatusResponse,
-    choices: ChoiceLog<O>,
     loads: Loads,
+    /// Trace parents of changes that the next turn takes.
+    traceparents: Vec<String>,
     requests: TracedRequests,
+    turn: Option<Turn>,
+    /// Time when the last turn had its plan.
+    planned: Moment,
+    compute: Duration,
+    program: Duration,
+}
+
+/// The turn that is carried out.
+#[derive(Debug)]
+struct Turn {
+    spans: TurnSpans,
 }
 
 impl<O: Environment> ControlLoop<O> {
+    /// Reads the recorded choices, and makes a reconciler with them.
     pub(crate) async fn start(
         environment: O,
         settings: RoutingSettings,
         term: Term<'_>,
     ) -> Result<Self, LoopEnd> {
-        let Term { number: term, topology: TopologySnapshot { graph, sha256 }, loads } = term;
-        let graph = Arc::clone(graph);
-        let planner = Planner::new(&graph, settings.engine, settings.engine_options);
-        let planner = planner.map_err(RunError::from)?;
-        let scheme = wire::scheme(settings.engine, settings.engine_options, sha256);
-        let choices = ChoiceLog::load(environment.clone(), Arc::clone(&graph), scheme, term).await;
-        let readback_at = environment.now().after(settings.live.config().read_back);
-        let programmer = Programmer::new(graph, environment.clone());
+        let Term { number, topology, loads } = term;
+        let TopologySnapshot { graph, sha256 } = topology.clone();
+        let scheme = choices::scheme(settings.engine, settings.engine_options, &sha256);
+        let recorded = choices::load(&environment, &graph, &scheme).await;
+        let setup = Setup {
+            graph: graph.clone(),
+            engine: settings.engine,
+            engine_options: settings.engine_options,
+            timing: settings.live.timing(),
+            agents: environment.agents(),
+            recorded,
+        };
+        let reconciler = Reconciler::new(setup, environment.now()).map_err(RunError::from)?;
         Ok(Self {
             environment,
             settings,
-            topology_sha256: sha256.clone(),
-            term,
-            generation: 0,
-            directory: DirectoryCache::default(),
-            planner,
-            programmer,
-            reported: BTreeMap::new(),
-            unconfirmed: BTreeSet::new(),
-            unreported: BTreeSet::new(),
-            dead: BTreeSet::new(),
-            drain: Drain::default(),
-            retiring: RetiringTrees::default(),
-            is_new: true,
-            retry_at: None,
+            topology: TopologySnapshot { graph, sha256 },
+            scheme,
+            term: number,
+            reconciler,
             backoff: Backoff::default(),
-            readback_at,
-            has_snapshot: false,
-            debounce: Debounce::default(),
-            is_connected: false,
-            status: v1::GetRouteStatusResponse::default(),
-            choices,
             loads,
+            traceparents: Vec::new(),
             requests: TracedRequests::default(),
+            turn: None,
+            planned: Moment(0),
+            compute: Duration::ZERO,
+            program: Duration::ZERO,
         })
     }
 
     /// Runs until a newer route service is active; drop the future to stop the loop.
     pub(crate) async fn run(
         mut self,
-        events: &mut mpsc::Receiver<WatchEvent>,
+        messages: &mut mpsc::Receiver<WatchMessage>,
         queries: &mut mpsc::Receiver<Query>,
     ) -> Result<(), LoopEnd> {
         loop {
-            let (environment, due) = (self.environment.clone(), self.due());
+            while let Some(output) = self.reconciler.poll_output() {
+                self.carry_out(output, queries).await?;
+                self.log();
+            }
+            // While nothing is carried out there is a deadline.
+            let due = self.reconciler.next_deadline().unwrap_or(Moment(0));
+            let environment = self.environment.clone();
             tokio::select! {
                 biased; // equal events give equal runs
                 Some(query) = queries.recv() => self.answer(query),
                 () = environment.sleep_until(due) => {
-                    if !self.read_back_if_due().await {
-                        continue;
+                    while self.reconciler.has_room() && let Ok(message) = messages.try_recv() {
+                        self.take_message(message)?;
                     }
-                    let started = self.environment.now();
-                    while self.debounce.has_room() && let Ok(event) = events.try_recv() {
-                        self.debounce.push(event);
-                    }
-                    self.debounce.take().into_iter().for_each(|event| self.apply(event));
-                    let spans = self.requests.begin_turn();
-                    spans.origin().cover(Box::pin(self.turn())).await?;
-                    spans.end(self.directory.revision, &self.status.last_error);
-                    self.debounce.turn_ended(started, self.environment.now());
+                    self.meet_deadline();
                 }
-                Some(event) = events.recv(), if self.debounce.has_room() => {
-                    self.debounce.push(event);
+                Some(message) = messages.recv(), if self.reconciler.has_room() => {
+                    self.take_message(message)?;
                 }
             }
+            self.log();
         }
     }
 
-    fn apply(&mut self, event: WatchEvent) {
-        match event {
-            WatchEvent::Snapshot(snapshot) => {
-                self.directory.replace_with(*snapshot);
-                // Senders use the routes that were reported last, perhaps a moment ago and by
-                // another route service. A later snapshot may be older than our own reports.
-                if !self.has_snapshot {
-                    let routes = self.directory.groups.iter();
-                    let routes = routes.filter_map(|(gn, group)| Some((*gn, group.route.clone()?)));
-                    self.reported = routes.collect();
-                }
-                let until = self.environment.now().after(self.settings.live.config().drain);
-                match self.has_snapshot {
-                    true => {
-                        self.drain.put_off(until);
-                        self.retiring.put_off(until);
-                    }
-                    false => self.drain.start_blind(until),
-                }
-                (self.has_snapshot, self.is_connected) = (true, true);
-                // A change that was missed may have emptied a switch.
-                self.programmer.doubt_all();
-            }
-            WatchEvent::Delta(message) => {
-                self.requests.add(&message.traceparents);
-                self.directory.apply(message);
-            }
-            WatchEvent::Lost => self.is_connected = false,
-        }
+    fn handle(&mut self, input: Input) {
+        self.reconciler.handle(self.environment.now(), input);
     }
 
-    /// One turn: plans what changed, makes choices durable, writes the difference, reports.
-    async fn turn(&mut self) -> Result<(), LoopEnd> {
-        self.retry_at = None;
-        if self.directory.is_of_other_topology(&self.topology_sha256) {
-            return Err(RunError::OtherTopology.into());
-        }
-        if !self.has_snapshot {
-            return Ok(());
-        }
-        let started = self.environment.now();
-        let span = Span::begin("plan", Side::Inner, &Origin::current());
-        self.plan();
-        drop(span);
-        let computed = self.environment.now();
-        let recorded = self.choices.record(&self.planner, &self.directory).await;
-        let outcome = match recorded.map_err(TurnError::from) {
-            Ok(()) => self.program_and_report().await,
-            Err(error) => Err(error),
+    fn take_message(&mut self, message: WatchMessage) -> Result<(), LoopEnd> {
+        let event = match message {
+            WatchMessage::Snapshot(parts) => WatchEvent::Snapshot(parts),
+            WatchMessage::Delta { update, mut traceparents } => {
+                self.traceparents.append(&mut traceparents);
+                WatchEvent::Delta(update)
+            }
+            WatchMessage::Lost => WatchEvent::Lost,
+            WatchMessage::OtherTopology => return Err(RunError::OtherTopology.into()),
         };
-        let programmed = self.environment.now();
-        match outcome {
-            Err(TurnError::Deposed) => return Err(LoopEnd::Deposed),
-            Err(TurnError::OtherTopology) => return Err(RunError::OtherTopology.into()),
-            Err(error) => {
-                let reason = error.to_string();
-                // Logged once, not at every attempt.
-                if self.status.last_error != reason {
-                    warn!(%reason, "turn incomplete");
-                }
-                self.status.last_error = reason;
-                let pause = self.environment.pause(&mut self.backoff);
-                self.retry_at = Some(self.environment.now().after(pause));
+        self.handle(Input::Watch(event));
+        Ok(())
+    }
+
+    fn meet_deadline(&mut self) {
+        self.handle(Input::Timing(self.settings.live.timing()));
+        if let Some(loads) = self.loads.take_newer() {
+            self.handle(Input::Loads(loads));
+        }
+        if self.reconciler.is_turn_due(self.environment.now()) {
+            self.begin_turn();
+        }
+        self.plan(Input::Deadline);
+    }
+
+    /// Hands over an input that may start a turn, and measures how long planning takes.
+    fn plan(&mut self, input: Input) {
+        let was_in_turn = self.reconciler.is_in_turn();
+        let started = self.environment.now();
+        let origin = self.turn.as_ref().map(|turn| turn.spans.origin()).unwrap_or_default();
+        let span = Span::begin("plan", Side::Inner, &origin);
+        self.handle(input);
+        drop(span);
+        if self.reconciler.is_in_turn() && !was_in_turn {
+            self.begin_turn();
+            self.planned = self.environment.now();
+            self.compute = self.planned.since(started);
+        }
+    }
+
+    fn begin_turn(&mut self) {
+        if self.turn.is_none() {
+            self.requests.add(&std::mem::take(&mut self.traceparents));
+            self.turn = Some(Turn { spans: self.requests.begin_turn() });
+        }
+    }
+
+    /// Carries out one output, and hands its answer to the reconciler. Queries are answered
+    /// meanwhile.
+    async fn carry_out(
+        &mut self,
+        output: Output,
+        queries: &mut mpsc::Receiver<Query>,
+    ) -> Result<(), LoopEnd> {
+        if let Output::EndTurn(end) = output {
+            return self.end_turn(end);
+        }
+        let origin = self.turn.as_ref().map(|turn| turn.spans.origin()).unwrap_or_default();
+        let reply = match output {
+            Output::ReadBack { agent, switches } => {
+                let (environment, graph) = (self.environment.clone(), self.topology.graph.clone());
+                let names = switches.iter().map(|one| graph.switch_name(*one).to_owned());
+                let names = names.collect();
+                let mut take = |table: v1::SwitchTable| {
+                    if let Some(table) = wire::decode_table(&graph, &table) {
+                        self.reconciler.handle(environment.now(), Input::Table(table));
+                    }
+                };
+                let read = origin.cover(Box::pin(environment.read_tables(agent, names, &mut take)));
+                Reply::Read(read.await.map_err(wire::call_error))
             }
-            Ok(()) => {
-                self.status.last_error.clear();
+            output => {
+                let caller = self.caller();
+                let call = origin.cover(Box::pin(caller.call(self.environment.clone(), output)));
+                tokio::pin!(call);
+                loop {
+                    tokio::select! {
+                        biased;
+                        Some(query) = queries.recv() => self.answer(query),
+                        reply = &mut call => break reply,
+                    }
+                }
+            }
+        };
+        self.plan(Input::Reply(reply));
+        Ok(())
+    }
+
+    fn caller(&self) -> Caller {
+        let graph = self.topology.graph.clone();
+        Caller { term: self.term, scheme: self.scheme.clone(), graph }
+    }
+
+    fn end_turn(&mut self, end: TurnEnd) -> Result<(), LoopEnd> {
+        let mut pause = Duration::ZERO;
+        let mut error = String::new();
+        match end {
+            TurnEnd::Complete => {
                 self.requests.clear();
                 self.backoff = Backoff::default();
-                self.status.routed_revision = self.directory.revision;
-                self.programmer.settle_drifts();
             }
-        }
-        self.status.last_compute_us = micros(computed.since(started));
-        self.status.last_program_us = micros(programmed.since(computed));
-        Ok(())
-    }
-
-    fn plan(&mut self) {
-        if let Some(loads) = self.loads.take_newer() {
-            self.planner.set_loads(loads);
-        }
-        if let Some(recorded) = self.choices.take_recorded() {
-            self.planner.resume(&self.directory, &recorded);
-        }
-        self.unreported.extend(self.planner.walk_waiting());
-        let changes = self.directory.take_changes();
-        if changes.failed {
-            let dead = self.planner.set_failed(&self.directory.failed);
-            let back: Vec<SwitchId> = self.dead.difference(&dead).copied().collect();
-            for switch in back {
-                self.programmer.doubt(switch);
-            }
-            self.dead = dead;
-        }
-        if changes.failed || !changes.groups.is_empty() {
-            let change = self.planner.plan(&self.directory, &changes.groups);
-            for switch in change.switches {
-                self.programmer.set_desired(switch, self.planner.entries(switch));
-            }
-            for (gn, mut trees) in change.replaced {
-                if !self.unconfirmed.contains(&gn) {
-                    let route = self.reported.get(&gn);
-                    trees.retain(|tree| route.is_some_and(|one| has_color(one, tree.color)));
+            TurnEnd::Incomplete(reason) => {
+                // Logged once, not at every attempt.
+                if self.reconciler.status().last_error != reason {
+                    warn!(%reason, "turn incomplete");
                 }
-                self.retiring.replace(gn, trees);
+                pause = self.environment.pause(&mut self.backoff);
+                error = reason;
             }
-            self.unreported.extend(change.groups);
-            self.choices.plan_changed();
+            TurnEnd::Deposed => return Err(LoopEnd::Deposed),
+            TurnEnd::OtherTopology => return Err(RunError::OtherTopology.into()),
         }
-    }
-
-    /// Reports the routes that the TIC does not know yet and the switches have confirmed.
-    ///
-    /// Entries are only removed when it is certain which route the TIC knows. So a group whose last
-    /// report failed, and whose route has to wait now, is reported without a route.
-    ///
-    /// - `swaps`: entries still to be written; the groups that need them must wait.
-    async fn report(&mut self, swaps: &Writes) -> Result<(), TurnError> {
-        let until = self.environment.now().after(self.settings.live.config().drain);
-        let Self { directory, reported, unconfirmed, unreported, drain, retiring, .. } = self;
-        unreported.retain(|gn| {
-            let exists = directory.groups.contains_key(gn);
-            if !exists {
-                reported.remove(gn);
-                unconfirmed.remove(gn);
-                drain.confirm(*gn, until);
-                retiring.reported(*gn, None);
-            }
-            exists
-        });
-        let ChangedRoutes { routes, before_swap } = self.changed_routes(swaps);
-        if std::mem::take(&mut self.is_new) {
-            self.retiring.start_blind(self.unreported.clone());
-        }
-        let reported = self.report_routes(routes).await;
-        before_swap.into_iter().for_each(|gn| self.planner.note_reported_early(gn));
-        reported
-    }
-
-    fn changed_routes(&mut self, swaps: &Writes) -> ChangedRoutes {
-        let Self { directory, planner, programmer, reported, unconfirmed, retiring, .. } = self;
-        let groups = &directory.groups;
-        let needs_swap = |gn: &u64, reported: Option<&v1::Route>, route: &v1::Route| {
-            needs_swap(planner.graph(), &groups[gn], reported, route, swaps)
-        };
-        let tables = programmer.tables();
-        let is_all_there = LazyCell::new(|| tables.covers_desired());
-        // Groups of a virtual group share their trees.
-        let mut programmed = BTreeMap::new();
-        let mut is_programmed = |route: &v1::Route| {
-            let known = programmed.entry((route.state, route.virtual_group));
-            *known.or_insert_with(|| planner.is_programmed(route, tables))
-        };
-        let mut is_ready = |gn: &u64, route: &v1::Route| {
-            let reported = reported.get(gn).filter(|_| !unconfirmed.contains(gn));
-            !needs_swap(gn, reported, route) && (*is_all_there || is_programmed(route))
-        };
-        let mut changed = ChangedRoutes::default();
-        self.unreported.retain(|gn| {
-            let route = planner.route(*gn, &groups[gn]);
-            let is_unconfirmed = unconfirmed.contains(gn);
-            if !is_unconfirmed && reported.get(gn) == Some(&route) {
-                retiring.reported(*gn, None);
-                return false;
-            }
-            if is_ready(gn, &route) {
-                changed.before_swap.extend(needs_swap(gn, None, &route).then_some(*gn));
-                changed.routes.push(v1::GroupRoute { gn: *gn, route: Some(route) });
-            } else if is_unconfirmed {
-                changed.routes.push(withdrawal(*gn, &groups[gn]));
-            }
-            true
-        });
-        changed
-    }
-
-    /// Sends reports, each with a generation of its own: a report that was given up and arrives
-    /// late is refused.
-    async fn report_routes(&mut self, routes: Vec<v1::GroupRoute>) -> Result<(), TurnError> {
-        self.unreported.extend(routes.iter().map(|route| route.gn));
-        for part in routes.chunks(ROUTES_PER_REPORT) {
-            self.generation += 1;
-            if let Err(error) = self.send_report(part.to_vec(), 0).await {
-                self.unconfirmed.extend(part.iter().map(|route| route.gn));
-                for route in part {
-                    let points = self.sender_points(route.gn, route.route.as_ref());
-                    self.drain.add_unconfirmed(route.gn, points);
-                }
-                return Err(error);
-            }
-            let until = self.environment.now().after(self.settings.live.config().drain);
-            for route in part {
-                self.note_reported(route, until);
-            }
+        self.handle(Input::TurnEnded { pause });
+        self.program = self.environment.now().since(self.planned);
+        if let Some(Turn { spans }) = self.turn.take() {
+            spans.end(self.reconciler.status().seen_revision.0, &error);
         }
         Ok(())
-    }
-
-    async fn send_report(
-        &self,
-        routes: Vec<v1::GroupRoute>,
-        clean_revision: u64,
-    ) -> Result<(), TurnError> {
-        let fence = Some(Fence { term: self.term, generation: self.generation });
-        let request = v1::ReportRoutesRequest { term: self.term, routes, fence, clean_revision };
-        self.environment.report_routes(request).await.map_err(|error| report_error(&error))
-    }
-
-    /// - `until`: time when all senders know the route.
-    fn note_reported(&mut self, report: &v1::GroupRoute, until: Moment) {
-        let Some(route) = &report.route else { return };
-        if let Some(group) = self.directory.groups.get(&report.gn) {
-            self.planner.note_reported(report.gn, group);
-        }
-        let before = self.reported.insert(report.gn, route.clone());
-        // Senders that had another color, or served more members, need time to hear of the change.
-        let was_unconfirmed = self.unconfirmed.remove(&report.gn);
-        if was_unconfirmed || before.as_ref().is_some_and(|before| takes_away(before, route)) {
-            let points = self.sender_points(report.gn, before.as_ref());
-            self.drain.start(until, points);
-            self.drain.confirm(report.gn, until);
-            // A route may be withdrawn whose tree stays in the plan until the next change.
-            let group = self.directory.groups.get(&report.gn);
-            let mut trees = group.map_or_else(Vec::new, |group| self.planner.trees(group));
-            if !was_unconfirmed {
-                trees.retain(|tree| before.as_ref().is_some_and(|one| has_color(one, tree.color)));
-            }
-            self.retiring.leave(trees, until);
-            self.retiring.reported(report.gn, Some(until));
-        } else {
-            self.retiring.reported(report.gn, None);
-        }
-    }
-
-    /// Entry points of the members that send by a route of a group.
-    fn sender_points(&self, gn: u64, route: Option<&v1::Route>) -> Vec<EntryPoint> {
-        let both = self.directory.groups.get(&gn).zip(route);
-        let graph = self.planner.graph();
-        both.map_or_else(Vec::new, |(group, route)| sender_points(graph, group, route).collect())
-    }
-
-    fn handover(&self) -> Handover<'_> {
-        let Self { planner, directory, reported, .. } = self;
-        Handover { planner, directory, reported }
     }
 
     fn answer(&mut self, query: Query) {
@@ -436,54 +279,81 @@ impl<O: Environment> ControlLoop<O> {
         match query {
             Query::Status(reply) => drop(reply.send(self.status())),
             Query::Explain { group, reply } => {
-                drop(reply.send(self.planner.explain(&self.directory, &group)));
+                let explanation = self.reconciler.explain(&group);
+                let graph = &self.topology.graph;
+                let encode = |one: RouteExplanation| wire::encode_explanation(graph, one);
+                drop(reply.send(explanation.map(encode)));
             }
-            Query::Drifts(reply) => drop(reply.send(self.programmer.drifts())),
+            Query::Drifts(reply) => {
+                let list = self.reconciler.drifts(self.environment.now());
+                drop(reply.send(wire::encode_drifts(&self.topology.graph, &list)));
+            }
         }
     }
 
-    /// True if every event is planned, every plan is walked and the TIC knows every planned route.
-    fn knows_all_routes(&self) -> bool {
-        let is_reported = |gn: &u64| match self.directory.groups.get(gn) {
-            Some(group) => {
-                !self.unconfirmed.contains(gn)
-                    && self.reported.get(gn) == Some(&self.planner.route(*gn, group))
-            }
-            None => true,
-        };
-        let is_planned = self.debounce.is_empty() && !self.planner.has_waiting_walks();
-        is_planned && self.unreported.iter().all(is_reported)
-    }
-
     fn status(&self) -> PlanStatus {
-        let tables = self.programmer.tables();
-        let mut status = v1::GetRouteStatusResponse {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let status = self.reconciler.status();
+        let mut encoded = v1::GetRouteStatusResponse {
             active: true,
-            fence: Some(Fence { term: self.term, generation: self.generation }),
-            seen_revision: self.directory.revision,
-            settled: self.has_snapshot && tables.are_equal() && self.knows_all_routes(),
-            programmed_entries: u64::try_from(tables.held().len()).unwrap_or(u64::MAX),
-            ..self.status.clone()
+            fence: Some(v1::Fence { term: self.term, generation: status.generation }),
+            seen_revision: status.seen_revision.0,
+            routed_revision: status.routed_revision.0,
+            settled: status.settled,
+            programmed_entries: u64::try_from(status.programmed_entries).unwrap_or(u64::MAX),
+            last_error: status.last_error.to_owned(),
+            last_compute_us: micros(self.compute),
+            last_program_us: micros(self.program),
+            engine: status.plan.engine.name().to_owned(),
+            irregularities: status.plan.irregularities.to_vec(),
+            missing_groups: u32::try_from(status.plan.missing_groups).unwrap_or(u32::MAX),
+            ..v1::GetRouteStatusResponse::default()
         };
-        self.loads.describe(self.settings.engine_options.root_policy, &mut status);
-        self.planner.status(status, self.directory.groups.len())
+        self.loads.describe(self.settings.engine_options.root_policy, &mut encoded);
+        PlanStatus {
+            status: encoded,
+            graph: self.topology.graph.clone(),
+            plan: status.plan.plan.clone(),
+            groups: status.groups,
+        }
     }
-}
 
-/// Routes that the TIC does not know yet.
-#[derive(Debug, Default)]
-struct ChangedRoutes {
-    routes: Vec<v1::GroupRoute>,
-    /// GNs among them whose entries are still to be swapped.
-    before_swap: Vec<u64>,
-}
-
-/// True if members send with this color by a route.
-fn has_color(route: &v1::Route, color: u16) -> bool {
-    let colors = [Some(route.color), route.second_color];
-    route.state() == v1::RouteState::Routed && colors.contains(&Some(color.into()))
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    fn log(&mut self) {
+        let graph = &self.topology.graph;
+        for event in self.reconciler.take_events() {
+            match event {
+                Event::GroupRefused { gn, error } => {
+                    warn!(group = gn.0, %error, "group refused by the engine");
+                }
+                Event::MembersMissed { gn, missed } => {
+                    warn!(group = gn.0, missed, "planned trees do not reach all members");
+                }
+                Event::ChoiceDropped { gn, error } => {
+                    info!(group = gn.0, %error, "recorded choice does not fit");
+                }
+                Event::AllChoicesDropped { error } => {
+                    warn!(reason = %error, "recorded choices dropped, planning from scratch");
+                }
+                Event::ChoicesRestored { dropped } => {
+                    info!(dropped, "recorded choices restored");
+                }
+                Event::TableDrifted { switch, difference } => {
+                    let (missing, extra) = (difference.missing, difference.extra);
+                    let (switch, altered) = (graph.switch_name(switch), difference.altered);
+                    warn!(switch, missing, extra, altered, "table drifted");
+                }
+                Event::TableRepaired { switch, difference } => {
+                    let switch = graph.switch_name(switch);
+                    info!(switch, "table repaired");
+                    let request = json!({
+                        "switch": switch,
+                        "missing": difference.missing,
+                        "extra": difference.extra,
+                        "altered": difference.altered,
+                    });
+                    audit("router", "RepairTable", "OK", &request.to_string());
+                }
+            }
+        }
+    }
 }

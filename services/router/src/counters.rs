@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
-use fabricast_routing::{PortLoads, RootPolicy};
+use fabricast_routing::RootPolicy;
 use fabricast_topology::{Graph, SwitchId};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -32,7 +32,7 @@ pub(crate) struct Loads {
 /// Result of the last round of readings.
 #[derive(Clone, Debug, Default)]
 struct Reading {
-    loads: Option<Arc<PortLoads>>,
+    loads: Option<Vec<u64>>,
     /// Why loads of an agent are missing or old; empty if none are.
     problem: String,
     /// Number of readings so far.
@@ -41,7 +41,7 @@ struct Reading {
 
 impl Loads {
     /// Returns the loads if there are newer ones than at the last call.
-    pub(crate) fn take_newer(&mut self) -> Option<Arc<PortLoads>> {
+    pub(crate) fn take_newer(&mut self) -> Option<Vec<u64>> {
         let is_new = self.newest.has_changed().unwrap_or(false);
         let reading = self.newest.borrow_and_update();
         reading.loads.clone().filter(|_| is_new)
@@ -99,7 +99,7 @@ impl<O: Environment> LoadReader<O> {
                     reason => warn!(reason, "port counters not read"),
                 }
             }
-            let loads = Some(Arc::new(self.meter.loads()));
+            let loads = Some(self.meter.loads.clone());
             let count = before.count + 1;
             self.sender.send_replace(Reading { loads, problem, count });
             let interval = live.config().counter_interval;
@@ -162,10 +162,6 @@ impl LoadMeter {
             let load = &mut self.loads[port.index()];
             *load = load.midpoint(now);
         }
-    }
-
-    fn loads(&self) -> PortLoads {
-        PortLoads::new(&self.graph, self.loads.clone())
     }
 
     #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Why a running route service ends by itself.
 
+use fabricast_reconciler::PlanError;
 use fabricast_rpc::ServeError;
 use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
-
-use crate::planner::PlanError;
 
 /// Why a running route service ended by itself.
 #[derive(Debug, Error)]

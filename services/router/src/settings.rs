@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fabricast_config::RouterConfig;
+use fabricast_reconciler::Timing;
 use fabricast_routing::{EngineKind, EngineOptions};
 use tokio::sync::watch;
 
@@ -41,6 +42,12 @@ impl LiveSettings {
     /// it. A timer that is set already keeps its time.
     pub fn set(&self, config: &RouterConfig) {
         self.0.send_replace(config.clone());
+    }
+
+    /// Times that the reconciler keeps.
+    pub(crate) fn timing(&self) -> Timing {
+        let RouterConfig { drain, read_back, read_back_rate, .. } = *self.config();
+        Timing { drain, read_back, read_back_rate }
     }
 
     pub(crate) fn config(&self) -> watch::Ref<'_, RouterConfig> {

@@ -64,7 +64,7 @@ pub(crate) async fn run_terms<O: Environment, F: Future<Output = ()>>(
                 biased;
                 () = beside(term) => Err(LoopEnd::Deposed),
                 ended = control.run(&mut events, queries) => ended,
-                () = watch::follow(&standby.environment, sender) => Ok(()),
+                () = watch::follow(&standby.environment, topology, sender) => Ok(()),
                 () = reader.run() => Ok(()),
             }
         };

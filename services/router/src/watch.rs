@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use fabricast_proto::v1;
+use fabricast_reconciler::DirectoryUpdate;
 use fabricast_rpc::{Backoff, Leader, RpcError};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::directory_cache::DirectoryCache;
 use crate::environment::Environment;
 use crate::run_error::RunError;
+use crate::wire;
 
 /// The topology as the TIC serves it.
 #[derive(Clone, Debug)]
@@ -22,30 +22,41 @@ pub struct TopologySnapshot {
     pub sha256: Vec<u8>,
 }
 
-/// An event of the watch of the TIC's records.
+/// A message of the watch of the TIC's records.
 #[derive(Debug)]
-pub(crate) enum WatchEvent {
-    /// The records as a whole; the first event of every stream.
-    Snapshot(Box<DirectoryCache>),
-    /// Changes since the last event.
-    Delta(v1::WatchDirectoryResponse),
+pub(crate) enum WatchMessage {
+    /// The records as a whole, in parts; the first message of every stream.
+    Snapshot(Vec<DirectoryUpdate>),
+    /// Changes since the last message.
+    Delta {
+        /// The changes.
+        update: DirectoryUpdate,
+        /// Traced requests that made them, as W3C trace parents.
+        traceparents: Vec<String>,
+    },
     /// The stream broke. The next one starts with a snapshot.
     Lost,
+    /// The TIC has another topology by now.
+    OtherTopology,
 }
 
-/// Sends watch events until the receiver is gone. A broken stream is opened again, which gives a
-/// new snapshot.
-pub(crate) async fn follow<O: Environment>(environment: &O, events: mpsc::Sender<WatchEvent>) {
+/// Sends messages of the watch until the receiver is gone. A broken stream is opened again, which
+/// gives a new snapshot.
+pub(crate) async fn follow<O: Environment>(
+    environment: &O,
+    topology: &TopologySnapshot,
+    messages: mpsc::Sender<WatchMessage>,
+) {
     let mut backoff = Backoff::default();
     loop {
-        match follow_once(environment, &events, &mut backoff).await {
-            Ok(()) if events.is_closed() => return,
+        match follow_once(environment, topology, &messages, &mut backoff).await {
+            Ok(()) if messages.is_closed() => return,
             Ok(()) => {}
             Err(error) => {
                 warn!(peer = environment.tic(), error = %error.message(), "watch broken");
             }
         }
-        if events.send(WatchEvent::Lost).await.is_err() {
+        if messages.send(WatchMessage::Lost).await.is_err() {
             return;
         }
         let pause = environment.pause(&mut backoff);
@@ -55,27 +66,32 @@ pub(crate) async fn follow<O: Environment>(environment: &O, events: mpsc::Sender
 
 async fn follow_once<O: Environment>(
     environment: &O,
-    events: &mpsc::Sender<WatchEvent>,
+    topology: &TopologySnapshot,
+    messages: &mpsc::Sender<WatchMessage>,
     backoff: &mut Backoff,
 ) -> Result<(), RpcError> {
     let mut watch = environment.watch().await?;
-    let mut snapshot = Some(Box::new(DirectoryCache::default()));
+    let mut snapshot = Some(Vec::new());
     loop {
-        let Some(message) = environment.next_message(&mut watch).await? else { return Ok(()) };
+        let Some(mut message) = environment.next_message(&mut watch).await? else { return Ok(()) };
         let is_last = message.snapshot_end;
-        let event = match snapshot.take() {
-            None => WatchEvent::Delta(message),
-            Some(mut records) => {
-                records.apply(message);
+        let traceparents = std::mem::take(&mut message.traceparents);
+        let sha256 = std::mem::take(&mut message.topology_sha256);
+        let update = wire::decode_update(&topology.graph, message)?;
+        let message = match snapshot.take() {
+            _ if !sha256.is_empty() && sha256 != topology.sha256 => WatchMessage::OtherTopology,
+            None => WatchMessage::Delta { update, traceparents },
+            Some(mut parts) => {
+                parts.push(update);
                 if !is_last {
-                    snapshot = Some(records);
+                    snapshot = Some(parts);
                     continue;
                 }
                 *backoff = Backoff::default();
-                WatchEvent::Snapshot(records)
+                WatchMessage::Snapshot(parts)
             }
         };
-        if events.send(event).await.is_err() {
+        if messages.send(message).await.is_err() {
             return Ok(());
         }
     }

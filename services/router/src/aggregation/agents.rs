@@ -8,12 +8,13 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::switch_aggregation_service_client::SwitchAggregationServiceClient;
 use fabricast_proto::v1::{aggregation_node, aggregation_place};
+use fabricast_reconciler::{Outcome, ProgramError};
 use fabricast_rpc::{Peer, Reason, RpcError};
 use fabricast_topology::Graph;
 use prost::Message;
 
 use super::{Entries, Key, MESSAGE_LIMIT};
-use crate::programmer::{Outcome, ProgramError};
+use crate::wire::{call_error, error_kind};
 
 /// Most places in one call.
 const PLACES_PER_CALL: usize = 2_000;
@@ -75,7 +76,9 @@ impl Agents {
             if !self.agents[index].is_known {
                 match self.read_agent(index).await {
                     Ok(()) => self.agents[index].is_known = true,
-                    Err(error) => outcome.call_failed(self.agents[index].peer.address(), &error),
+                    Err(error) => {
+                        outcome.call_failed(self.agents[index].peer.address(), &call_error(error));
+                    }
                 }
             }
         }
@@ -97,7 +100,7 @@ impl Agents {
                 if let Err(error) = self.write_part(index, fence, part, &mut outcome).await {
                     // The places may or may not have taken the write.
                     self.agents[index].is_known = false;
-                    outcome.call_failed(self.agents[index].peer.address(), &error);
+                    outcome.call_failed(self.agents[index].peer.address(), &call_error(error));
                     break;
                 }
             }
@@ -117,7 +120,7 @@ impl Agents {
         let mut refused = BTreeSet::new();
         for refusal in answer.refusals {
             let Some(place) = read_place(refusal.place.as_ref()) else { continue };
-            outcome.note_reason(Some(&refusal.reason));
+            outcome.note_kind(error_kind(Some(&refusal.reason)));
             let is_down = refusal.reason == Reason::SwitchDown.text();
             if is_down {
                 // It has lost its entries, and comes back empty.

@@ -1,0 +1,47 @@
+//! The loop between plan and switches as a state machine: plans the groups of the TIC's records,
+//! writes what the switches lack in an order that loses no packet, and says which routes hold.
+//!
+//! Values in, values out: no clock, no socket, no thread. Read [`Reconciler`] first, then
+//! `turn.rs`.
+//!
+//! | part | file |
+//! | --- | --- |
+//! | records | `directory_cache.rs`, `debounce.rs` |
+//! | plan, routes, who may be told what | `planner.rs` |
+//! | held and desired entries, phases of writes | `table_state.rs` |
+//! | switch agents: reading back, writes, drifts | `switch_agents.rs`, `drift.rs` |
+//! | time for senders to hear of routes | `drain.rs`, `retiring.rs` |
+//! | choices that are made durable | `choices.rs` |
+//!
+//! The route service (`services/router`) gives it sockets and a clock; the simulation
+//! (`tests/simulation`) gives it a world that loses calls.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod choices;
+mod debounce;
+mod directory_cache;
+mod drain;
+mod drift;
+mod interface;
+mod pace;
+mod planner;
+mod reconciler;
+mod recorded;
+mod retiring;
+mod switch_agents;
+mod table_state;
+mod turn;
+
+pub use directory_cache::{
+    CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, GroupState, MemberEndpoint,
+};
+pub use drift::{DriftList, TableDrift};
+pub use interface::{
+    CallError, ErrorKind, Event, GroupRoute, Input, Output, Refusal, Reply, RouteReport,
+    SwitchTable, SwitchWrite, Timing, TurnEnd, WatchEvent,
+};
+pub use planner::{PlanError, PlanStatus, RouteExplanation, TreeLink};
+pub use reconciler::{Reconciler, Setup, Status};
+pub use recorded::{ChoiceReport, Chosen, ChosenTree, GroupChoices, RecordedChoices, RecordedPlan};
+pub use switch_agents::{Outcome, ProgramError};
+pub use table_state::{Difference, Write};

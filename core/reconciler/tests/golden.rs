@@ -1,0 +1,305 @@
+//! Plans and writes on a small fabric, as text.
+//!
+//! A file of `tests/golden` begins with a drawing of the fabric. Lines with `$` change something,
+//! and what the reconciler then does stands below. `UPDATE_GOLDEN=1` rewrites what stands below.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::Moment;
+use fabricast_groups::ids::{Gn, Pn, Revision};
+use fabricast_groups::names::GroupName;
+use fabricast_groups::record::{Route, RouteState};
+use fabricast_reconciler::{
+    CachedMember, CallError, DirectoryChange, DirectoryUpdate, ErrorKind, FailedElement,
+    GroupState, Input, MemberEndpoint, Output, Reconciler, RecordedChoices, Refusal, Reply, Setup,
+    SwitchTable, Timing, TurnEnd, WatchEvent, Write,
+};
+use fabricast_routing::{EngineKind, EngineOptions};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, Graph, Mgid, SwitchId, TableKind};
+
+const FABRIC: &str = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2\n";
+/// Names of the switches, in the order of their numbers.
+const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
+const DRAIN: Duration = Duration::from_millis(1000);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A fabric whose one switch agent does what it is told, unless a script says otherwise.
+struct World {
+    graph: Arc<Graph>,
+    reconciler: Reconciler,
+    now: Moment,
+    revision: u64,
+    mgids: BTreeMap<u32, Mgid>,
+    tables: BTreeMap<SwitchId, BTreeMap<(u8, u16), Write>>,
+    /// Switches that refuse the next write.
+    refusing: BTreeSet<SwitchId>,
+    loses_report: bool,
+    log: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
+        let setup = Setup {
+            graph: Arc::clone(&graph),
+            engine: EngineKind::CMr4lmsFixed,
+            engine_options: EngineOptions::new(2, TableKind::PerPort),
+            timing: Timing { drain: DRAIN, read_back: Duration::from_hours(1), read_back_rate: 1 },
+            agents: vec!["agent".to_owned()],
+            recorded: RecordedChoices::None,
+        };
+        let now = Moment(0);
+        Self {
+            reconciler: Reconciler::new(setup, now).unwrap(),
+            graph,
+            now,
+            revision: 1,
+            mgids: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            refusing: BTreeSet::new(),
+            loses_report: false,
+            log: String::new(),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        writeln!(self.log, "{:>5} ms  {text}", self.now.0 / 1_000_000).unwrap();
+    }
+
+    /// Carries out a command and all that is due at once, or until the end of a `wait`.
+    fn run(&mut self, command: &str) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let mut until = self.now;
+        match words.as_slice() {
+            ["start"] => self.watch(WatchEvent::Snapshot(Vec::new())),
+            ["group", gn, "mgid", mgid, members @ ..] => self.form(gn, mgid, members),
+            ["join", gn, pn, endpoint] => {
+                let change = self.joined(number(gn), number(pn), endpoint);
+                self.change(vec![self.record_of(number(gn)), change]);
+            }
+            ["leave", gn, pn] => {
+                let change =
+                    DirectoryChange::Left { gn: Gn(number(gn).into()), pn: Pn(number(pn)) };
+                self.change(vec![self.record_of(number(gn)), change]);
+            }
+            ["end", gn] => self.change(vec![DirectoryChange::Deleted(Gn(number(gn).into()))]),
+            ["fail", switch, port] => {
+                let port = self.graph.port(self.switch(switch), port.parse().unwrap()).unwrap();
+                self.change(vec![DirectoryChange::Failed(vec![FailedElement::Link(port)])]);
+            }
+            ["heal"] => self.change(vec![DirectoryChange::Failed(Vec::new())]),
+            ["refuse", switch] => drop(self.refusing.insert(self.switch(switch))),
+            ["lose", "report"] => self.loses_report = true,
+            ["wait", milliseconds] => {
+                until = until.after(Duration::from_millis(number(milliseconds).into()));
+            }
+            _ => panic!("'{command}' is no command"),
+        }
+        while let Some(due) = self.reconciler.next_deadline().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.reconciler.handle(self.now, Input::Deadline);
+            while let Some(output) = self.reconciler.poll_output() {
+                self.carry_out(output);
+            }
+        }
+        self.now = until;
+    }
+
+    fn watch(&mut self, event: WatchEvent) {
+        self.reconciler.handle(self.now, Input::Watch(event));
+    }
+
+    fn change(&mut self, changes: Vec<DirectoryChange>) {
+        self.revision += 1;
+        let revision = Revision(self.revision);
+        self.watch(WatchEvent::Delta(DirectoryUpdate { revision, changes }));
+    }
+
+    fn form(&mut self, gn: &str, mgid: &str, members: &[&str]) {
+        self.mgids.insert(number(gn), Mgid(number(mgid)));
+        let group = self.record_of(number(gn));
+        let joined = (0..).zip(members).map(|(pn, one)| self.joined(number(gn), pn, one));
+        let changes = [group].into_iter().chain(joined).collect();
+        self.change(changes);
+    }
+
+    /// Record of a group after the next change.
+    fn record_of(&self, gn: u32) -> DirectoryChange {
+        DirectoryChange::Group(GroupState {
+            gn: Gn(gn.into()),
+            name: GroupName::new(&format!("g{gn}")).unwrap(),
+            mgid: self.mgids[&gn],
+            exclusive: false,
+            incomplete: false,
+            members_revision: Revision(self.revision + 1),
+            route: None,
+        })
+    }
+
+    fn joined(&self, gn: u32, pn: u32, endpoint: &str) -> DirectoryChange {
+        let endpoint: EndpointId = self.graph.find_endpoint(endpoint).unwrap();
+        let endpoint = MemberEndpoint::Known(endpoint);
+        let member = CachedMember { endpoint, joined: Revision(0) };
+        DirectoryChange::Joined { gn: Gn(gn.into()), pn: Pn(pn), member }
+    }
+
+    fn switch(&self, name: &str) -> SwitchId {
+        let mut switches = self.graph.switches().zip(SWITCHES);
+        let found = switches.find(|(_, known)| *known == name);
+        found.unwrap_or_else(|| panic!("no switch is named '{name}'")).0
+    }
+
+    fn name(&self, switch: SwitchId) -> &'static str {
+        self.graph.switches().zip(SWITCHES).find(|(id, _)| *id == switch).unwrap().1
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        let reply = match output {
+            Output::Record(report) => panic!("the engine chooses nothing: {report:?}"),
+            Output::List { .. } => {
+                self.line("list switches");
+                Reply::Listed(Ok(self.graph.switches().collect()))
+            }
+            Output::ReadBack { switches, .. } => {
+                let all: Vec<SwitchId> = self.graph.switches().collect();
+                let switches = if switches.is_empty() { all } else { switches };
+                self.line(&format!("read {} tables", switches.len()));
+                for switch in switches {
+                    let table = self.tables.get(&switch);
+                    let entries = table.into_iter().flat_map(BTreeMap::values).copied().collect();
+                    let table = SwitchTable { switch, entries };
+                    self.reconciler.handle(self.now, Input::Table(table));
+                }
+                Reply::Read(Ok(()))
+            }
+            Output::Write { generation, writes, .. } => {
+                let mut refusals = Vec::new();
+                for write in writes {
+                    let name = self.name(write.switch);
+                    if write.entries.is_empty() {
+                        self.line(&format!("write {generation}: {name} shows the term"));
+                    }
+                    if self.refusing.remove(&write.switch) {
+                        self.line(&format!("write {generation}: {name} refuses"));
+                        let (kind, message) = (ErrorKind::Other, "it is busy".to_owned());
+                        let error = CallError { kind, message };
+                        let switch = Some(write.switch);
+                        refusals.push(Refusal { switch_name: name.to_owned(), switch, error });
+                        continue;
+                    }
+                    for entry in write.entries {
+                        self.record(generation, write.switch, entry);
+                    }
+                }
+                Reply::Written(Ok(refusals))
+            }
+            Output::Report(report) => {
+                for group in &report.routes {
+                    self.line(&format!("report g{}: {}", group.gn, text(&group.route)));
+                }
+                if report.routes.is_empty() {
+                    self.line(&format!("report clean at revision {}", report.clean));
+                }
+                Reply::Reported(match std::mem::take(&mut self.loses_report) {
+                    true => {
+                        self.line("no answer to the report");
+                        let (kind, message) = (ErrorKind::Other, "no answer".to_owned());
+                        Err(CallError { kind, message })
+                    }
+                    false => Ok(()),
+                })
+            }
+            Output::EndTurn(end) => {
+                match end {
+                    TurnEnd::Complete => {}
+                    other => self.line(&format!("turn ends: {other:?}")),
+                }
+                return self.reconciler.handle(self.now, Input::TurnEnded { pause: PAUSE });
+            }
+        };
+        self.reconciler.handle(self.now, Input::Reply(reply));
+    }
+
+    fn record(&mut self, generation: u64, switch: SwitchId, entry: Write) {
+        let Write { in_port, color, out } = entry;
+        let name = self.name(switch);
+        let ports: Vec<String> = out.iter().map(|port| port.to_string()).collect();
+        let table = self.tables.entry(switch).or_default();
+        let old = if out.is_empty() {
+            table.remove(&(in_port, color))
+        } else {
+            table.insert((in_port, color), entry)
+        };
+        let old: Vec<String> =
+            old.iter().flat_map(|old| old.out.iter()).map(|port| port.to_string()).collect();
+        let (old, ports) = (old.join(","), ports.join(","));
+        let text = format!("{name} port {in_port} color {color}: [{old}] -> [{ports}]");
+        self.line(&format!("write {generation}: {text}"));
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
+}
+
+fn text(route: &Route) -> String {
+    let mut text = match route.state {
+        RouteState::Routed { colors, virtual_group } => {
+            format!("color {} in virtual group {virtual_group}", colors.first)
+        }
+        RouteState::UnicastOnly => "unicast only".to_owned(),
+    };
+    if !route.cut_off.is_empty() {
+        let names: Vec<&str> = route.cut_off.iter().map(|name| name.as_str()).collect();
+        write!(text, ", without {}", names.join(" ")).unwrap();
+    }
+    if !route.reason.is_empty() {
+        write!(text, " ({})", route.reason).unwrap();
+    }
+    text
+}
+
+/// Runs the commands of a file; returns what it ought to hold.
+fn play(file: &str) -> String {
+    let mut world = World::new();
+    let mut all = String::new();
+    for line in file.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            world.run(command);
+            writeln!(all, "{line}\n{}", std::mem::take(&mut world.log)).unwrap();
+        } else if line.starts_with('#') || line.is_empty() && !all.contains("\n$") {
+            writeln!(all, "{line}").unwrap();
+        }
+    }
+    let settled = world.reconciler.status().settled;
+    writeln!(all, "settled: {settled}").unwrap();
+    all
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "golden files are read, and written on request")]
+fn the_reconciler_does_what_the_golden_files_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut differing = Vec::new();
+    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for path in files {
+        let file = std::fs::read_to_string(&path).unwrap();
+        let now = play(&file);
+        if now == file {
+            continue;
+        }
+        if std::env::var("UPDATE_GOLDEN").is_ok() {
+            std::fs::write(&path, now).unwrap();
+        } else {
+            differing.push(format!("{}, now:\n{now}", path.display()));
+        }
+    }
+    assert!(differing.is_empty(), "UPDATE_GOLDEN=1 rewrites these:\n{}", differing.join("\n"));
+}
