@@ -5,6 +5,7 @@
 //! never stops the planner.
 
 mod explain;
+mod fault_change;
 mod handover;
 mod planned_groups;
 mod reach;
@@ -35,6 +36,7 @@ use crate::directory_cache::{
 };
 use crate::interface::Event;
 use crate::planner::explain::ReportedReason;
+use crate::planner::fault_change::FaultChange;
 use crate::planner::planned_groups::PlannedGroups;
 use crate::planner::reach::Reach;
 #[cfg(test)]
@@ -69,8 +71,8 @@ pub(crate) struct Planner {
     refused: BTreeMap<Gn, ReportedReason>,
     /// Exclusive groups without a tree of their own, with the change that would plan them, by GN.
     kept_out: BTreeMap<Gn, Change>,
-    /// True if faults changed since the last plan.
-    faults_are_new: bool,
+    /// Parts that failed or came back since the last plan.
+    fault_change: FaultChange,
     /// Failed switches, which cannot be programmed.
     dead: BTreeSet<SwitchId>,
     /// Switches that failed or came back since the last plan.
@@ -133,7 +135,7 @@ impl Planner {
             planned: PlannedGroups::default(),
             refused: BTreeMap::new(),
             kept_out: BTreeMap::new(),
-            faults_are_new: false,
+            fault_change: FaultChange::default(),
             dead: BTreeSet::new(),
             failed_or_back: BTreeSet::new(),
             reported_parts: BTreeMap::new(),
@@ -179,8 +181,8 @@ impl Planner {
         }
         // An engine whose plan depends on the past must not plan again for an equal list.
         if faults != *self.engine.faults() {
+            self.fault_change.add(&self.graph, self.engine.faults(), &faults);
             self.engine.set_faults(faults);
-            self.faults_are_new = true;
         }
         self.failed_or_back.extend(self.dead.symmetric_difference(&dead));
         self.dead.clone_from(&dead);
@@ -217,11 +219,8 @@ impl Planner {
         let put = |gn: &Gn| Some((*gn, Self::put(directory.groups.get(gn)?)));
         let mut puts: Vec<(Gn, Change)> = changed.iter().filter_map(put).collect();
         puts.retain(|(gn, change)| !self.is_planned(*gn, change));
-        if self.faults_are_new || !gone.is_empty() || !puts.is_empty() {
+        if !self.fault_change.is_empty() || !gone.is_empty() || !puts.is_empty() {
             self.retry_kept_out(directory, &mut puts);
-        }
-        if std::mem::take(&mut self.faults_are_new) {
-            self.reach.walk_later(self.planned.mgids.keys().copied());
         }
         self.change(gone);
         let mut groups: BTreeSet<Gn> = changed.iter().copied().collect();
@@ -232,6 +231,7 @@ impl Planner {
         }
         self.change(puts);
         groups.extend(self.remove_shared_exclusive(directory));
+        self.walk_later(directory);
         let plan = self.engine.plan();
         let mut replaced = BTreeMap::new();
         let shared = |plan: &Plan, mgid| plan.group(mgid).map(|group| group.virtual_group);
@@ -252,6 +252,16 @@ impl Planner {
         PlanChange { switches, groups, replaced }
     }
 
+    /// Has the groups walked that a change of faults may concern, even if their plan stays.
+    fn walk_later(&mut self, directory: &DirectoryCache) {
+        let Self { planned, engine, reach, fault_change, .. } = self;
+        let change = std::mem::take(fault_change);
+        reach.walk_later(change.groups_on(engine.plan()).filter_map(|mgid| planned.gn(mgid)));
+        let members = change.endpoints.iter().flat_map(|endpoint| directory.groups_at(*endpoint));
+        let is_planned = |gn: &Gn| planned.mgid(*gn).is_some();
+        reach.walk_later(members.map(|(gn, _)| gn).filter(is_planned));
+    }
+
     /// Walks packets of some groups through the planned rows. Returns the GNs of those that miss
     /// other members than before.
     fn walk(&mut self, groups: &BTreeSet<Gn>) -> Vec<Gn> {
@@ -261,7 +271,8 @@ impl Planner {
         reach.walk(engine.as_ref(), image, groups)
     }
 
-    /// Walks packets of the next groups whose plan did not change when faults did. Returns the GNs
+    /// Walks packets of the next groups whose plan did not change when parts failed or came back
+    /// that their trees lead over. Returns the GNs
     /// of those that miss other members than before.
     pub(crate) fn walk_waiting(&mut self) -> Vec<Gn> {
         let waiting = self.reach.take_waiting();

@@ -6,7 +6,8 @@
 //! Invariants
 //! - REACH-1: no route is reported as routed whose planned rows, walked from one member with live
 //!   links, miss another member that the plan does not name as cut off. A group whose plan did not
-//!   change when faults did is walked in one of the next turns.
+//!   change when a part of its trees, or the endpoint of a member, failed or came back is walked in
+//!   one of the next turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -262,6 +263,29 @@ mod tests {
         planner.plan(&directory, &[]);
         assert_eq!(planner.walk_waiting(), [Gn(1)]);
         assert!(planner.routes(&directory)[&Gn(1)].colors().is_some());
+    }
+
+    #[test]
+    fn only_groups_on_a_part_that_failed_or_came_back_are_walked_again() {
+        let mut planner = faulty();
+        let mut directory = DirectoryCache::default();
+        directory.put(Gn(1), group(0, &["h0", "h4"]));
+        directory.put(Gn(2), group(1, &["h1", "h2"]));
+        planner.plan(&directory, &[Gn(1), Gn(2)]);
+        let port = |endpoint| {
+            let endpoint = planner.graph.find_endpoint(endpoint).unwrap();
+            planner.graph.attachment(endpoint).unwrap()
+        };
+        let leaf = planner.graph.switch_of(port("h4"));
+        let links = [FailedElement::Link(port("h7")), FailedElement::Switch(leaf)];
+        for (failed, walked) in [(links[0], vec![]), (links[1], vec![Gn(1)])] {
+            for failed in [vec![failed], Vec::new()] {
+                planner.set_failed(&failed);
+                planner.plan(&directory, &[]);
+                let waiting: Vec<Gn> = planner.reach.take_waiting().into_iter().collect();
+                assert_eq!(waiting, walked, "{failed:?}");
+            }
+        }
     }
 
     #[test]

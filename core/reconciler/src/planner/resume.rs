@@ -15,6 +15,7 @@ use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::interface::Event;
 use crate::planner::Planner;
 use crate::planner::explain::ReportedReason;
+use crate::planner::fault_change::FaultChange;
 use crate::recorded::{Chosen, ChosenTree, RecordedPlan};
 
 /// Most recorded choices that are dropped because they do not fit any more. With more of them all
@@ -71,7 +72,7 @@ impl Planner {
             list.entries.sort_by_key(|entry| directory.groups.get(&entry.gn).is_none_or(changed));
         }
         self.keep_out_exclusive(directory, recorded);
-        self.faults_are_new = false;
+        self.fault_change = FaultChange::default();
         let mut dropped = 0;
         while let Err(error) = self.engine.restore(&list.choices()) {
             let gn = list.entries[error.index].gn;
