@@ -170,8 +170,7 @@ pub(crate) fn needs_swap(
     group.endpoints().filter_map(|one| entry_port(graph, one)).any(|(switch, in_port)| {
         let mut writes = writes.get(&switch).into_iter().flatten();
         writes.any(|write| {
-            let is_first = route.colors().map_or(0, |colors| colors.first) == write.color;
-            let is_met = write.in_port == in_port && is_first;
+            let is_met = write.in_port == in_port && has_color(route, write.color);
             is_met && !used.contains(&write.at(switch))
         })
     })
@@ -358,6 +357,22 @@ mod tests {
         assert!(!waits(Some(&routed(0))));
         let cut_off = Route { cut_off: vec![EndpointName::new("h0").unwrap()], ..routed(0) };
         assert!(waits(Some(&cut_off)));
+    }
+
+    #[test]
+    fn a_swap_concerns_packets_of_both_colors_of_a_route_and_none_without_a_tree() {
+        let (planner, directory) = planned(vec![group(0, &["h0", "h4"])]);
+        let swaps = writes(&[swap(&planner, "h0", 0)]);
+        let waits = |route: &Route| {
+            needs_swap(&planner.graph, &directory.groups[&Gn(1)], None, route, &swaps)
+        };
+        let state = |first, second| RouteState::Routed {
+            colors: Colors { first, second },
+            virtual_group: 0,
+        };
+        assert!(waits(&Route { state: state(1, Some(0)), ..routed(1) }));
+        assert!(!waits(&Route { state: state(1, None), ..routed(1) }));
+        assert!(!waits(&Route { state: RouteState::UnicastOnly, ..routed(0) }));
     }
 
     /// Found by the simulation: such swaps were written while senders still used the entries.
