@@ -1,0 +1,45 @@
+//! OpenFlow 1.3 and 1.4 as values: messages, and multicast tables made of groups and flows.
+//!
+//! Read [`Message`] first: what a controller and a switch send to each other, as far as a driver
+//! of multicast tables needs it. [`Framer`] cuts a byte stream into messages. [`Mapping`] says
+//! which group and flow a table entry is; [`Found`] is a table as read back from a switch. Nothing
+//! here sends anything: `agents/switch` does.
+//!
+//! Source: OpenFlow Switch Specification 1.3.5 (ONF TS-023) and 1.4.1 (ONF TS-024), chapter 7;
+//! bundles of 1.3 are ONF extension 230.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod action;
+mod bundle;
+mod change;
+mod error;
+mod fields;
+mod flow;
+mod framer;
+mod group;
+mod mapping;
+mod message;
+mod multipart;
+mod port;
+mod switch;
+mod version;
+mod wire;
+
+pub use action::{Action, Instruction};
+pub use bundle::{BundleControl, BundleStep, bundle_flags};
+pub use change::Fence;
+pub use error::{ErrorMessage, error_type, group_mod_failed, role_request_failed};
+pub use fields::{Field, Match};
+pub use flow::{FlowCommand, FlowMod, FlowRequest, FlowStats, NO_COOKIE_MASK};
+pub use framer::{Framer, MAX_MESSAGE};
+pub use group::{ANY_GROUP, Bucket, GroupCommand, GroupDesc, GroupMod, GroupStats, GroupType};
+pub use mapping::{Entries, EntryKey, Found, Leftover, Mapping, MappingError};
+pub use message::{Body, BundleAdd, Hello, Message, PacketIn, PacketOut};
+pub use multipart::{
+    GroupFeatures, MultipartReply, MultipartRequest, Reply, Request, SwitchDesc, TableDesc,
+    TableFeatures, TableStats,
+};
+pub use port::{ANY_PORT, Port, PortChange, PortStats, PortStatus};
+pub use switch::{Features, Role, RoleChange, RoleMessage, RoleStatus};
+pub use version::Version;
+pub use wire::DecodeError;

@@ -1,0 +1,353 @@
+//! Table entries as groups and flows, and back.
+//!
+//! An entry is a group of type ALL with one bucket for each output port, and a flow that leads the
+//! packets of the entry's color there: those with the color's IPv4 address as their destination,
+//! with per-port tables only those that came in by the entry's port. Two more flows of lower
+//! priority drop packets of all other colors, and keep the fence of the newest writer in their
+//! cookies.
+//!
+//! Invariants
+//! - OPENFLOW-1: what [`Mapping::changes`] writes, [`Mapping::read`] reads back as the same
+//!   entries, with nothing left over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use fabricast_topology::{PortSet, TableKind};
+use thiserror::Error;
+
+use crate::action::{Action, Instruction};
+use crate::change::Fence;
+use crate::fields::{Field, Match};
+use crate::flow::{FlowRequest, FlowStats, NO_COOKIE_MASK};
+use crate::group::{ANY_GROUP, Bucket, GroupDesc, GroupType};
+use crate::multipart::Request;
+use crate::port::ANY_PORT;
+
+const IPV4: u16 = 0x0800;
+/// Bits of a group id for color and first group; those above are the input port.
+const COLOR_BITS: u32 = 16;
+/// Flows of a switch that are no entries.
+pub(crate) const FENCE_FLOWS: u32 = 2;
+
+/// Place of the entries of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Table of the flows.
+    pub table: u8,
+    /// Priority of the entries' flows, at least 2; those that keep the fence have the two
+    /// priorities below.
+    pub priority: u16,
+    /// Address of color 0; that of color `c` is `c` addresses further.
+    pub addresses: Ipv4Addr,
+    /// Number of colors, at least 1.
+    pub colors: u16,
+    /// Lower 16 bits of the group id of color 0; the upper 16 are the input port.
+    pub first_group: u16,
+    /// Kind of the tables.
+    pub tables: TableKind,
+}
+
+/// Why entries cannot be placed as wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MappingError {
+    /// There are no colors.
+    #[error("colors must be at least 1")]
+    NoColors,
+    /// The addresses do not begin at a multiple of their number, rounded up to a power of two.
+    #[error("addresses must begin at a multiple of {size} for {colors} colors, unlike {addresses}")]
+    Alignment {
+        /// Address of color 0.
+        addresses: Ipv4Addr,
+        /// Number of colors.
+        colors: u16,
+        /// The number of which the address must be a multiple.
+        size: u32,
+    },
+    /// The addresses are none of multicast.
+    #[error("addresses must be multicast, 224.0.1.0 or above, unlike {addresses}")]
+    NotMulticast {
+        /// Address of color 0.
+        addresses: Ipv4Addr,
+    },
+    /// The group ids do not fit into 16 bits.
+    #[error("first_group {first_group} and {colors} colors exceed 65536 group ids")]
+    Groups {
+        /// Group id of color 0.
+        first_group: u16,
+        /// Number of colors.
+        colors: u16,
+    },
+    /// There is no room for the flows with the fence.
+    #[error("priority must be at least 2")]
+    Priority,
+}
+
+/// Input port, 0 with per-switch tables, and color of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// Input port.
+    pub in_port: u8,
+    /// Color.
+    pub color: u16,
+}
+
+/// Output ports by entry; none is empty.
+pub type Entries = BTreeMap<EntryKey, PortSet>;
+
+/// A group or flow in the place of entries that is no part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// A group.
+    Group(u32),
+    /// A flow of the table.
+    Flow {
+        /// Its priority.
+        priority: u16,
+        /// Its conditions.
+        conditions: Match,
+    },
+}
+
+/// A table as read back from a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The entries.
+    pub entries: Entries,
+    /// Groups and flows that are no part of an entry; they are to be removed.
+    pub leftovers: Vec<Leftover>,
+    /// Fence of the newest writer; `None` if nobody has written since power-on.
+    pub fence: Option<Fence>,
+}
+
+impl Mapping {
+    /// Checks that all entries have a place.
+    ///
+    /// # Errors
+    ///
+    /// [`MappingError`] for the first setting that does not fit.
+    pub fn check(&self) -> Result<(), MappingError> {
+        let Self { addresses, colors, first_group, .. } = *self;
+        if colors == 0 {
+            return Err(MappingError::NoColors);
+        }
+        let size = self.address_count();
+        if !u32::from(addresses).is_multiple_of(size) {
+            return Err(MappingError::Alignment { addresses, colors, size });
+        }
+        // 224.0.0.0/24 is the local network's own: routers and hosts talk there.
+        if !addresses.is_multicast() || addresses < Ipv4Addr::new(224, 0, 1, 0) {
+            return Err(MappingError::NotMulticast { addresses });
+        }
+        if u32::from(first_group) + u32::from(colors) > 1 << COLOR_BITS {
+            return Err(MappingError::Groups { first_group, colors });
+        }
+        if self.priority < 2 { Err(MappingError::Priority) } else { Ok(()) }
+    }
+
+    /// Most colors for which a switch has room, at most those of the mapping.
+    ///
+    /// - `ports`: of the switch; with per-port tables a color may take an entry for each.
+    /// - `groups`, `flows`: what the switch can hold.
+    #[must_use]
+    pub fn colors_within(&self, ports: u8, groups: u32, flows: u32) -> u16 {
+        let entries = groups.min(flows.saturating_sub(FENCE_FLOWS));
+        let each = match self.tables {
+            TableKind::PerPort => u32::from(ports).max(1),
+            TableKind::PerSwitch => 1,
+        };
+        u16::try_from(entries / each).unwrap_or(u16::MAX).min(self.colors)
+    }
+
+    /// Address by which packets are sent with a color.
+    #[must_use]
+    pub fn address(&self, color: u16) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.addresses) + u32::from(color))
+    }
+
+    /// Id of the group of an entry.
+    #[must_use]
+    pub fn group(&self, key: EntryKey) -> u32 {
+        let low = u32::from(self.first_group) + u32::from(key.color);
+        u32::from(key.in_port) << COLOR_BITS | low
+    }
+
+    /// Requests whose answers [`Self::read`] takes.
+    #[must_use]
+    pub fn requests(&self) -> [Request; 2] {
+        let flows = FlowRequest {
+            table: self.table,
+            out_port: ANY_PORT,
+            out_group: ANY_GROUP,
+            cookie: 0,
+            cookie_mask: NO_COOKIE_MASK,
+            conditions: self.all_addresses(),
+        };
+        [Request::Flows(flows), Request::Groups]
+    }
+
+    /// Reads the entries of a switch. Cost: O(n log n) for n groups and flows.
+    ///
+    /// - `flows`, `groups`: answers to [`Self::requests`]; others than those of the table and
+    ///   addresses, or of the group ids, are ignored.
+    #[must_use]
+    pub fn read(&self, flows: &[FlowStats], groups: &[GroupDesc]) -> Found {
+        let mut found = Found::default();
+        let mut led = BTreeSet::new();
+        let (mut term, mut generation) = (None, None);
+        for flow in flows.iter().filter(|flow| flow.table == self.table) {
+            match self.role(flow) {
+                FlowRole::Foreign => {}
+                FlowRole::Entry(key) => {
+                    led.insert(key);
+                }
+                FlowRole::Term => term = Some(flow.cookie),
+                FlowRole::Generation => generation = Some(flow.cookie),
+                FlowRole::Leftover => found.leftovers.push(Leftover::Flow {
+                    priority: flow.priority,
+                    conditions: flow.conditions.clone(),
+                }),
+            }
+        }
+        for group in groups {
+            let Some(key) = self.key(group.group) else { continue };
+            if found.entries.contains_key(&key) {
+                continue; // a switch that tells a group twice
+            }
+            // A switch removes with a group the flows that lead there.
+            let is_led = led.remove(&key);
+            match outputs(group) {
+                Some(out) if is_led => drop(found.entries.insert(key, out)),
+                Some(_) | None => found.leftovers.push(Leftover::Group(group.group)),
+            }
+        }
+        found.leftovers.extend(led.into_iter().map(|key| Leftover::Flow {
+            priority: self.priority,
+            conditions: self.conditions(key),
+        }));
+        // The term is written last: without it the other one means nothing.
+        found.fence = term.map(|term| Fence { term, generation: generation.unwrap_or(0) });
+        found
+    }
+
+    /// Number of addresses, a power of two.
+    fn address_count(&self) -> u32 {
+        u32::from(self.colors).next_power_of_two()
+    }
+
+    fn has_address(&self, address: Ipv4Addr) -> bool {
+        u32::from(address) & !(self.address_count() - 1) == u32::from(self.addresses)
+    }
+
+    /// Conditions of the packets of all colors.
+    pub(crate) fn all_addresses(&self) -> Match {
+        let mask = Some(Ipv4Addr::from(!(self.address_count() - 1)));
+        let mask = mask.filter(|mask| *mask != Ipv4Addr::BROADCAST);
+        [Field::EthType(IPV4), Field::Ipv4Dst { address: self.addresses, mask }]
+            .into_iter()
+            .collect()
+    }
+
+    /// Conditions of the packets of an entry.
+    pub(crate) fn conditions(&self, key: EntryKey) -> Match {
+        let in_port = match self.tables {
+            TableKind::PerPort => Some(Field::InPort(u32::from(key.in_port))),
+            TableKind::PerSwitch => None,
+        };
+        let address = Field::Ipv4Dst { address: self.address(key.color), mask: None };
+        in_port.into_iter().chain([Field::EthType(IPV4), address]).collect()
+    }
+
+    /// Entry of a group id, also of the other kind of tables; `None` if it is not ours.
+    fn key(&self, group: u32) -> Option<EntryKey> {
+        let in_port = u8::try_from(group >> COLOR_BITS).ok()?;
+        let low = u16::try_from(group & ((1 << COLOR_BITS) - 1)).ok()?;
+        let color = low.checked_sub(self.first_group)?;
+        (color < self.colors).then_some(EntryKey { in_port, color })
+    }
+
+    fn role(&self, flow: &FlowStats) -> FlowRole {
+        let (mut in_port, mut destination, mut others) = (None, None, false);
+        for field in &flow.conditions.fields {
+            match field {
+                Field::InPort(port) => in_port = Some(*port),
+                Field::EthType(kind) => others |= *kind != IPV4,
+                Field::Ipv4Dst { address, mask } => {
+                    destination = Some((*address, mask.unwrap_or(Ipv4Addr::BROADCAST)));
+                }
+                Field::Other { .. } => others = true,
+            }
+        }
+        let Some((address, mask)) = destination.filter(|(address, _)| self.has_address(*address))
+        else {
+            return FlowRole::Foreign;
+        };
+        let whole = u32::from(mask) == !(self.address_count() - 1);
+        if whole && in_port.is_none() && !others && flow.instructions.is_empty() {
+            if flow.priority == self.priority - 1 {
+                return FlowRole::Term;
+            }
+            if flow.priority == self.priority - 2 {
+                return FlowRole::Generation;
+            }
+        }
+        if others || mask != Ipv4Addr::BROADCAST || flow.priority != self.priority {
+            return FlowRole::Leftover;
+        }
+        let in_port = match (self.tables, in_port) {
+            (TableKind::PerPort, Some(port)) => u8::try_from(port).ok().filter(|port| *port > 0),
+            (TableKind::PerSwitch, None) => Some(0),
+            (TableKind::PerPort, None) | (TableKind::PerSwitch, Some(_)) => None,
+        };
+        let color = u16::try_from(u32::from(address) - u32::from(self.addresses)).ok();
+        let color = color.filter(|color| *color < self.colors);
+        match (in_port, color) {
+            (Some(in_port), Some(color)) => {
+                let key = EntryKey { in_port, color };
+                let leads = self.leads_to(&flow.instructions, key);
+                if leads { FlowRole::Entry(key) } else { FlowRole::Leftover }
+            }
+            _ => FlowRole::Leftover,
+        }
+    }
+
+    fn leads_to(&self, instructions: &[Instruction], key: EntryKey) -> bool {
+        let [Instruction::Apply(actions) | Instruction::Write(actions)] = instructions else {
+            return false;
+        };
+        *actions == [Action::Group(self.group(key))]
+    }
+}
+
+/// Meaning of a flow in the table.
+enum FlowRole {
+    /// Of other addresses.
+    Foreign,
+    /// Leads to the group of its entry.
+    Entry(EntryKey),
+    /// Its cookie is the term of the newest writer.
+    Term,
+    /// Its cookie is the generation of the newest writer.
+    Generation,
+    /// Ours by its addresses, and nothing that is written there.
+    Leftover,
+}
+
+/// Output ports of a group as entries have it; `None` if it is another one.
+fn outputs(group: &GroupDesc) -> Option<PortSet> {
+    let mut out = PortSet::EMPTY;
+    for bucket in &group.buckets {
+        let [Action::Output(port)] = bucket.actions[..] else { return None };
+        let port = u8::try_from(port).ok().filter(|port| *port > 0 && !out.contains(*port))?;
+        out.insert(port);
+    }
+    (group.kind == GroupType::All && !out.is_empty()).then_some(out)
+}
+
+/// Buckets for output ports.
+pub(crate) fn buckets(out: PortSet) -> Vec<Bucket> {
+    out.iter().map(|port| Bucket::output(port.into())).collect()
+}
+
+#[cfg(test)]
+mod tests;

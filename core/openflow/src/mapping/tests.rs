@@ -1,0 +1,278 @@
+//! Entries written to a model of a switch, and read back.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::Body;
+use crate::{FlowCommand, GroupCommand};
+
+const MAPPING: Mapping = Mapping {
+    table: 0,
+    priority: 1000,
+    addresses: Ipv4Addr::new(239, 192, 0, 0),
+    colors: 20,
+    first_group: 1,
+    tables: TableKind::PerPort,
+};
+const PER_SWITCH: Mapping = Mapping { tables: TableKind::PerSwitch, ..MAPPING };
+const FENCE: Fence = Fence { term: 7, generation: 3 };
+
+/// Groups and flows of a switch.
+#[derive(Clone, Debug, Default)]
+struct Switch {
+    groups: Vec<GroupDesc>,
+    flows: Vec<FlowStats>,
+}
+
+impl Switch {
+    fn take(&mut self, bodies: impl IntoIterator<Item = Body>) {
+        for body in bodies {
+            if let Body::GroupMod(change) = body {
+                self.change_group(change);
+            } else if let Body::FlowMod(change) = body {
+                self.flows.retain(|flow| {
+                    (flow.priority, &flow.conditions) != (change.priority, &change.conditions)
+                });
+                if change.command == FlowCommand::Add {
+                    self.flows.push(flow(&change));
+                }
+            } else {
+                panic!("no change of a table: {body:?}");
+            }
+        }
+    }
+
+    fn change_group(&mut self, change: crate::GroupMod) {
+        let known = self.groups.iter().position(|one| one.group == change.group);
+        assert_eq!(known.is_none(), change.command == GroupCommand::Add, "{change:?}");
+        known.map(|at| self.groups.remove(at));
+        let crate::GroupMod { command, kind, group, buckets } = change;
+        if command == GroupCommand::Delete {
+            let lead = [Instruction::Apply(vec![Action::Group(group)])];
+            self.flows.retain(|flow| flow.instructions != lead);
+        } else {
+            self.groups.push(GroupDesc { kind, group, buckets });
+        }
+    }
+
+    fn read(&self, mapping: &Mapping) -> Found {
+        mapping.read(&self.flows, &self.groups)
+    }
+}
+
+fn flow(change: &crate::FlowMod) -> FlowStats {
+    FlowStats {
+        table: change.table,
+        seconds: 0,
+        nanoseconds: 0,
+        priority: change.priority,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        flags: 0,
+        importance: 0,
+        cookie: change.cookie,
+        packets: 0,
+        bytes: 0,
+        conditions: change.conditions.clone(),
+        instructions: change.instructions.clone(),
+    }
+}
+
+fn key(in_port: u8, color: u16) -> EntryKey {
+    EntryKey { in_port, color }
+}
+
+fn out(ports: &[u8]) -> PortSet {
+    ports.iter().copied().collect()
+}
+
+/// A switch with two entries.
+fn written() -> (Switch, Entries) {
+    let entries = Entries::from([(key(1, 0), out(&[2, 3])), (key(4, 19), out(&[1]))]);
+    let mut switch = Switch::default();
+    switch.take(MAPPING.fence_changes(FENCE));
+    switch.take(MAPPING.changes(&Entries::new(), entries.clone(), FENCE.term));
+    (switch, entries)
+}
+
+#[test]
+fn ids_and_addresses_tell_port_and_color() {
+    assert_eq!(MAPPING.group(key(3, 5)), 0x0003_0006);
+    assert_eq!(MAPPING.address(19), Ipv4Addr::new(239, 192, 0, 19));
+    assert_eq!(MAPPING.key(0x0003_0006), Some(key(3, 5)));
+    for foreign in [0x0003_0000, 0x0003_0015, 0x0100_0001] {
+        assert_eq!(MAPPING.key(foreign), None, "{foreign:#x}");
+    }
+}
+
+#[test]
+fn an_entry_is_changed_by_its_group_alone_and_removed_flow_first() {
+    let (mut switch, entries) = written();
+    let change = MAPPING.changes(&entries, [(key(1, 0), out(&[5]))], 8);
+    assert!(matches!(change[..], [Body::GroupMod(_)]), "{change:?}");
+    switch.take(change);
+    let removal = MAPPING.changes(&entries, [(key(4, 19), PortSet::EMPTY)], 8);
+    assert!(matches!(removal[..], [Body::FlowMod(_), Body::GroupMod(_)]), "{removal:?}");
+    switch.take(removal);
+    let found = switch.read(&MAPPING);
+    assert_eq!(found.entries, Entries::from([(key(1, 0), out(&[5]))]));
+    assert_eq!((found.leftovers, found.fence), (vec![], Some(FENCE)));
+    assert_eq!(MAPPING.changes(&entries, [(key(9, 9), PortSet::EMPTY)], 8), []);
+}
+
+#[test]
+fn what_is_no_entry_is_left_over_and_goes_away() {
+    let (whole, entries) = written();
+    let alter = |change: fn(&mut Switch)| {
+        let mut switch = whole.clone();
+        change(&mut switch);
+        let found = switch.read(&MAPPING);
+        assert_eq!(found.leftovers.len(), 1, "{found:?}");
+        switch.take(MAPPING.removals(&found.leftovers));
+        let again = switch.read(&MAPPING);
+        assert_eq!(again.leftovers, []);
+        assert_eq!(again.entries, found.entries);
+        found.entries.len()
+    };
+    assert_eq!(entries.len(), 2);
+    // A group that no flow leads to.
+    assert_eq!(alter(|switch| drop(switch.flows.remove(2))), 1);
+    // A bucket that does something else, a port that is there twice, another type of group.
+    assert_eq!(alter(|switch| switch.groups[0].buckets[0].actions.push(Action::Output(9))), 1);
+    assert_eq!(alter(|switch| switch.groups[0].buckets.push(Bucket::output(2))), 1);
+    assert_eq!(alter(|switch| switch.groups[0].kind = GroupType::Select), 1);
+    // A flow of another priority for one of the addresses, and one that leads elsewhere.
+    assert_eq!(
+        alter(|switch| {
+            let more = FlowStats { priority: 2000, ..switch.flows[2].clone() };
+            switch.flows.push(more);
+        }),
+        2
+    );
+    // An address beyond the last color, and an input port that cannot be one of ours.
+    assert_eq!(
+        alter(|switch| {
+            let address = Ipv4Addr::new(239, 192, 0, 31);
+            let mut more = switch.flows[2].clone();
+            more.conditions.fields[2] = Field::Ipv4Dst { address, mask: None };
+            switch.flows.push(more);
+        }),
+        2
+    );
+    assert_eq!(
+        alter(|switch| {
+            let mut more = switch.flows[2].clone();
+            more.conditions.fields[0] = Field::InPort(300);
+            switch.flows.push(more);
+        }),
+        2
+    );
+}
+
+#[test]
+fn a_flow_that_leads_to_the_group_of_another_entry_is_no_entry() {
+    let (mut switch, _) = written();
+    let other = MAPPING.group(key(4, 19));
+    let at = switch.flows.iter().position(|flow| flow.conditions == MAPPING.conditions(key(1, 0)));
+    switch.flows[at.unwrap()].instructions = vec![Instruction::Apply(vec![Action::Group(other)])];
+    let found = switch.read(&MAPPING);
+    assert_eq!(found.entries.keys().collect::<Vec<_>>(), [&key(4, 19)]);
+    assert_eq!(found.leftovers.len(), 2, "the flow, and the group without it");
+}
+
+#[test]
+fn flows_and_groups_of_others_are_not_looked_at() {
+    let (mut switch, entries) = written();
+    let mut other_table = switch.flows[2].clone();
+    other_table.table = 9;
+    let mut other_address = switch.flows[2].clone();
+    let address = Ipv4Addr::new(239, 192, 0, 32);
+    other_address.conditions.fields[2] = Field::Ipv4Dst { address, mask: None };
+    let mut none = switch.flows[2].clone();
+    none.conditions.fields.clear();
+    switch.flows.extend([other_table, other_address, none]);
+    switch.groups.push(GroupDesc { group: 0x0003_0000, ..switch.groups[0].clone() });
+    let found = switch.read(&MAPPING);
+    assert_eq!((found.entries, found.leftovers), (entries, vec![]));
+}
+
+#[test]
+fn tables_of_the_other_kind_are_left_over() {
+    let (mut switch, _) = written();
+    let found = switch.read(&PER_SWITCH);
+    assert_eq!((found.entries.len(), found.leftovers.len()), (0, 4));
+    switch.take(PER_SWITCH.removals(&found.leftovers[..2]));
+    let groups = switch.read(&PER_SWITCH).leftovers;
+    switch.take(PER_SWITCH.removals(&groups));
+    assert_eq!(switch.read(&PER_SWITCH), Found { fence: Some(FENCE), ..Found::default() });
+}
+
+#[test]
+fn half_a_fence_is_older_than_its_writer() {
+    let mut switch = Switch::default();
+    let [generation, term] = MAPPING.fence_changes(FENCE);
+    switch.take([generation]);
+    assert_eq!(switch.read(&MAPPING).fence, None);
+    switch.take([term]);
+    assert_eq!(switch.read(&MAPPING).fence, Some(FENCE));
+    let next = Fence { term: 8, generation: 1 };
+    switch.take(MAPPING.fence_changes(next).into_iter().take(1));
+    assert!(switch.read(&MAPPING).fence.unwrap() < next);
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused() {
+    assert_eq!(MAPPING.check(), Ok(()));
+    let wrong = |change: fn(&mut Mapping)| {
+        let mut mapping = MAPPING;
+        change(&mut mapping);
+        mapping.check().unwrap_err().to_string()
+    };
+    assert_eq!(wrong(|it| it.colors = 0), "colors must be at least 1");
+    assert_eq!(wrong(|it| it.priority = 1), "priority must be at least 2");
+    let aligned = "addresses must begin at a multiple of 32 for 20 colors, unlike 239.192.0.16";
+    assert_eq!(wrong(|it| it.addresses = Ipv4Addr::new(239, 192, 0, 16)), aligned);
+    let local = wrong(|it| it.addresses = Ipv4Addr::new(224, 0, 0, 0));
+    assert!(local.starts_with("addresses must be multicast"), "{local}");
+    let unicast = wrong(|it| it.addresses = Ipv4Addr::new(10, 0, 0, 0));
+    assert!(unicast.starts_with("addresses must be multicast"), "{unicast}");
+    let groups = wrong(|it| it.first_group = 65_530);
+    assert_eq!(groups, "first_group 65530 and 20 colors exceed 65536 group ids");
+}
+
+#[test]
+fn colors_are_as_many_as_the_smaller_budget_allows() {
+    assert_eq!(MAPPING.colors_within(4, u32::MAX, u32::MAX), 20);
+    assert_eq!(MAPPING.colors_within(4, 40, u32::MAX), 10);
+    assert_eq!(MAPPING.colors_within(4, u32::MAX, 34), 8);
+    assert_eq!(PER_SWITCH.colors_within(4, u32::MAX, 14), 12);
+    assert_eq!(MAPPING.colors_within(4, u32::MAX, 1), 0);
+}
+
+fn writes(in_ports: std::ops::Range<u8>) -> impl Strategy<Value = Vec<(EntryKey, PortSet)>> {
+    let ports = proptest::collection::btree_set(1u8..=254, 0..6);
+    let write = (in_ports, 0u16..20, ports)
+        .prop_map(|(in_port, color, ports)| (key(in_port, color), ports.into_iter().collect()));
+    proptest::collection::vec(write, 0..30)
+}
+
+proptest! {
+    /// OPENFLOW-1.
+    #[test]
+    fn what_is_written_is_read_back(per_port in writes(1..200), per_switch in writes(0..1)) {
+        for (mapping, writes) in [(MAPPING, per_port), (PER_SWITCH, per_switch)] {
+            let (mut switch, mut held) = (Switch::default(), Entries::new());
+            for write in writes {
+                switch.take(mapping.changes(&held, [write], 1));
+                if write.1.is_empty() {
+                    held.remove(&write.0);
+                } else {
+                    held.insert(write.0, write.1);
+                }
+                let found = switch.read(&mapping);
+                prop_assert_eq!(&found.entries, &held);
+                prop_assert_eq!(found.leftovers, vec![]);
+            }
+        }
+    }
+}
