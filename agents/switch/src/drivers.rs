@@ -6,6 +6,7 @@
 
 pub(crate) mod emulated;
 pub(crate) mod infiniband;
+pub(crate) mod openflow;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use thiserror::Error;
 use crate::driver::Driver;
 
 /// All drivers that can be named in the settings.
-const DRIVERS: &[DriverKind] = &[emulated::KIND, infiniband::KIND];
+const DRIVERS: &[DriverKind] = &[emulated::KIND, infiniband::KIND, openflow::KIND];
 
 /// One line of the list of drivers.
 pub(crate) struct DriverKind {
@@ -78,6 +79,9 @@ pub enum OpenError {
     /// The InfiniBand port cannot be used.
     #[error(transparent)]
     Infiniband(#[from] infiniband::InfinibandError),
+    /// OpenFlow switches cannot be reached.
+    #[error(transparent)]
+    Openflow(#[from] openflow::OpenflowError),
 }
 
 /// Opens the hardware that the settings name.
@@ -132,7 +136,10 @@ mod tests {
     fn an_unknown_driver_is_refused_with_the_names_of_all() {
         let error = with_options("", |context| open_driver(context).map(drop)).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("'example', expected one of emulated, infiniband"), "{text}");
+        assert!(
+            text.contains("'example', expected one of emulated, infiniband, openflow"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -22,4 +22,5 @@ pub use app::{App, LiveSettings, RunError, StartError};
 pub use driver::{Driver, DriverError, DriverStream, Written};
 pub use drivers::emulated::EmulatedDriver;
 pub use drivers::infiniband::{InfinibandDriver, InfinibandError};
+pub use drivers::openflow::OpenflowError;
 pub use drivers::{DriverContext, OpenError, check_driver, open_driver};

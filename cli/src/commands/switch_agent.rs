@@ -47,8 +47,12 @@ impl Run for SwitchAgentArgs {
 
 /// Opens the hardware that a switch agent programs.
 fn driver(hardware: &Hardware, security: &Security) -> Result<Arc<dyn Driver>, Failure> {
+    let section = match hardware {
+        Hardware::Emulated { .. } | Hardware::Infiniband(_) => "switch_agent.infiniband",
+        Hardware::Other { .. } => "switch_agent.driver_options",
+    };
     let read_topology = |file: &Path| {
-        let read = topology("switch_agent.infiniband", file);
+        let read = topology(section, file);
         read.map(|topology| topology.graph).map_err(|failure| failure.message())
     };
     let context = DriverContext { hardware, security, read_topology: &read_topology };
@@ -63,6 +67,9 @@ fn failed(error: OpenError) -> Failure {
         OpenError::Peer(_) => error.into(),
         OpenError::Infiniband(_) => {
             anyhow::Error::new(error).context("open the InfiniBand port").into()
+        }
+        OpenError::Openflow(_) => {
+            anyhow::Error::new(error).context("open the OpenFlow driver").into()
         }
     }
 }

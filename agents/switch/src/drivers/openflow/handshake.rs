@@ -1,0 +1,216 @@
+//! The first exchanges with a switch: version, features, room, ports, table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_openflow::{
+    Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer, GroupType, Hello,
+    Message, MultipartReply, Reply, Request, Role, RoleMessage, SwitchDesc, Version, bundle_flags,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::connection::{Answer, Bytes, Closed, Connection};
+use super::session::{Abilities, Session, Watched, WriteError};
+use super::switches::{Switches, Unfit};
+
+/// Generation id of a switch that has seen none.
+const NO_GENERATION: u64 = u64::MAX;
+/// Error to a switch with which no version is agreed: `HELLO_FAILED`, `INCOMPATIBLE`.
+const INCOMPATIBLE: ErrorMessage = ErrorMessage { kind: 0, code: 0, data: Vec::new() };
+
+/// A switch that can be used.
+pub(super) struct Introduced {
+    pub(super) session: Arc<Session>,
+    /// Fence that was found in the switch.
+    pub(super) fence: Option<Fence>,
+}
+
+/// A switch that cannot be used.
+pub(super) struct Rejected {
+    /// Its node id, if that was found out.
+    pub(super) node: Option<String>,
+    pub(super) reason: Unfit,
+}
+
+impl<T: Into<Unfit>> From<T> for Rejected {
+    fn from(reason: T) -> Self {
+        Self { node: None, reason: reason.into() }
+    }
+}
+
+/// Answers of a switch about itself.
+struct Introduction {
+    features: Features,
+    desc: SwitchDesc,
+    groups: u32,
+    /// `None` if the switch has no such table.
+    flows: Option<u32>,
+    /// Term of the newest master.
+    term: Option<u64>,
+}
+
+/// Finds out which switch is at the other end, and what it offers and holds.
+pub(super) async fn introduce(
+    mut stream: impl Bytes,
+    switches: &Arc<Switches>,
+    limit: Duration,
+) -> Result<Introduced, Rejected> {
+    let mut framer = Framer::default();
+    let hello = timeout(limit, greet(&mut stream, &mut framer)).await;
+    let version = hello.map_err(|_elapsed| Closed::Late(limit))??;
+    let watched = Arc::new(Watched::default());
+    let listener = {
+        let (watched, switches) = (Arc::clone(&watched), Arc::clone(switches));
+        move |body: &Body| {
+            if watched.follow(body) {
+                switches.note_change();
+            }
+        }
+    };
+    let connection = Connection::start(stream, framer, version, limit, Arc::new(listener));
+    let closing = connection.clone();
+    let introduced = ask(connection, watched, switches).await;
+    if introduced.is_err() {
+        closing.close(Closed::ByAgent);
+    }
+    introduced
+}
+
+async fn ask(
+    connection: Connection,
+    watched: Arc<Watched>,
+    switches: &Switches,
+) -> Result<Introduced, Rejected> {
+    let mapping = *switches.mapping();
+    let told = introduction(&connection, mapping.table).await?;
+    let datapath = told.features.datapath;
+    let name = switches.node(datapath).ok_or(Unfit::Unknown { datapath })?.to_owned();
+    let rejected = |reason| Rejected { node: Some(name.clone()), reason };
+    if let Ok(known) = switches.session(&name) {
+        // The other one may have died without a word; then this question ends it.
+        if known.connection.exchange(&[]).await.is_ok() {
+            return Err(rejected(Unfit::Twice { datapath }));
+        }
+    }
+    if told.groups == 0 {
+        return Err(rejected(Unfit::NoGroups));
+    }
+    let flows = told.flows.ok_or_else(|| rejected(Unfit::NoTable { table: mapping.table }))?;
+    let (groups, ports) = (told.groups, switches.ports(&name));
+    let colors = mapping.colors_within(ports, groups, flows);
+    if colors == 0 {
+        return Err(rejected(Unfit::NoRoom { groups, flows, ports }));
+    }
+    let bundles = has_bundles(&connection).await.map_err(|closed| rejected(closed.into()))?;
+    let version = connection.version();
+    let abilities = Abilities { colors, bundles };
+    let session = Session::new(name.clone(), connection, mapping, abilities, watched);
+    let found = session.read().await.map_err(|error| match error {
+        WriteError::Closed(closed) => rejected(closed.into()),
+        _ => rejected(Unfit::Silent { what: "groups and flows" }),
+    })?;
+    let of_role = told.term.map(|term| Fence { term, generation: 0 });
+    let (software, hardware) = (told.desc.software, told.desc.hardware);
+    tracing::info!(
+        switch = name,
+        ?version,
+        bundles,
+        groups,
+        flows,
+        colors,
+        entries = found.entries.len(),
+        software,
+        hardware,
+        "switch connected"
+    );
+    Ok(Introduced { session: Arc::new(session), fence: found.fence.max(of_role) })
+}
+
+/// Agrees on a version.
+async fn greet(stream: &mut impl Bytes, framer: &mut Framer) -> Result<Version, Unfit> {
+    let ours = Message { xid: 1, body: Body::Hello(Hello::OURS) }.encode(Version::V14);
+    let broken = |error: std::io::Error| Closed::Broken(error.to_string());
+    stream.write_all(&ours).await.map_err(broken)?;
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(bytes) = framer.next_message().map_err(Closed::from)? {
+            let (_, message) = Message::decode(bytes).map_err(Closed::from)?;
+            let Body::Hello(theirs) = message.body else { return Err(Unfit::Version) };
+            if let Some(version) = Hello::OURS.agreed(theirs) {
+                return Ok(version);
+            }
+            let refusal = Message { xid: message.xid, body: Body::Error(INCOMPATIBLE) };
+            stream.write_all(&refusal.encode(Version::V13)).await.map_err(broken)?;
+            return Err(Unfit::Version);
+        }
+        match stream.read(&mut buffer).await.map_err(broken)? {
+            0 => return Err(Closed::ByPeer.into()),
+            count => framer.push(&buffer[..count]),
+        }
+    }
+}
+
+async fn introduction(connection: &Connection, table: u8) -> Result<Introduction, Unfit> {
+    let asked = [
+        Request::Desc,
+        Request::GroupFeatures,
+        Request::TableFeatures,
+        Request::Ports, // the listener takes the answer
+    ];
+    let mut bodies: Vec<Body> =
+        asked.into_iter().map(|request| Body::MultipartRequest(request.into())).collect();
+    bodies.push(Body::FeaturesRequest);
+    bodies.push(Body::RoleRequest(RoleMessage { role: Role::NoChange, generation: 0 }));
+    let answers: [Answer; 6] =
+        connection.exchange(&bodies).await?.try_into().map_err(|_| Closed::ByAgent)?;
+    let [desc, groups, tables, ports, features, role] = answers;
+    let features = features.replies.into_iter().find_map(|body| match body {
+        Body::FeaturesReply(features) => Some(features),
+        _ => None,
+    });
+    let features = features.ok_or(Unfit::Silent { what: "features" })?;
+    if ports.refusal.is_some() || ports.replies.is_empty() {
+        return Err(Unfit::Silent { what: "ports" });
+    }
+    let term = role.replies.into_iter().find_map(|body| match body {
+        Body::RoleReply(reply) => Some(reply.generation).filter(|one| *one != NO_GENERATION),
+        _ => None,
+    });
+    let desc = replies(desc).find_map(|reply| match reply {
+        Reply::Desc(desc) => Some(desc),
+        _ => None,
+    });
+    let groups = replies(groups).find_map(|reply| match reply {
+        Reply::GroupFeatures(features) => Some(features.limit(GroupType::All)),
+        _ => None,
+    });
+    let flows = match tables.refusal {
+        // The switch need not tell; then a refused write will.
+        Some(_) => Some(u32::MAX),
+        None => replies(tables)
+            .filter_map(|reply| match reply {
+                Reply::TableFeatures(tables) => Some(tables),
+                _ => None,
+            })
+            .flatten()
+            .find_map(|one| (one.table == table).then_some(one.max_entries)),
+    };
+    let (desc, groups) = (desc.unwrap_or_default(), groups.unwrap_or(0));
+    Ok(Introduction { features, desc, groups, flows, term })
+}
+
+fn replies(answer: Answer) -> impl Iterator<Item = Reply> {
+    answer.replies.into_iter().filter_map(|body| match body {
+        Body::MultipartReply(MultipartReply { reply, .. }) => Some(reply),
+        _ => None,
+    })
+}
+
+/// Opens a bundle and gives it up.
+async fn has_bundles(connection: &Connection) -> Result<bool, Closed> {
+    let flags = bundle_flags::ATOMIC | bundle_flags::ORDERED;
+    let step = |step| Body::BundleControl(BundleControl { bundle: 0, step, flags });
+    let answers = connection.exchange(&[step(BundleStep::Open), step(BundleStep::Discard)]).await?;
+    Ok(answers.iter().all(|answer| answer.refusal.is_none() && !answer.replies.is_empty()))
+}

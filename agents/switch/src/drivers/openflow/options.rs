@@ -1,0 +1,241 @@
+//! Settings of the driver: the table `[switch_agent.driver_options]`.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fabricast_openflow::Mapping;
+use fabricast_topology::{Graph, TableKind};
+use serde::Deserialize;
+
+/// Port of OpenFlow.
+const OPENFLOW_PORT: u16 = 6653;
+
+/// The settings as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    /// File with the fabric as it ought to be, as the TIC's own. No default: switches do not tell
+    /// how they are wired.
+    pub(super) topology: PathBuf,
+    /// Address to which switches connect. Left out: none do.
+    pub(super) listen: Option<SocketAddr>,
+    /// Switches to connect to, as `unix:/run/openvswitch/leaf1.mgmt` or `tcp:10.0.0.1:6653`.
+    #[serde(default)]
+    pub(super) connect: Vec<Target>,
+    /// Datapath ids by node id or description, as `{ "leaf-1" = "0x1" }`. Left out for a switch:
+    /// the digits of its node id, `S-0000000000000001`.
+    #[serde(default)]
+    pub(super) datapaths: BTreeMap<String, String>,
+    /// Kind of the tables. Default `per-port`, as that of the TIC and the route service.
+    #[serde(default)]
+    pub(super) tables: TableKind,
+    /// Colors to use at most. Default 1024: as many groups fit into every known switch.
+    #[serde(default = "colors")]
+    pub(super) colors: u16,
+    /// IPv4 address of color 0; the others follow. Default 239.192.0.0, the scope of an
+    /// organization (RFC 2365).
+    #[serde(default = "addresses")]
+    pub(super) addresses: Ipv4Addr,
+    /// Group id of color 0 without the input port. Default 1.
+    #[serde(default = "first_group")]
+    pub(super) first_group: u16,
+    /// Flow table. Default 0, where packets begin.
+    #[serde(default)]
+    pub(super) table: u8,
+    /// Priority of the flows. Default 40000: above those that name none, 32768.
+    #[serde(default = "priority")]
+    pub(super) priority: u16,
+    /// Time for an answer of a switch. Default 2s: Open vSwitch takes a few milliseconds, but a
+    /// busy machine may keep it from running.
+    #[serde(default = "timeout", with = "humantime_serde")]
+    pub(super) timeout: Duration,
+    /// Time that a switch may be without a connection until it counts as failed. Default 5s: it
+    /// goes on forwarding meanwhile, and may only have been slow.
+    #[serde(default = "grace", with = "humantime_serde")]
+    pub(super) grace: Duration,
+}
+
+const fn colors() -> u16 {
+    1024
+}
+
+const fn addresses() -> Ipv4Addr {
+    Ipv4Addr::new(239, 192, 0, 0)
+}
+
+const fn first_group() -> u16 {
+    1
+}
+
+const fn priority() -> u16 {
+    40_000
+}
+
+const fn timeout() -> Duration {
+    Duration::from_secs(2)
+}
+
+const fn grace() -> Duration {
+    Duration::from_secs(5)
+}
+
+/// A switch to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) enum Target {
+    /// A socket of this machine.
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("tcp", host)) if !host.is_empty() => {
+                // An address of IPv6 has brackets where a port follows.
+                let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
+                    port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
+                });
+                let port = if has_port { String::new() } else { format!(":{OPENFLOW_PORT}") };
+                Ok(Self::Tcp(format!("{host}{port}")))
+            }
+            _ => Err(format!("'{text}' is neither unix:PATH nor tcp:HOST:PORT")),
+        }
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(host) => write!(f, "tcp:{host}"),
+        }
+    }
+}
+
+impl Options {
+    /// Checks what the types cannot say. Returns the first problem.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.listen.is_none() && self.connect.is_empty() {
+            return Err("neither listen nor connect is given, so no switch is reached".to_owned());
+        }
+        if self.timeout.is_zero() {
+            return Err("timeout must be longer than 0s".to_owned());
+        }
+        self.mapping().check().map_err(|error| error.to_string())
+    }
+
+    pub(super) fn mapping(&self) -> Mapping {
+        let &Self { table, priority, addresses, colors, first_group, tables, .. } = self;
+        Mapping { table, priority, addresses, colors, first_group, tables }
+    }
+
+    /// Node ids of all switches of a fabric by datapath id.
+    pub(super) fn nodes(&self, fabric: &Graph) -> Result<BTreeMap<u64, String>, String> {
+        let mut given = BTreeMap::new();
+        for (name, id) in &self.datapaths {
+            let switch = fabric.find_switch(name);
+            let switch = switch.ok_or(format!("datapaths: no switch '{name}' in the topology"))?;
+            given.insert(switch, id);
+        }
+        let mut nodes = BTreeMap::new();
+        for switch in fabric.switches() {
+            let name = fabric.switch_name(switch);
+            let given = given.get(&switch);
+            let text = given.map_or_else(|| name.trim_start_matches("S-"), |text| text.as_str());
+            let datapath = datapath(text).ok_or_else(|| match given {
+                Some(text) => format!("datapaths: '{text}' of '{name}' is no datapath id"),
+                None => format!("datapaths: the datapath id of switch '{name}' is missing"),
+            })?;
+            if let Some(other) = nodes.insert(datapath, name.to_owned()) {
+                return Err(format!("datapaths: '{other}' and '{name}' have {datapath:#x}"));
+            }
+        }
+        Ok(nodes)
+    }
+}
+
+/// Reads a datapath id: up to 16 hexadecimal digits, with `0x` before or colons between.
+fn datapath(text: &str) -> Option<u64> {
+    let digits = text.trim_start_matches("0x").replace(':', "");
+    // Without the check, a sign would be taken.
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(&digits, 16).ok().filter(|_| is_hex)
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_topology::spec::TopologySpec;
+
+    use super::*;
+
+    fn options(text: &str) -> Result<Options, String> {
+        let text = format!("topology = 'f'\nlisten = '127.0.0.1:0'\n{text}");
+        let options: Options = toml::from_str(&text).map_err(|error| error.to_string())?;
+        options.check().map(|()| options)
+    }
+
+    #[test]
+    fn a_target_is_a_socket_or_a_host() {
+        let target = |text: &str| text.parse::<Target>();
+        assert_eq!(target("unix:/run/a.mgmt"), Ok(Target::Unix("/run/a.mgmt".into())));
+        for (text, host) in [
+            ("tcp:10.0.0.1", "10.0.0.1:6653"),
+            ("tcp:leaf:7000", "leaf:7000"),
+            ("tcp:[::1]:7000", "[::1]:7000"),
+            ("tcp:[::1]", "[::1]:6653"),
+        ] {
+            assert_eq!(target(text), Ok(Target::Tcp(host.to_owned())));
+        }
+        for wrong in ["", "unix:", "tcp:", "udp:a", "/run/a.mgmt"] {
+            assert!(target(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_told() {
+        assert!(options("").is_ok());
+        let wrong = |text| options(text).unwrap_err();
+        assert!(wrong("colours = 3").contains("unknown field"));
+        assert!(wrong("connect = ['leaf']").contains("neither unix:PATH nor tcp:HOST:PORT"));
+        assert!(wrong("addresses = '10.0.0.0'").contains("must be multicast"));
+        assert!(wrong("timeout = '0s'").contains("timeout"));
+        let nowhere: Options = toml::from_str("topology = 'f'").unwrap();
+        assert!(nowhere.check().unwrap_err().contains("neither listen nor connect"));
+    }
+
+    #[test]
+    fn datapath_ids_come_from_the_node_ids_or_the_settings() {
+        let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 1\nendpoints_per_leaf = 1\n";
+        let fabric = TopologySpec::parse(spec).unwrap().generate().unwrap();
+        let names: Vec<_> = fabric.switches().map(|one| fabric.switch_name(one)).collect();
+        let nodes = |text: &str| options(text).unwrap().nodes(&fabric);
+        let given = |ids: [&str; 3]| {
+            let pair = |(name, id)| format!("'{name}' = '{id}'");
+            let pairs: Vec<String> = names.iter().zip(ids).map(pair).collect();
+            format!("datapaths = {{ {} }}", pairs.join(", "))
+        };
+        let known = nodes(&given(["0x1", "00:00:00:00:00:00:00:ab", "c"])).unwrap();
+        assert_eq!(known.keys().copied().collect::<Vec<_>>(), [1, 0xc, 0xab]);
+        assert_eq!(known[&0xab], names[1]);
+        assert!(nodes(&given(["1", "1", "2"])).unwrap_err().contains("have 0x1"));
+        assert!(nodes(&given(["1", "+2", "3"])).unwrap_err().contains("is no datapath id"));
+        let unknown = nodes("datapaths = { 'nowhere' = '1' }").unwrap_err();
+        assert!(unknown.contains("no switch 'nowhere'"), "{unknown}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The ways to the switches: some connect to the agent, it connects to others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_rpc::Backoff;
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{Bytes, Closed};
+use super::handshake::{Introduced, Rejected, introduce};
+use super::options::Target;
+use super::switches::{Switches, Unfit};
+
+/// Connections that are served at once; more wait to be accepted.
+const CONNECTIONS: usize = 4096;
+/// Peers whose refusal is remembered, so that it is logged once.
+const REFUSED: usize = 1024;
+
+/// Serves connections to switches.
+#[derive(Clone)]
+pub(super) struct Reach {
+    pub(super) switches: Arc<Switches>,
+    pub(super) limit: Duration,
+    /// Ends all connections.
+    pub(super) stop: CancellationToken,
+    /// Peers that were refused, with the reason.
+    refused: Arc<Mutex<BTreeSet<(String, String)>>>,
+}
+
+impl Reach {
+    pub(super) fn new(switches: Arc<Switches>, limit: Duration, stop: CancellationToken) -> Self {
+        Self { switches, limit, stop, refused: Arc::default() }
+    }
+
+    /// Accepts connections until stopped.
+    pub(super) async fn listen(self, listener: TcpListener) {
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let permit = Arc::clone(&free).acquire_owned().await;
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let reach = self.clone();
+                    tokio::spawn(async move {
+                        // A write is one small packet that nothing follows.
+                        let _ = stream.set_nodelay(true);
+                        reach.serve(stream, &peer.ip().to_string()).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    // As a rule too many open files: others may be closed soon.
+                    tracing::warn!(%error, "connection of a switch not accepted");
+                    tokio::time::sleep(self.limit).await;
+                }
+            }
+        }
+    }
+
+    /// Connects to a switch again and again until stopped.
+    pub(super) async fn connect(self, target: Target) {
+        let mut backoff = Backoff::default();
+        let mut is_told = false;
+        while !self.stop.is_cancelled() {
+            match timeout(self.limit, open(&target)).await {
+                Ok(Ok(stream)) => {
+                    is_told = false;
+                    if self.serve(stream, &target.to_string()).await {
+                        backoff = Backoff::default();
+                    }
+                }
+                Ok(Err(error)) if !std::mem::replace(&mut is_told, true) => {
+                    tracing::warn!(peer = %target, %error, "switch not reached");
+                }
+                Err(_elapsed) if !std::mem::replace(&mut is_told, true) => {
+                    tracing::warn!(peer = %target, error = "timeout", "switch not reached");
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(backoff.next_delay()) => {}
+            }
+        }
+    }
+
+    /// Serves one connection until it ends. Returns true if the switch could be used.
+    async fn serve(&self, stream: impl Bytes, peer: &str) -> bool {
+        let introduced = tokio::select! {
+            () = self.stop.cancelled() => return false,
+            introduced = introduce(stream, &self.switches, self.limit) => introduced,
+        };
+        match introduced {
+            Ok(Introduced { session, fence }) => {
+                let (name, connection) = (session.name.clone(), session.connection.clone());
+                self.switches.connected(&name, Arc::clone(&session), fence);
+                let reason = tokio::select! {
+                    () = self.stop.cancelled() => connection.close(Closed::ByAgent),
+                    reason = connection.ended() => reason,
+                };
+                if !self.stop.is_cancelled() {
+                    tracing::warn!(switch = name, peer, %reason, "switch disconnected");
+                }
+                self.switches.ended(&name, &session, reason);
+                true
+            }
+            Err(Rejected { node, reason }) => {
+                self.log(peer, node.as_deref(), &reason);
+                if let Some(node) = node {
+                    self.switches.refused(&node, reason);
+                }
+                false
+            }
+        }
+    }
+
+    /// Logs a refusal, once for each peer and reason.
+    fn log(&self, peer: &str, node: Option<&str>, reason: &Unfit) {
+        let reason = reason.to_string();
+        let mut refused = self.refused.lock();
+        if refused.len() >= REFUSED {
+            refused.clear();
+        }
+        if refused.insert((peer.to_owned(), reason.clone())) {
+            tracing::warn!(switch = node, peer, reason, "switch cannot be used");
+        }
+    }
+}
+
+async fn open(target: &Target) -> std::io::Result<Box<dyn Bytes>> {
+    Ok(match target {
+        Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Target::Tcp(host) => {
+            let stream = TcpStream::connect(host).await?;
+            stream.set_nodelay(true)?;
+            Box::new(stream)
+        }
+    })
+}
