@@ -40,6 +40,6 @@ pub use multipart::{
     TableFeatures, TableStats,
 };
 pub use port::{ANY_PORT, Port, PortChange, PortStats, PortStatus};
-pub use switch::{Features, Role, RoleChange, RoleMessage, RoleStatus};
+pub use switch::{AsyncMessages, Features, Role, RoleChange, RoleMessage, RoleStatus};
 pub use version::Version;
 pub use wire::DecodeError;

@@ -9,7 +9,7 @@ use crate::flow::FlowMod;
 use crate::group::GroupMod;
 use crate::multipart::{MultipartReply, MultipartRequest};
 use crate::port::PortStatus;
-use crate::switch::{Features, RoleMessage, RoleStatus};
+use crate::switch::{AsyncMessages, Features, RoleMessage, RoleStatus};
 use crate::version::Version;
 use crate::wire::{DecodeError, Put, Reader};
 
@@ -149,6 +149,8 @@ pub enum Body {
     RoleRequest(RoleMessage),
     /// The role.
     RoleReply(RoleMessage),
+    /// Messages that the switch is to send unasked.
+    SetAsync(AsyncMessages),
     /// A controller has another role now; 1.4.
     RoleStatus(RoleStatus),
     /// Step of a bundle.
@@ -265,6 +267,7 @@ impl Body {
             Self::BarrierReply => 21,
             Self::RoleRequest(_) => 24,
             Self::RoleReply(_) => 25,
+            Self::SetAsync(_) => 28,
             Self::RoleStatus(_) => 30,
             Self::BundleControl(_) | Self::BundleAdd(_) if version == Version::V13 => EXPERIMENTER,
             Self::BundleControl(_) => BUNDLE_CONTROL,
@@ -320,6 +323,7 @@ impl Body {
             Self::MultipartRequest(request) => request.write(out),
             Self::MultipartReply(reply) => reply.write(version, out),
             Self::RoleRequest(role) | Self::RoleReply(role) => role.write(out),
+            Self::SetAsync(messages) => messages.write(version, out),
             Self::RoleStatus(status) => status.write(out),
             Self::BundleControl(control) => {
                 extension(out, ONF_BUNDLE_CONTROL);
@@ -353,6 +357,7 @@ impl Body {
             (21, _) => Self::BarrierReply,
             (24, _) => Self::RoleRequest(RoleMessage::read(reader.named("role request"))?),
             (25, _) => Self::RoleReply(RoleMessage::read(reader.named("role reply"))?),
+            (28, _) => Self::SetAsync(AsyncMessages::read(version, reader.named("asynchronous"))?),
             (30, Version::V14) => Self::RoleStatus(RoleStatus::read(reader.named("role status"))?),
             (BUNDLE_CONTROL, Version::V14) => {
                 Self::BundleControl(BundleControl::read(reader.named("bundle control"))?)

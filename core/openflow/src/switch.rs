@@ -1,8 +1,9 @@
-//! Features of a switch, and the roles of its controllers.
+//! Features of a switch, the roles of its controllers, and what they are told.
 //!
-//! Source: OpenFlow Switch Specification 1.3.5, §7.3.1 and §7.3.9; 1.4.1, §7.4.4, for the message
-//! about a lost role.
+//! Source: OpenFlow Switch Specification 1.3.5, §7.3.1, §7.3.9 and §7.3.10; 1.4.1, §7.4.4, for the
+//! message about a lost role.
 
+use crate::version::Version;
 use crate::wire::{DecodeError, Put, Reader};
 
 /// Features of a switch.
@@ -140,5 +141,68 @@ impl RoleStatus {
         };
         reader.skip(3)?;
         Ok(Self { role, change, generation: reader.u64()? })
+    }
+}
+
+/// Messages that a switch sends a controller without being asked: a bit for each reason, first for
+/// a master or equal, then for a slave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsyncMessages {
+    /// Packets for the controller.
+    pub packet_in: [u32; 2],
+    /// Changes of ports.
+    pub port_status: [u32; 2],
+    /// Flows that have timed out or were removed.
+    pub flow_removed: [u32; 2],
+    /// Changes of the role; 1.4.
+    pub role_status: [u32; 2],
+}
+
+impl AsyncMessages {
+    /// All changes of ports and roles, and nothing else.
+    pub const PORTS_AND_ROLES: Self = Self {
+        packet_in: [0; 2],
+        port_status: [0b111; 2],
+        flow_removed: [0; 2],
+        role_status: [0b111; 2],
+    };
+
+    /// Number of a property of 1.4 for a slave; that for a master or equal is one more.
+    const PROPERTIES: [u16; 4] = [0, 2, 4, 6];
+
+    pub(crate) fn write(&self, version: Version, out: &mut Vec<u8>) {
+        let masks = [self.packet_in, self.port_status, self.flow_removed, self.role_status];
+        match version {
+            Version::V13 => masks[..3].iter().flatten().for_each(|mask| out.u32(*mask)),
+            Version::V14 => {
+                for ([master, slave], number) in masks.into_iter().zip(Self::PROPERTIES) {
+                    for (number, mask) in [(number, slave), (number + 1, master)] {
+                        out.u16(number);
+                        out.u16(8);
+                        out.u32(mask);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn read(version: Version, mut reader: Reader<'_>) -> Result<Self, DecodeError> {
+        let mut masks = [[0; 2]; 4];
+        if version == Version::V13 {
+            for mask in masks[..3].iter_mut().flatten() {
+                *mask = reader.u32()?;
+            }
+        }
+        while !reader.is_empty() {
+            let (number, length) = (reader.u16()?, usize::from(reader.u16()?));
+            let what = "property of asynchronous messages";
+            let content = length.checked_sub(4).ok_or(DecodeError::Length { what, length })?;
+            let mut content = reader.part(content, what)?;
+            if let Some(mask) = masks.get_mut(usize::from(number / 2)) {
+                mask[usize::from(number.is_multiple_of(2))] = content.u32()?;
+            }
+        }
+        let [packet_in, port_status, flow_removed, role_status] = masks;
+        Ok(Self { packet_in, port_status, flow_removed, role_status })
     }
 }

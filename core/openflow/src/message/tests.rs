@@ -412,6 +412,18 @@ fn bodies() -> impl Strategy<Value = Body> {
     ]
 }
 
+/// §A.3.10 of 1.3 and §7.3.10 of 1.4.
+#[test]
+fn messages_that_are_sent_unasked_are_chosen_in_both_versions() {
+    let all = Body::SetAsync(AsyncMessages::PORTS_AND_ROLES);
+    let in_14 = "051c0048 00000003 00000008 00000000 00010008 00000000 00020008 00000007 00030008
+        00000007 00040008 00000000 00050008 00000000 00060008 00000007 00070008 00000007";
+    golden(Version::V14, 3, in_14, all);
+    let in_13 = "041c0020 00000003 00000000 00000000 00000007 00000007 00000000 00000000";
+    let no_roles = AsyncMessages { role_status: [0; 2], ..AsyncMessages::PORTS_AND_ROLES };
+    golden(Version::V13, 3, in_13, Body::SetAsync(no_roles));
+}
+
 proptest! {
     #[test]
     fn every_message_comes_back(xid: u32, body in bodies(), new: bool) {

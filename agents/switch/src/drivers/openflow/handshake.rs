@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_openflow::{
-    Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer, GroupType, Hello,
-    Message, MultipartReply, Reply, Request, Role, RoleMessage, SwitchDesc, Version, bundle_flags,
+    AsyncMessages, Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer,
+    GroupType, Hello, Message, MultipartReply, Reply, Request, Role, RoleMessage, SwitchDesc,
+    Version, bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -158,13 +159,16 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
         Request::TableFeatures,
         Request::Ports, // the listener takes the answer
     ];
-    let mut bodies: Vec<Body> =
-        asked.into_iter().map(|request| Body::MultipartRequest(request.into())).collect();
+    // On its own socket, Open vSwitch tells nothing unasked by default. A switch that refuses keeps
+    // its own default.
+    let told = Body::SetAsync(AsyncMessages::PORTS_AND_ROLES);
+    let mut bodies = vec![told];
+    bodies.extend(asked.into_iter().map(|request| Body::MultipartRequest(request.into())));
     bodies.push(Body::FeaturesRequest);
     bodies.push(Body::RoleRequest(RoleMessage { role: Role::NoChange, generation: 0 }));
-    let answers: [Answer; 6] =
+    let answers: [Answer; 7] =
         connection.exchange(&bodies).await?.try_into().map_err(|_| Closed::ByAgent)?;
-    let [desc, groups, tables, ports, features, role] = answers;
+    let [_told, desc, groups, tables, ports, features, role] = answers;
     let features = features.replies.into_iter().find_map(|body| match body {
         Body::FeaturesReply(features) => Some(features),
         _ => None,
