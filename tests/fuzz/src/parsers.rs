@@ -10,7 +10,9 @@ use fabricast_infiniband::{
     Smp, SwitchInfo, Traffic, dropped_packets,
 };
 use fabricast_messages::{Body, Hello, Packet, RosterChange};
+use fabricast_openflow as of;
 use fabricast_rpc::{Identity, certificate_identities, identity_name};
+use fabricast_topology::TableKind;
 
 use crate::entropy::Entropy;
 
@@ -124,6 +126,117 @@ pub(crate) fn discovery(data: &[u8]) {
     let _ = discovery.finish().graph();
 }
 
+/// A stream of messages of a switch.
+pub(crate) fn openflow(data: &[u8]) {
+    let mut framer = of::Framer::default();
+    framer.push(data);
+    while let Ok(Some(bytes)) = framer.next_message() {
+        let Ok((version, message)) = of::Message::decode(bytes) else { return };
+        let again = of::Message::decode(&message.encode(version));
+        assert_eq!(again, Ok((version, message)), "what is written, is read");
+    }
+}
+
+/// Groups and flows that a switch describes: what is no entry can be removed.
+pub(crate) fn openflow_table(data: &[u8]) {
+    let (mut flows, mut groups) = (Vec::new(), Vec::new());
+    let mut framer = of::Framer::default();
+    framer.push(data);
+    while let Ok(Some(bytes)) = framer.next_message() {
+        let Ok((_, message)) = of::Message::decode(bytes) else { break };
+        if let of::Body::MultipartReply(part) = message.body {
+            match part.reply {
+                of::Reply::Flows(mut list) => flows.append(&mut list),
+                of::Reply::Groups(mut list) => groups.append(&mut list),
+                _ => {}
+            }
+        }
+    }
+    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
+        let mapping = of::Mapping { tables, ..OPENFLOW_MAPPING };
+        let found = mapping.read(&flows, &groups);
+        let room = found.entries.len() + found.leftovers.len();
+        assert!(room <= flows.len() + groups.len(), "{found:?}");
+        assert_eq!(mapping.removals(&found.leftovers).len(), found.leftovers.len());
+    }
+}
+
+const OPENFLOW_MAPPING: of::Mapping = of::Mapping {
+    table: 0,
+    priority: 1000,
+    addresses: std::net::Ipv4Addr::new(239, 192, 0, 0),
+    colors: 16,
+    first_group: 1,
+    tables: TableKind::PerPort,
+};
+
+/// Messages of every kind that a driver meets, in both versions.
+fn openflow_messages() -> Vec<Vec<u8>> {
+    let key = of::EntryKey { in_port: 1, color: 5 };
+    let fence = of::Fence { term: 7, generation: 9 };
+    let writes = [(key, [2, 3].into_iter().collect())];
+    let mut bodies = OPENFLOW_MAPPING.changes(&of::Entries::new(), writes, 7);
+    bodies.extend(OPENFLOW_MAPPING.fence_changes(fence));
+    let change = Box::new(bodies[0].clone());
+    bodies.push(of::Body::BundleAdd(of::BundleAdd { bundle: 1, flags: 3, change }));
+    bodies.push(of::Body::Hello(of::Hello::OURS));
+    bodies.extend(OPENFLOW_MAPPING.requests().map(|one| of::Body::MultipartRequest(one.into())));
+    let port = of::Port { number: 1, name: "eth1".to_owned(), ..of::Port::default() };
+    let change = of::PortChange::Modified;
+    bodies.push(of::Body::PortStatus(of::PortStatus { change, port: port.clone() }));
+    let replies = [
+        of::Reply::Ports(vec![port]),
+        of::Reply::PortStats(vec![of::PortStats::default()]),
+        of::Reply::GroupFeatures(of::GroupFeatures::default()),
+        of::Reply::Desc(of::SwitchDesc::default()),
+    ];
+    bodies.extend(
+        replies.map(|reply| of::Body::MultipartReply(of::MultipartReply { more: false, reply })),
+    );
+    let encode =
+        |(version, body): (of::Version, of::Body)| of::Message { xid: 1, body }.encode(version);
+    let both = |body: of::Body| [(of::Version::V13, body.clone()), (of::Version::V14, body)];
+    bodies.into_iter().flat_map(both).map(encode).collect()
+}
+
+/// Answers of a switch with one entry, and its fence.
+fn openflow_tables() -> Vec<Vec<u8>> {
+    let key = of::EntryKey { in_port: 1, color: 5 };
+    let out = [2, 3].into_iter().collect();
+    let fence = OPENFLOW_MAPPING.fence_changes(of::Fence { term: 7, generation: 9 });
+    let (mut flows, mut groups) = (Vec::new(), Vec::new());
+    let changes = OPENFLOW_MAPPING.changes(&of::Entries::new(), [(key, out)], 7);
+    for body in fence.into_iter().chain(changes) {
+        match body {
+            of::Body::FlowMod(flow) => flows.push(of::FlowStats {
+                table: flow.table,
+                seconds: 0,
+                nanoseconds: 0,
+                priority: flow.priority,
+                idle_timeout: 0,
+                hard_timeout: 0,
+                flags: 0,
+                importance: 0,
+                cookie: flow.cookie,
+                packets: 0,
+                bytes: 0,
+                conditions: flow.conditions,
+                instructions: flow.instructions,
+            }),
+            of::Body::GroupMod(of::GroupMod { kind, group, buckets, .. }) => {
+                groups.push(of::GroupDesc { kind, group, buckets });
+            }
+            _ => {}
+        }
+    }
+    let replies = [of::Reply::Flows(flows), of::Reply::Groups(groups)];
+    let encode = |reply| {
+        let body = of::Body::MultipartReply(of::MultipartReply { more: false, reply });
+        of::Message { xid: 1, body }.encode(of::Version::V13)
+    };
+    vec![replies.map(encode).concat()]
+}
+
 /// Valid inputs, generated by other code.
 pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
     match target {
@@ -142,6 +255,8 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
             vec![answer, counters]
         }
         "discovery" => vec![vec![1; 512]],
+        "openflow" => openflow_messages(),
+        "openflow-table" => openflow_tables(),
         _ => Vec::new(),
     }
 }
