@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 6] = [
+pub(crate) const TOOLS: [Tool; 7] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
@@ -74,6 +74,17 @@ pub(crate) const TOOLS: [Tool; 6] = [
         calls: &["judge.start_opensm"],
         acts_on_fabric: true,
         as_root: false,
+    },
+    Tool {
+        name: "ovs",
+        parts: &[
+            Part { kind: Kind::Program("ovs-vswitchd"), package: "openvswitch-switch" },
+            Part { kind: Kind::Program("ethtool"), package: "ethtool" },
+            Part { kind: Kind::Program("ip"), package: "iproute2" },
+        ],
+        calls: &["Ovs::start"],
+        acts_on_fabric: false,
+        as_root: true,
     },
     Tool {
         name: "python",
@@ -147,7 +158,7 @@ pub(crate) fn set_up(root: &Path, may_install: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
     for tool in &TOOLS {
         if tool.as_root && !is_root() {
-            let reason = "processes of other users are started by root only".to_owned();
+            let reason = "only root can use the tool as the tests do".to_owned();
             let remedy = "run the tests as root".to_owned();
             missing.push(Missing { module: tool.module(), reason, remedy });
             continue;

@@ -1,20 +1,22 @@
 //! Tools that the tests of several crates share: a real etcd whose members can be killed and
-//! frozen, a proxy that can cut connections, an InfiniBand fabric in the simulator ibsim, and a
-//! Python that speaks gRPC.
+//! frozen, a proxy that can cut connections, an InfiniBand fabric in the simulator ibsim, real
+//! switches of Open vSwitch, and a Python that speaks gRPC.
 //!
 //! A tool that is not installed fails the test. Tests that need one are in a module `needs_etcd`,
-//! `needs_ibsim`, `needs_opensm` or `needs_python`: `cargo xtask test` leaves these modules out
-//! where it cannot install the tool.
+//! `needs_ibsim`, `needs_opensm`, `needs_ovs` or `needs_python`: `cargo xtask test` leaves these
+//! modules out where it cannot install the tool.
 //!
-//! Read [`Etcd`], [`Proxy`] and [`Ibsim`] first. Only tests use this crate.
+//! Read [`Etcd`], [`Proxy`], [`Ibsim`] and [`Ovs`] first. Only tests use this crate.
 
 mod etcd;
 mod ibsim;
+mod ovs;
 mod proxy;
 mod python;
 
 pub use etcd::Etcd;
 pub use ibsim::{Ibsim, OpenSm};
+pub use ovs::{Ovs, OvsPort};
 pub use proxy::Proxy;
 pub use python::python;
 

@@ -1,0 +1,272 @@
+//! Tables, packets, cut cables and wiped switches, with switches that others wrote.
+
+mod lab;
+
+use std::process::Command;
+
+use fabricast_integration::{Cluster, Conformance, Layout, Part, eventually};
+use fabricast_openflow::{
+    Body, Entries, EntryKey, Fence, Mapping, Message, Request, Role, RoleMessage, Version,
+};
+use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_rpc::Peer;
+use fabricast_topology::TableKind;
+
+use lab::Lab;
+
+/// No TIC listens here.
+const NO_TIC: &str = "127.0.0.1:1";
+/// Datagrams of one try.
+const COUNT: u32 = 100;
+
+/// Two leaves with two hosts each, and two spines.
+fn layout() -> Layout {
+    Layout::of("kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2\n")
+}
+
+/// Waits until the agent serves all switches.
+async fn serves_all(agent: &Part, layout: &Layout) {
+    let peer = Peer::new(&agent.address().to_string()).unwrap();
+    eventually("all switches are connected", async || {
+        let mut calls = SwitchAgentServiceClient::new(peer.channel());
+        let listed = calls.list_switches(v1::ListSwitchesRequest {}).await;
+        let switches = listed.map_err(|status| status.message().to_owned())?.into_inner().switches;
+        let live = switches.iter().filter(|switch| switch.live).count();
+        if live == layout.graph.switch_count() { Ok(()) } else { Err(format!("{live} live")) }
+    })
+    .await;
+}
+
+/// The same suite that the other drivers pass.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_openflow_switches_conforms() {
+    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
+        let layout = layout().with_tables(tables);
+        let lab = Lab::start(&layout);
+        let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
+        serves_all(&agent, &layout).await;
+        let peer = Peer::new(&agent.address().to_string()).unwrap();
+        let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), 7);
+        let link = suite.check().await;
+        lab.set_link(&link.0, link.1, false);
+        suite.link_is(&link, false).await;
+        lab.set_link(&link.0, link.1, true);
+        suite.link_is(&link, true).await;
+    }
+}
+
+/// A cluster over real switches.
+struct World {
+    cluster: Cluster,
+    agent: Part,
+    lab: Lab,
+}
+
+impl World {
+    async fn start(layout: Layout) -> Self {
+        let lab = Lab::start(&layout);
+        let mut agent = None;
+        let cluster = Cluster::start_over(layout.clone(), async |tic| {
+            let started = lab.agent(&layout, tic).await;
+            serves_all(&started, &layout).await;
+            let address = started.address();
+            agent = Some(started);
+            vec![address]
+        })
+        .await;
+        Self { cluster, agent: agent.expect("started above"), lab }
+    }
+
+    /// Waits until a program on a member's host reaches the programs of the other members of
+    /// `every`, each datagram once, and nobody else.
+    async fn carries(&self, group: &str, from: &str, members: &[&str]) {
+        let client = &self.cluster.client;
+        eventually("the group is routed", async || client.is_settled().await).await;
+        let explained = client.explain(group).await.unwrap();
+        let color = explained.color.expect("a hardware route");
+        let (received, twice) = self.lab.carry(from, color, COUNT);
+        let expected = |name: &str| if members.contains(&name) { COUNT as usize } else { 0 };
+        let wanted: Vec<_> =
+            received.iter().map(|(name, _)| (name.clone(), expected(name))).collect();
+        assert_eq!((received, twice), (wanted, 0));
+    }
+
+    /// Waits until the switches hold these entries again.
+    async fn is_repaired(&self, before: &[v1::SwitchTable]) {
+        let client = &self.cluster.client;
+        eventually("the tables are repaired", async || {
+            let now = client.read_tables().await?;
+            if entries(&now) == entries(before) { Ok(()) } else { Err(format!("{now:?}")) }
+        })
+        .await;
+        self.agrees().await;
+    }
+
+    /// Waits until every switch holds what `ovs-ofctl` says, and the route service is content.
+    async fn agrees(&self) {
+        let client = &self.cluster.client;
+        eventually("ovs-ofctl agrees", async || {
+            client.is_settled().await?;
+            for table in client.read_tables().await? {
+                let bridge = self.lab.bridge(&table.switch_name);
+                let groups = self.lab.ovs.ofctl("dump-groups", &bridge, &[]);
+                let flows = self.lab.ovs.ofctl("dump-flows", &bridge, &[]);
+                compare(&table, &groups, &flows)?;
+            }
+            Ok(())
+        })
+        .await;
+    }
+}
+
+/// Entries of all switches.
+fn entries(tables: &[v1::SwitchTable]) -> Vec<(String, Vec<v1::TableEntry>)> {
+    tables.iter().map(|table| (table.switch_name.clone(), table.entries.clone())).collect()
+}
+
+/// Compares a table with the groups and flows that `ovs-ofctl` prints.
+fn compare(table: &v1::SwitchTable, groups: &str, flows: &str) -> Result<(), String> {
+    for entry in &table.entries {
+        let id = entry.in_port << 16 | (entry.color + 1);
+        let buckets = entry.out_ports.iter().map(|port| format!("bucket=actions=output:{port}"));
+        let buckets = buckets.collect::<Vec<_>>().join(",");
+        let group = format!("group_id={id},type=all,{buckets}");
+        if !groups.lines().any(|line| line.trim() == group) {
+            return Err(format!("{}: no {group} in\n{groups}", table.switch_name));
+        }
+        let flow = format!(
+            "ip,in_port={},nw_dst=239.192.0.{} actions=group:{id}",
+            entry.in_port, entry.color
+        );
+        if !flows.lines().any(|line| line.trim().ends_with(&flow)) {
+            return Err(format!("{}: no {flow} in\n{flows}", table.switch_name));
+        }
+    }
+    let count = groups.matches("group_id=").count();
+    let entries = table.entries.len();
+    if count == entries { Ok(()) } else { Err(format!("{entries} entries, groups:\n{groups}")) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_reach_the_members_of_their_group_and_nobody_else() {
+    let mut world = World::start(layout()).await;
+    let client = world.cluster.client.clone();
+    client.join_all("most", &["n0", "n1", "n2"]).await;
+    client.join_all("pair", &["n1", "n3"]).await;
+    world.agrees().await;
+    world.carries("most", "h0", &["h1", "h2"]).await;
+    world.carries("most", "h2", &["h0", "h1"]).await;
+    world.carries("pair", "h3", &["h1"]).await;
+
+    // A cut cable: the tree goes round it, and back.
+    let Kind::Link(cable) = client.tree_link("most").await else { panic!("a tree has links") };
+    world.lab.set_link(&cable.switch_name, cable.port, false);
+    eventually("the tree goes round the cable", async || {
+        let links = client.explain("most").await?.links;
+        let uses = links.iter().any(|link| {
+            (&link.switch_name, link.port) == (&cable.switch_name, cable.port)
+                || (&link.peer, link.peer_port) == (&cable.switch_name, cable.port)
+        });
+        if uses { Err("not yet".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    world.carries("most", "h0", &["h1", "h2"]).await;
+    world.lab.set_link(&cable.switch_name, cable.port, true);
+    eventually("nothing has failed", async || {
+        let failed = client.failed_elements().await?;
+        if failed.is_empty() { Ok(()) } else { Err(format!("{failed:?}")) }
+    })
+    .await;
+    world.agrees().await;
+    world.carries("most", "h0", &["h1", "h2"]).await;
+
+    // An agent that starts again finds its entries and the fence in the switches.
+    world.agent.kill();
+    client.leave("most", "n1").await.unwrap();
+    world.agent.restart().await;
+    world.agrees().await;
+    world.carries("most", "h0", &["h2"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switches_that_lost_or_changed_their_tables_are_repaired() {
+    let mut world = World::start(layout()).await;
+    let client = world.cluster.client.clone();
+    client.join_all("most", &["n0", "n1", "n2"]).await;
+    world.agrees().await;
+    let before = client.tables().await;
+    let Kind::Link(cable) = client.tree_link("most").await else { panic!("a tree has links") };
+    let bridge = world.lab.bridge(&cable.switch_name);
+
+    // Somebody clears the switch, and somebody changes and adds.
+    let _ = world.lab.ovs.ofctl("del-groups", &bridge, &[]);
+    let _ = world.lab.ovs.ofctl("del-flows", &bridge, &[]);
+    world.is_repaired(&before).await;
+    world.carries("most", "h0", &["h1", "h2"]).await;
+    let groups = world.lab.ovs.ofctl("dump-groups", &bridge, &[]);
+    let id = groups.split("group_id=").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let altered = format!("group_id={id},type=all,bucket=output:1,bucket=output:1");
+    let _ = world.lab.ovs.ofctl("mod-group", &bridge, &[&altered]);
+    let stray = "priority=50000,ip,nw_dst=239.192.0.0,actions=drop";
+    let _ = world.lab.ovs.ofctl("add-flow", &bridge, &[stray]);
+    let _ = world.lab.ovs.ofctl("add-group", &bridge, &["group_id=9,type=all,bucket=output:1"]);
+    eventually("the stray flow is gone", async || {
+        let flows = world.lab.ovs.ofctl("dump-flows", &bridge, &[]);
+        if flows.contains("priority=50000") { Err(flows) } else { Ok(()) }
+    })
+    .await;
+    world.is_repaired(&before).await;
+    world.carries("most", "h1", &["h0", "h2"]).await;
+
+    // The switches lose power.
+    world.lab.ovs.restart();
+    serves_all(&world.agent, &world.cluster.layout).await;
+    world.is_repaired(&before).await;
+    world.carries("most", "h2", &["h0", "h1"]).await;
+}
+
+/// Prints a message of ours by `ovs-ofctl`.
+fn printed(version: Version, body: Body) -> String {
+    let bytes = Message { xid: 7, body }.encode(version);
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let output = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn ovs_ofctl_prints_what_was_meant() {
+    let mapping = Mapping {
+        table: 3,
+        priority: 1000,
+        addresses: "239.192.0.0".parse().unwrap(),
+        colors: 64,
+        first_group: 1,
+        tables: TableKind::PerPort,
+    };
+    let key = EntryKey { in_port: 2, color: 5 };
+    let writes = [(key, [1, 12].into_iter().collect())];
+    let [group, flow] = mapping.changes(&Entries::new(), writes, 9).try_into().unwrap();
+    let buckets = "bucket=actions=output:1,bucket=actions=output:12";
+    let flow_text = "ADD table:3 priority=1000,ip,in_port=2,nw_dst=239.192.0.5 cookie:0x9 \
+                     actions=group:131078";
+    for (version, name) in [(Version::V13, "OF1.3"), (Version::V14, "OF1.4")] {
+        assert_eq!(
+            printed(version, group.clone()),
+            format!("OFPT_GROUP_MOD ({name}) (xid=0x7):\n ADD group_id=131078,type=all,{buckets}")
+        );
+        let told = format!("OFPT_FLOW_MOD ({name}) (xid=0x7): {flow_text}");
+        assert_eq!(printed(version, flow.clone()), told);
+        let master = Body::RoleRequest(RoleMessage { role: Role::Master, generation: 9 });
+        let told = format!("OFPT_ROLE_REQUEST ({name}) (xid=0x7): role=primary generation_id=9");
+        assert_eq!(printed(version, master), told);
+        let asked = Body::MultipartRequest(Request::GroupStats(131_078).into());
+        let told = format!("OFPST_GROUP request ({name}) (xid=0x7): group_id=131078");
+        assert_eq!(printed(version, asked), told);
+    }
+    let [generation, _term] = mapping.fence_changes(Fence { term: 1, generation: 4 });
+    let told = "OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD table:3 \
+                priority=998,ip,nw_dst=239.192.0.0/26 cookie:0x4 actions=drop";
+    assert_eq!(printed(Version::V13, generation), told);
+}
