@@ -146,16 +146,33 @@ impl Connection {
     /// [`Closed`]; the switch may have processed any of the messages. One that makes no progress
     /// for the limit loses the connection.
     pub(super) async fn exchange(&self, bodies: &[Body]) -> Result<Vec<Answer>, Closed> {
+        self.exchange_within(bodies, self.limit).await
+    }
+
+    /// The same with another limit, for messages that take long.
+    pub(super) async fn exchange_slowly(
+        &self,
+        bodies: &[Body],
+        more: Duration,
+    ) -> Result<Vec<Answer>, Closed> {
+        self.exchange_within(bodies, self.limit + more).await
+    }
+
+    async fn exchange_within(
+        &self,
+        bodies: &[Body],
+        limit: Duration,
+    ) -> Result<Vec<Answer>, Closed> {
         let (done, mut answered) = oneshot::channel();
         let (first, bytes) = self.register(bodies, done);
         // Whoever waits no longer for the answers gives the call up.
         let _pending = PendingGuard { shared: &self.shared, first };
-        if timeout(self.limit, self.shared.outgoing.send(bytes)).await.is_err() {
-            return Err(self.close(Closed::Late(self.limit)));
+        if timeout(limit, self.shared.outgoing.send(bytes)).await.is_err() {
+            return Err(self.close(Closed::Late(limit)));
         }
         let mut progress = 0;
         loop {
-            match timeout(self.limit, &mut answered).await {
+            match timeout(limit, &mut answered).await {
                 Ok(Ok(answers)) => return Ok(answers),
                 Ok(Err(_given_up)) => return Err(self.reason()),
                 Err(_elapsed) => {
@@ -164,7 +181,7 @@ impl Connection {
                     drop(calls);
                     match now {
                         Some(now) if now > progress => progress = now,
-                        Some(_) | None => return Err(self.close(Closed::Late(self.limit))),
+                        Some(_) | None => return Err(self.close(Closed::Late(limit))),
                     }
                 }
             }
@@ -246,7 +263,10 @@ impl Connection {
                     framer.push(&buffer[..count]);
                 }
                 Ok(Err(error)) => return Closed::Broken(error.to_string()),
-                Err(_elapsed) if is_probed => return Closed::Late(self.limit),
+                // A call that waits for an answer has a limit of its own.
+                Err(_elapsed) if is_probed && self.shared.calls.lock().pending.is_empty() => {
+                    return Closed::Late(self.limit);
+                }
                 Err(_elapsed) => {
                     is_probed = true;
                     self.send_alone(0, Body::EchoRequest(Vec::new()));

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use fabricast_openflow::{
     Body, BundleAdd, BundleControl, BundleStep, Entries, EntryKey, ErrorMessage, Fence, Found,
@@ -22,6 +23,8 @@ use super::connection::{Answer, BATCH, Closed, Connection};
 
 /// Most entries of a write that are checked one by one; beyond, the whole table is read.
 const FEW: usize = 16;
+/// Time that a switch may take for each change of a bundle, besides the time for an answer.
+const EACH_CHANGE: Duration = Duration::from_millis(1);
 const FLAGS: u16 = bundle_flags::ATOMIC | bundle_flags::ORDERED;
 
 /// Why a switch did not take a write.
@@ -329,8 +332,11 @@ impl Session {
         let mut messages = vec![step(BundleStep::Open)];
         messages.extend(changes.into_iter().map(add));
         messages.push(step(BundleStep::Commit));
+        // The switch makes all changes when it gets the last message.
+        let more = EACH_CHANGE.saturating_mul(u32::try_from(messages.len()).unwrap_or(u32::MAX));
         for batch in messages.chunks(BATCH) {
-            if let Err(error) = first_refusal(self.connection.exchange(batch).await?) {
+            let answers = self.connection.exchange_slowly(batch, more).await?;
+            if let Err(error) = first_refusal(answers) {
                 // After a refused addition the commit was refused, too; this frees the room.
                 self.connection.exchange(&[step(BundleStep::Discard)]).await?;
                 return Err(error);
