@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     AsyncMessages, Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer,
-    GroupType, Hello, Message, MultipartReply, Reply, Request, Role, RoleMessage, SwitchDesc,
-    Version, bundle_flags,
+    GroupType, Hello, Message, MultipartReply, Reply, Request, SwitchDesc, Version, bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -15,8 +14,6 @@ use super::connection::{Answer, Bytes, Closed, Connection};
 use super::session::{Abilities, Session, Watched, WriteError};
 use super::switches::{Switches, Unfit};
 
-/// Generation id of a switch that has seen none.
-const NO_GENERATION: u64 = u64::MAX;
 /// Error to a switch with which no version is agreed: `HELLO_FAILED`, `INCOMPATIBLE`.
 const INCOMPATIBLE: ErrorMessage = ErrorMessage { kind: 0, code: 0, data: Vec::new() };
 
@@ -47,8 +44,6 @@ struct Introduction {
     groups: u32,
     /// `None` if the switch has no such table.
     flows: Option<u32>,
-    /// Term of the newest master.
-    term: Option<u64>,
 }
 
 /// Finds out which switch is at the other end, and what it offers and holds.
@@ -111,7 +106,6 @@ async fn ask(
         WriteError::Closed(closed) => rejected(closed.into()),
         _ => rejected(Unfit::Silent { what: "groups and flows" }),
     })?;
-    let of_role = told.term.map(|term| Fence { term, generation: 0 });
     let (software, hardware) = (told.desc.software, told.desc.hardware);
     tracing::info!(
         switch = name,
@@ -125,7 +119,7 @@ async fn ask(
         hardware,
         "switch connected"
     );
-    Ok(Introduced { session: Arc::new(session), fence: found.fence.max(of_role) })
+    Ok(Introduced { session: Arc::new(session), fence: found.fence })
 }
 
 /// Agrees on a version.
@@ -165,10 +159,9 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
     let mut bodies = vec![told];
     bodies.extend(asked.into_iter().map(|request| Body::MultipartRequest(request.into())));
     bodies.push(Body::FeaturesRequest);
-    bodies.push(Body::RoleRequest(RoleMessage { role: Role::NoChange, generation: 0 }));
-    let answers: [Answer; 7] =
+    let answers: [Answer; 6] =
         connection.exchange(&bodies).await?.try_into().map_err(|_| Closed::ByAgent)?;
-    let [_told, desc, groups, tables, ports, features, role] = answers;
+    let [_told, desc, groups, tables, ports, features] = answers;
     let features = features.replies.into_iter().find_map(|body| match body {
         Body::FeaturesReply(features) => Some(features),
         _ => None,
@@ -177,10 +170,6 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
     if ports.refusal.is_some() || ports.replies.is_empty() {
         return Err(Unfit::Silent { what: "ports" });
     }
-    let term = role.replies.into_iter().find_map(|body| match body {
-        Body::RoleReply(reply) => Some(reply.generation).filter(|one| *one != NO_GENERATION),
-        _ => None,
-    });
     let desc = replies(desc).find_map(|reply| match reply {
         Reply::Desc(desc) => Some(desc),
         _ => None,
@@ -201,7 +190,7 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
             .find_map(|one| (one.table == table).then_some(one.max_entries)),
     };
     let (desc, groups) = (desc.unwrap_or_default(), groups.unwrap_or(0));
-    Ok(Introduction { features, desc, groups, flows, term })
+    Ok(Introduction { features, desc, groups, flows })
 }
 
 fn replies(answer: Answer) -> impl Iterator<Item = Reply> {

@@ -303,13 +303,18 @@ impl Session {
                 held.master = Some(term);
                 Ok(())
             }
-            Some(error)
-                if (error.kind, error.code)
-                    == (error_type::ROLE_REQUEST_FAILED, role_request_failed::STALE) =>
-            {
-                Err(WriteError::Stale { term })
+            Some(error) => {
+                let refused = WriteError::Refused(error);
+                let stale = &[role_request_failed::STALE];
+                if refused.is_refusal(error_type::ROLE_REQUEST_FAILED, stale) {
+                    // A route service leaves its term in a cookie, too; another controller does not.
+                    self.read_into(held).await?;
+                    if held.found.fence.is_some_and(|newest| newest.term > term) {
+                        return Err(WriteError::Stale { term });
+                    }
+                }
+                Err(refused)
             }
-            Some(error) => Err(WriteError::Refused(error)),
         }
     }
 

@@ -179,7 +179,9 @@ impl Switches {
         let mut records = self.records.lock();
         if let Some(record) = records.get_mut(name) {
             record.fence = record.fence.max(found);
-            record.session = Some(session);
+            if let Some(other) = record.session.replace(session) {
+                other.connection.close(Closed::ByAgent); // both came at the same time
+            }
             record.state = SwitchState::Ready;
             record.since = Instant::now();
         }

@@ -376,6 +376,22 @@ async fn a_newer_writer_is_remembered_by_the_switch() {
 }
 
 #[tokio::test]
+async fn a_foreign_controller_with_larger_numbers_harms_only_its_own_switch() {
+    for habits in all_ways(|_| {}) {
+        let world = World::start(habits).await;
+        world.is_live(0, true).await;
+        world.switches[0].model.lock().generation = Some(1 << 40);
+        let parts = [0, 1].map(|at| part(&world.name(at), &[(3, &[2])]));
+        let written = World::write_by(&world.driver, (5, 1), parts.to_vec()).await.unwrap();
+        let refused: Vec<_> =
+            written.refusals.iter().map(|one| (&*one.reason, &*one.message)).collect();
+        let why = "the switch refuses: ROLE_REQUEST_FAILED: STALE";
+        assert_eq!((written.entries, refused), (1, vec![("WRITE_FAILED", why)]));
+        assert_eq!((world.entries(0).await, world.entries(1).await), (vec![], vec![(3, vec![2])]));
+    }
+}
+
+#[tokio::test]
 async fn a_wiped_switch_is_read_as_empty_and_takes_the_next_write() {
     for habits in all_ways(|_| {}) {
         let world = World::start(habits).await;

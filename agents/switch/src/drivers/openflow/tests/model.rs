@@ -74,7 +74,7 @@ pub(super) struct Model {
     pub(super) groups: BTreeMap<u32, GroupDesc>,
     pub(super) flows: Vec<FlowStats>,
     ports: BTreeMap<u32, Port>,
-    generation: Option<u64>,
+    pub(super) generation: Option<u64>,
     controllers: BTreeMap<usize, Controller>,
     bundles: BTreeMap<u32, Vec<Message>>,
     changes: usize,
