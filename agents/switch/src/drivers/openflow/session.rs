@@ -307,7 +307,7 @@ impl Session {
                 let refused = WriteError::Refused(error);
                 let stale = &[role_request_failed::STALE];
                 if refused.is_refusal(error_type::ROLE_REQUEST_FAILED, stale) {
-                    // A route service leaves its term in a cookie, too; another controller does not.
+                    // A route service leaves its term in a cookie, too; others do not.
                     self.read_into(held).await?;
                     if held.found.fence.is_some_and(|newest| newest.term > term) {
                         return Err(WriteError::Stale { term });
