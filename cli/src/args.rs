@@ -131,9 +131,11 @@ pub(crate) enum Merging {
 /// Choice of the tree that a group is merged with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Partner {
+    /// The trees in the way of a good tree, under the color where they have the fewest groups.
+    FewestGroups,
     /// The nearest tree.
     Nearest,
-    /// The trees in the way under the color that has the fewest groups; takes less time.
+    /// The trees in the way under the color that has the fewest groups in all.
     RarestColor,
 }
 
@@ -155,7 +157,7 @@ pub(crate) struct EngineArgs {
     /// Treatment of the trees of groups that `mr4lms` merges; default: `keep`.
     #[arg(long, value_enum)]
     pub(crate) merge_policy: Option<Merging>,
-    /// Tree that `mr4lms` merges a group with; default: `nearest`.
+    /// Trees that `mr4lms` merges a group with; default: `fewest-groups`.
     #[arg(long, value_enum)]
     pub(crate) merge_partner: Option<Partner>,
     /// Table organisation: one table for each input port, or one for the whole switch.

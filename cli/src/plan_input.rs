@@ -144,6 +144,7 @@ pub(crate) fn options(args: &EngineArgs, colors: u16) -> Result<EngineOptions, F
             Merging::Rebuild => MergePolicy::Rebuild,
         }),
         merge_partner: args.merge_partner.map(|partner| match partner {
+            Partner::FewestGroups => MergePartner::FewestGroups,
             Partner::Nearest => MergePartner::Nearest,
             Partner::RarestColor => MergePartner::RarestColor,
         }),

@@ -20,6 +20,8 @@
 //!   links that only it needed are removed, which can split a virtual group.
 //! - After a fault a group is placed again only if its members are no longer connected in its tree.
 //! - Path lengths are hops first and load second, see [`color_tree`].
+//! - Trees are built with lookahead and from several roots, see [`light_tree`] and [`place`], and
+//!   what is merged is what has the fewest groups, see [`obstacles`].
 
 mod center;
 mod color_search;
@@ -27,9 +29,10 @@ mod color_tree;
 mod distance;
 pub(crate) mod fabric;
 mod free_region;
+mod light_tree;
 pub(crate) mod loads;
 pub(crate) mod member_hops;
-mod min_hop_tree;
+mod obstacles;
 mod occupancy;
 mod place;
 mod restore;
@@ -111,7 +114,7 @@ impl Mr4lmsOptions {
             colors,
             tables,
             merge_policy: MergePolicy::Keep,
-            merge_partner: MergePartner::Nearest,
+            merge_partner: MergePartner::FewestGroups,
             successes_in_a_row: 20,
             root_policy: None,
         }
@@ -128,10 +131,14 @@ pub enum MergePolicy {
     Rebuild,
 }
 
-/// Choice of the tree that a group is merged with (MR4LMS §3.3.1).
+/// Choice of the trees that a group is merged with; the paper's are the latter two (MR4LMS
+/// §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergePartner {
+    /// With what is in the way of one of its best trees, under the color where that has the fewest
+    /// groups.
+    FewestGroups,
     /// With the nearest tree, and with what is in the way if that is not enough.
     Nearest,
     /// With what is in the way under the color that has the fewest groups: cheaper.
@@ -143,7 +150,8 @@ pub enum MergePartner {
 struct Tools {
     chooser: RootChooser,
     member_hops: member_hops::MemberHops,
-    min_hop_trees: min_hop_tree::MinHopTreeBuilder,
+    light_trees: light_tree::LightTreeBuilder,
+    obstacles: obstacles::Obstacles,
     color_search: color_search::ColorSearch,
     color_trees: color_tree::ColorTreeBuilder,
     center: center::Center,
@@ -437,8 +445,8 @@ impl RoutingEngine for Mr4lms {
     }
 
     /// Cost of a new group: see [`MergePartner`]; without a merge, the leaves of the group times
-    /// the switches for the roots, and for each root that is tried what lies between it and the
-    /// members.
+    /// the switches for the roots, and for each of up to four roots the links on ways of least hops
+    /// to the members.
     fn apply(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
         let members = |mgid: Mgid| self.store.groups.get(&mgid).map(|group| &group.members[..]);
         let staged = staging::stage(changes, members, self.fabric.graph.endpoint_count())?;

@@ -137,9 +137,10 @@ pub struct RawRouterConfig {
     /// Treatment of the trees of groups that `mr4lms` merges: `keep` adds branches, `rebuild` makes
     /// one new tree for all. Default `keep`: fewer entries are written.
     pub merge_policy: Option<MergePolicy>,
-    /// Tree that `mr4lms` merges a group with: `nearest`, or `rarest-color`, what is in the way
-    /// under the color with the fewest groups. Default `nearest`: groups that share a tree are
-    /// close to each other; `rarest-color` takes less time.
+    /// Trees that `mr4lms` merges a group with: `fewest-groups`, those in the way of a good tree,
+    /// under the color where they have the fewest groups; `nearest`, the nearest tree; or
+    /// `rarest-color`, what is in the way under the color with the fewest groups in all. Default
+    /// `fewest-groups`: the fewest groups share a tree, and it takes the least time.
     pub merge_partner: Option<MergePartner>,
     /// Time between two readings of all port counters; at least 100ms, so that agents have time for
     /// other work. Default 1s: loads are older than that anyway by the time a packet takes the

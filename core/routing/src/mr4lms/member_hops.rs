@@ -66,30 +66,50 @@ impl MemberHops {
         self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
     }
 
-    /// Walks the candidate roots in no order.
+    /// Walks the candidate roots in no order, those without a free entry left out.
     fn candidates<'a>(
         &'a self,
-        Context { fabric, occupancy }: Context<'a>,
+        context @ Context { fabric, occupancy }: Context<'a>,
     ) -> impl Iterator<Item = Preference> + 'a {
-        let best = (0u32..).zip(&self.far).filter(|(_, far)| **far == self.height);
-        let has_entry = |switch: &SwitchId| {
+        let has_entry = move |(_, _, switch): &Preference| {
             fabric.root_domain(*switch).is_none_or(|domain| !occupancy.is_full(domain))
         };
-        let roots = best.map(|(switch, _)| SwitchId(switch)).filter(has_entry);
-        roots.map(|root| preference(occupancy, root))
+        self.nearest(context).filter(has_entry)
     }
 
-    /// Returns the best candidate root; none if all tables are full.
-    pub(super) fn root(&self, context: Context<'_>) -> Option<SwitchId> {
-        self.candidates(context).min().map(|(_, _, root)| root)
+    /// Walks the switches whose farthest member is nearest, in no order.
+    fn nearest<'a>(
+        &'a self,
+        Context { occupancy, .. }: Context<'a>,
+    ) -> impl Iterator<Item = Preference> + 'a {
+        let best = (0u32..).zip(&self.far).filter(|(_, far)| **far == self.height);
+        best.map(|(switch, _)| preference(occupancy, SwitchId(switch)))
+    }
+
+    /// Lists the first candidate roots, at most so many, best first.
+    pub(super) fn first_roots(&self, context: Context<'_>, most: usize) -> Vec<SwitchId> {
+        first(self.candidates(context).collect(), most)
+    }
+
+    /// Lists the first candidate roots, at most so many, best first, whether they have a free entry
+    /// or not.
+    pub(super) fn first_of_all(&self, context: Context<'_>, most: usize) -> Vec<SwitchId> {
+        first(self.nearest(context).collect(), most)
     }
 
     /// Lists the candidate roots, best first.
     pub(super) fn roots(&self, context: Context<'_>) -> Vec<SwitchId> {
-        let mut roots: Vec<Preference> = self.candidates(context).collect();
-        roots.sort_unstable();
-        roots.into_iter().map(|(_, _, root)| root).collect()
+        first(self.candidates(context).collect(), usize::MAX)
     }
+}
+
+fn first(mut roots: Vec<Preference>, most: usize) -> Vec<SwitchId> {
+    if most < roots.len() {
+        roots.select_nth_unstable(most);
+        roots.truncate(most);
+    }
+    roots.sort_unstable();
+    roots.into_iter().map(|(_, _, root)| root).collect()
 }
 
 pub(crate) fn row(fabric: &Fabric, leaf: SwitchId) -> &[u8] {

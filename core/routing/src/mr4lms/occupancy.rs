@@ -4,7 +4,7 @@
 //! - R1: of one color a domain belongs to one tree.
 //! - `free` and `owners` say the same.
 
-use fabricast_topology::{PortId, TableKind};
+use fabricast_topology::{PortId, SwitchId, TableKind};
 
 use crate::mr4lms::fabric::Fabric;
 use crate::mr4lms::loads::Loads;
@@ -83,6 +83,12 @@ impl Occupancy {
         self.owners[domain].len() == usize::from(self.colors)
     }
 
+    /// Returns the first color from which on all are free everywhere.
+    pub(super) fn colors_in_use(&self) -> u16 {
+        let last = self.groups.iter().rposition(|groups| *groups > 0);
+        last.map_or(0, |last| u16::try_from(last + 1).expect("colors have 16 bits"))
+    }
+
     /// Lists the colors in use in a domain and whose they are, rising.
     pub(super) fn owners(&self, domain: usize) -> &[(u16, TreeIndex)] {
         &self.owners[domain]
@@ -131,6 +137,21 @@ impl Occupancy {
         if fabric.tables == TableKind::PerPort {
             self.take(fabric.domains(member_ports), color, tree);
         }
+    }
+
+    /// Gives a tree the switches of more ports, rising, and returns those it did not have; with
+    /// tables per switch.
+    pub(super) fn take_more(
+        &mut self,
+        fabric: &Fabric,
+        ports: &[PortId],
+        color: u16,
+        tree: TreeIndex,
+    ) -> Vec<SwitchId> {
+        let is_new = |switch: &SwitchId| self.is_free(switch.index(), color);
+        let switches: Vec<SwitchId> = fabric.switches(ports).filter(is_new).collect();
+        self.take(switches.iter().map(|switch| switch.index()), color, tree);
+        switches
     }
 
     /// Takes domains away from a tree.

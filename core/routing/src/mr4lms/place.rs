@@ -1,23 +1,33 @@
 //! Gives a new group its tree, by one of two algorithms, or else merges it with other groups.
 //!
 //! Source: MR4LMS §3.4, algorithm 7. The engine builds first and colors then (see
-//! [`min_hop_tree`](super::min_hop_tree)) until that fails; it colors first and builds then (see
-//! [`color_search`](super::color_search)) until that has succeeded a number of times in a row.
+//! [`light_tree`](super::light_tree)) until that fails; it colors first and builds then (see
+//! [`color_search`](super::color_search)) until that has succeeded a number of times in a row. A
+//! group that no color is left for is merged.
 //!
-//! A group that no color is left for is merged (MR4LMS §3.3, algorithm 4): the merged trees are
-//! removed, so that their places are free of their color, and one new tree is built for all. The
-//! text leaves two things open. Here the temporary tree hangs from the root that algorithm 1 would
-//! try first; and where old trees are kept and a single one passes all switches of the new members,
-//! it stays as it is, which algorithm 5 would come to as well.
+//! The paper builds from the lightest root, and from another one only if no color is free. Here
+//! trees are built from the first roots until one takes a color that is in use and raises no
+//! largest EFI; else the best of them is taken. Where ways of least hops are many, or a root policy
+//! chooses, there is one root. When all fail, the color is looked for first at once: that search
+//! knows all roots.
+//!
+//! By default a group is merged with the trees in the way of a tree of its own, see
+//! [`obstacles`](super::obstacles). Otherwise the source is MR4LMS §3.3, algorithm 4: the merged
+//! trees are removed, so that their places are free of their color, and one new tree is built for
+//! all. The text leaves two things open. Here the temporary tree hangs from the root that algorithm
+//! 1 would try first; and where old trees are kept and a single one passes all switches of the new
+//! members, it stays as it is, which algorithm 5 would come to as well.
 
-use fabricast_topology::{Mgid, Peer, PortId, SwitchId};
+use fabricast_topology::{Mgid, Peer, PortId, SwitchId, TableKind};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use crate::group_tree::hang;
 use crate::mr4lms::color_search::usable_colors;
 use crate::mr4lms::color_tree::SearchTerms;
+use crate::mr4lms::light_tree::{LightTreeTerms, MANY_LINKS};
 use crate::mr4lms::member_hops::LiveMembers;
+use crate::mr4lms::obstacles::{Draft, Sets, largest, met, new_ports};
 use crate::mr4lms::occupancy::Context;
 use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::Tree;
@@ -36,6 +46,12 @@ pub enum Turn {
         successes: u32,
     },
 }
+
+/// Roots from which a tree is built, at most.
+const ROOTS: usize = 4;
+
+/// Quality of a tree, smaller is better: its color, the largest EFI of its links, and their sum.
+type Value = (u16, u32, u64);
 
 /// A tree that was found.
 enum Found {
@@ -56,10 +72,13 @@ impl Mr4lms {
         let usable = usable_colors(&self.fabric, &self.store.occupancy, &members);
         let found = match self.turn {
             Turn::BuildFirst => self.build_first(mgid, &members, &usable),
-            Turn::ColorFirst { .. } => self.color_first(&members, &usable),
+            Turn::ColorFirst { .. } => None,
         };
+        let is_built = found.is_some();
+        let found = found.or_else(|| self.color_first(&members, &usable));
         self.turn = match (self.turn, &found) {
-            (Turn::BuildFirst, Some(_)) => Turn::BuildFirst,
+            (Turn::BuildFirst, Some(_)) if is_built => Turn::BuildFirst,
+            (Turn::BuildFirst, _) => Turn::ColorFirst { successes: 0 },
             (Turn::ColorFirst { successes }, Some(_)) => {
                 let successes = successes + 1;
                 if successes >= self.options.successes_in_a_row {
@@ -68,7 +87,7 @@ impl Mr4lms {
                     Turn::ColorFirst { successes }
                 }
             }
-            (_, None) => Turn::ColorFirst { successes: 0 },
+            (Turn::ColorFirst { .. }, None) => Turn::ColorFirst { successes: 0 },
         };
         match found {
             Some(Found::New(color, root, ports)) => {
@@ -87,24 +106,33 @@ impl Mr4lms {
             return None; // the members' own domains refuse every color
         }
         let context = Context { fabric, occupancy };
-        let mut others = None;
-        let mut next = if tools.chooser.is_on() {
-            let roots = others.insert(tools.roots_by_policy(context, mgid, members));
-            roots.first().copied()
+        let by_policy = tools.chooser.is_on();
+        let roots = if by_policy {
+            tools.roots_by_policy(context, mgid, members)
         } else {
-            tools.member_hops.root(context)
+            tools.member_hops.first_roots(context, ROOTS)
         };
-        let mut at = 0;
-        while let Some(root) = next {
-            tools.min_hop_trees.build(context, members, Some(&tools.member_hops), root);
-            if let Some(color) = tools.min_hop_trees.color(fabric, occupancy, usable) {
-                return Some(Found::New(color, root, tools.min_hop_trees.ports.clone()));
+        let (trees, mut ways) = (&mut tools.light_trees, 0);
+        let mut best: Option<(Value, SwitchId, Vec<PortId>)> = None;
+        for root in roots {
+            trees.build(context, members, LightTreeTerms::new(root, &tools.member_hops));
+            ways += trees.ways;
+            if let Some(color) = trees.color(fabric, occupancy, usable) {
+                let value = (color, trees.max_efi, trees.weight);
+                if best.as_ref().is_none_or(|(least, ..)| value < *least) {
+                    best = Some((value, root, trees.ports.clone()));
+                }
+                let is_good =
+                    trees.max_efi <= occupancy.loads.max_efi() && color < occupancy.colors_in_use();
+                if by_policy || is_good {
+                    break;
+                }
             }
-            at += 1;
-            let others = others.get_or_insert_with(|| tools.member_hops.roots(context));
-            next = others.get(at).copied();
+            if !by_policy && ways > MANY_LINKS {
+                break;
+            }
         }
-        None
+        best.map(|((color, ..), root, ports)| Found::New(color, root, ports))
     }
 
     /// Looks for a color first, then builds the tree under it (FCTB, algorithm 3).
@@ -151,13 +179,15 @@ impl Mr4lms {
         }
         longest.div_ceil(2) <= u32::from(tools.member_hops.height)
     }
+}
 
+/// Merging.
+impl Mr4lms {
     /// Gives a group a tree together with others; `member_hops` must be of this group.
     pub(super) fn merge(&mut self, mgid: Mgid, members: &LiveMembers) {
-        let old = FixedBitSet::with_capacity(self.fabric.graph.port_count());
-        let mut merged =
-            Merged { groups: vec![mgid], member_ports: members.member_ports.clone(), old };
+        let mut merged = Merged::new(self, mgid, members);
         let color = match self.options.merge_partner {
+            MergePartner::FewestGroups => return self.merge_with_fewest(mgid, members),
             MergePartner::Nearest => {
                 let nearest = self.tools.distances.nearest(
                     &self.fabric,
@@ -187,13 +217,25 @@ impl Mr4lms {
                 {
                     return self.share(only, mgid);
                 }
-                for tree in trees {
-                    let tree = self.remove_tree(tree);
-                    merged.absorb(self, &tree);
-                }
-                color
+                return self.merge_all(mgid, members, &trees, color);
             }
         };
+        self.raise(merged, color);
+    }
+
+    /// Makes one tree for a group and those of some trees.
+    pub(super) fn merge_all(
+        &mut self,
+        mgid: Mgid,
+        members: &LiveMembers,
+        trees: &[TreeIndex],
+        color: u16,
+    ) {
+        let mut merged = Merged::new(self, mgid, members);
+        for tree in trees {
+            let tree = self.remove_tree(*tree);
+            merged.absorb(self, &tree);
+        }
         self.raise(merged, color);
     }
 
@@ -233,8 +275,9 @@ impl Mr4lms {
         let Self { fabric, store, tools, .. } = self;
         let context = Context { fabric, occupancy: &store.occupancy };
         let root = tools.center.in_fabric(context, &members.leaves);
-        tools.min_hop_trees.build(context, members, None, root);
-        let domains = fabric.domains(&tools.min_hop_trees.ports);
+        let terms = LightTreeTerms { root, member_hops: None, old: None };
+        tools.light_trees.build(context, members, terms);
+        let domains = fabric.domains(&tools.light_trees.ports);
         let mut trees: Vec<TreeIndex> =
             domains.filter_map(|domain| store.occupancy.owner(domain, color)).collect();
         trees.sort_unstable();
@@ -262,6 +305,134 @@ impl Mr4lms {
     }
 }
 
+/// Merging where the fewest groups are in the way.
+impl Mr4lms {
+    /// Gives a group a tree together with the fewest others; `member_hops` must be of this group.
+    pub(super) fn merge_with_fewest(&mut self, mgid: Mgid, members: &LiveMembers) {
+        let draft = self.draft(members);
+        if self.options.merge_policy == MergePolicy::Rebuild {
+            return self.merge_all(mgid, members, &draft.met, draft.color);
+        }
+        match self.fabric.tables {
+            TableKind::PerSwitch => self.join_by_switch(mgid, draft),
+            TableKind::PerPort => self.join_by_port(mgid, draft),
+        }
+    }
+
+    fn draft(&mut self, members: &LiveMembers) -> Draft {
+        let Self { fabric, store, tools, options, .. } = self;
+        let context = Context { fabric, occupancy: &store.occupancy };
+        let (trees, mut ways) = (&mut tools.light_trees, 0);
+        let mut best: Option<((usize, u16), SwitchId, Vec<PortId>)> = None;
+        for root in tools.member_hops.first_of_all(context, ROOTS) {
+            trees.build(context, members, LightTreeTerms::new(root, &tools.member_hops));
+            let found = tools.obstacles.fewest(fabric, store, options.colors, &trees.ports);
+            if best.as_ref().is_none_or(|((groups, _), ..)| found.0 < *groups) {
+                best = Some((found, root, trees.ports.clone()));
+            }
+            ways += trees.ways;
+            if ways > MANY_LINKS {
+                break;
+            }
+        }
+        let ((_, color), root, ports) = best.expect("the members are connected");
+        let met = met(fabric, store, color, &ports);
+        let draft = Draft { color, root, ports, base: largest(store, &met), met };
+        self.extend_base(members, draft)
+    }
+
+    /// Lets the largest tree that a draft meets reach the members from its own root, if that is as
+    /// near to them as others and no more groups are in the way.
+    fn extend_base(&mut self, members: &LiveMembers, draft: Draft) -> Draft {
+        let Self { fabric, store, tools, .. } = self;
+        let context = Context { fabric, occupancy: &store.occupancy };
+        let Some(base) = draft.base else { return draft };
+        let tree = store.tree(base);
+        if tools.member_hops.far[tree.root.index()] > tools.member_hops.height {
+            return draft;
+        }
+        let passes = |switch: SwitchId| match fabric.tables {
+            TableKind::PerSwitch => {
+                store.occupancy.owner(switch.index(), draft.color) == Some(base)
+            }
+            TableKind::PerPort => tree.passes(fabric, switch),
+        };
+        let terms = LightTreeTerms {
+            old: Some(&passes),
+            ..LightTreeTerms::new(tree.root, &tools.member_hops)
+        };
+        tools.light_trees.build(context, members, terms);
+        let ports = &tools.light_trees.ports;
+        let mut trees = met(fabric, store, draft.color, ports);
+        if let Err(at) = trees.binary_search(&base) {
+            trees.insert(at, base);
+        }
+        let groups = |trees: &[TreeIndex]| -> usize {
+            trees.iter().map(|number| store.tree(*number).groups.len()).sum()
+        };
+        if groups(&trees) > groups(&draft.met) {
+            return draft;
+        }
+        Draft { root: tree.root, ports: ports.clone(), met: trees, ..draft }
+    }
+
+    /// Lets the largest tree that a new one meets grow by the others and what is new.
+    fn join_by_switch(&mut self, mgid: Mgid, draft: Draft) {
+        let Draft { color, root, ports, met, base } = draft;
+        let Self { fabric, store, .. } = &*self;
+        let Some(base) = base else {
+            return self.add_tree(Tree { color, root, groups: vec![mgid], ports });
+        };
+        let mut new = new_ports(fabric, store, color, &met, &ports);
+        let mut groups = vec![mgid];
+        for other in met.into_iter().filter(|other| *other != base) {
+            let tree = self.remove_tree(other);
+            new.extend(tree.ports);
+            groups.extend(tree.groups);
+        }
+        new.retain(|port| !self.store.tree(base).has(*port));
+        new.sort_unstable();
+        new.dedup();
+        groups.sort_unstable();
+        self.store.grow(&self.fabric, base, &new, &groups);
+        self.tools.distances.forget(base);
+    }
+
+    /// Puts a new tree and those it meets together to one.
+    fn join_by_port(&mut self, mgid: Mgid, draft: Draft) {
+        let Draft { color, root, ports, met, .. } = draft;
+        let (mut groups, mut old) = (vec![mgid], Vec::new());
+        for number in met {
+            let tree = self.remove_tree(number);
+            groups.extend(tree.groups);
+            old.extend(tree.ports);
+        }
+        groups.sort_unstable();
+        old.sort_unstable();
+        let Self { fabric, tools, .. } = self;
+        let mut sets = Sets::new(fabric.graph.switch_count());
+        let mut kept = Vec::with_capacity(old.len() + ports.len());
+        let ends = |(a, b)| (fabric.graph.switch_of(a).index(), fabric.graph.switch_of(b).index());
+        for link in fabric.tree_links(&old).chain(fabric.tree_links(&ports)) {
+            let (a, b) = ends(link);
+            if sets.unite(a, b) {
+                kept.extend([link.0, link.1]);
+            }
+        }
+        let is_member_port =
+            |port: &&PortId| matches!(fabric.graph.peer(**port), Peer::Endpoint(_));
+        let mut member_ports: Vec<PortId> =
+            old.iter().chain(&ports).filter(is_member_port).copied().collect();
+        member_ports.sort_unstable();
+        member_ports.dedup();
+        kept.extend(&member_ports);
+        kept.sort_unstable();
+        tools.walk.along(fabric, &kept, root);
+        let cutting = tools.walk.cut(fabric, &member_ports);
+        self.add_tree(Tree { color, root: cutting.top, groups, ports: cutting.ports });
+    }
+}
+
 impl Tools {
     /// Lists the candidate roots of `member_hops`: the one that the policy chooses, then the
     /// others, best first.
@@ -271,7 +442,7 @@ impl Tools {
         mgid: Mgid,
         members: &LiveMembers,
     ) -> Vec<SwitchId> {
-        let Self { chooser, member_hops, min_hop_trees, .. } = self;
+        let Self { chooser, member_hops, light_trees, .. } = self;
         let graph = &context.fabric.graph;
         let mut roots = member_hops.roots(context);
         if roots.is_empty() {
@@ -279,8 +450,8 @@ impl Tools {
         }
         let choice = RootChoice { graph, mgid, roots: &roots, source: members.leaves[0] };
         let at = chooser.choose(choice, |at| {
-            min_hop_trees.build(context, members, Some(member_hops), roots[at]);
-            hang(graph, roots[at], &min_hop_trees.ports).into_values().flatten().collect()
+            light_trees.build(context, members, LightTreeTerms::new(roots[at], member_hops));
+            hang(graph, roots[at], &light_trees.ports).into_values().flatten().collect()
         });
         roots[..=at].rotate_right(1);
         roots
@@ -296,6 +467,14 @@ struct Merged {
 }
 
 impl Merged {
+    fn new(engine: &Mr4lms, mgid: Mgid, members: &LiveMembers) -> Self {
+        Self {
+            groups: vec![mgid],
+            member_ports: members.member_ports.clone(),
+            old: FixedBitSet::with_capacity(engine.fabric.graph.port_count()),
+        }
+    }
+
     fn absorb(&mut self, engine: &Mr4lms, tree: &Tree) {
         self.groups.extend(&tree.groups);
         for port in &tree.ports {

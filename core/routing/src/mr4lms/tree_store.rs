@@ -116,6 +116,37 @@ impl TreeStore {
         tree
     }
 
+    /// Counts the numbers that trees have or had.
+    pub(super) const fn tree_numbers(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// Gives a tree more ports, both ends of each link, and more groups; both rising and not its
+    /// own. With tables per switch.
+    pub(super) fn grow(
+        &mut self,
+        fabric: &Fabric,
+        number: TreeIndex,
+        ports: &[PortId],
+        groups: &[Mgid],
+    ) {
+        let Self { trees, occupancy, .. } = self;
+        let tree = trees[number.index()].as_mut().expect("numbers in use name trees");
+        let color = tree.color;
+        let switches = occupancy.take_more(fabric, ports, color, number);
+        occupancy.count_in(fabric, &tree.ports, color, groups.len());
+        let all = tree.groups.len() + groups.len();
+        occupancy.loads.count_more(fabric, ports, &switches, all);
+        tree.ports.extend(ports);
+        tree.ports.sort(); // two runs
+        tree.groups.extend(groups);
+        tree.groups.sort();
+        self.touched[usize::from(color)] = true;
+        for mgid in groups {
+            self.group_mut(*mgid).tree = Some(number);
+        }
+    }
+
     /// Lets one more group use a tree that passes all switches of its members.
     pub(super) fn share(&mut self, fabric: &Fabric, number: TreeIndex, mgid: Mgid) {
         let Self { groups, trees, occupancy, .. } = self;

@@ -135,7 +135,11 @@ pub(crate) fn fabric() -> impl Strategy<Value = Arc<Graph>> {
 pub(crate) fn options() -> impl Strategy<Value = Mr4lmsOptions> {
     let tables = prop_oneof![Just(TableKind::PerPort), Just(TableKind::PerSwitch)];
     let policy = prop_oneof![Just(MergePolicy::Keep), Just(MergePolicy::Rebuild)];
-    let partner = prop_oneof![Just(MergePartner::Nearest), Just(MergePartner::RarestColor)];
+    let partner = prop_oneof![
+        2 => Just(MergePartner::FewestGroups),
+        1 => Just(MergePartner::Nearest),
+        1 => Just(MergePartner::RarestColor),
+    ];
     (1u16..5, tables, policy, partner, 1u32..5).prop_map(
         |(colors, tables, merge_policy, merge_partner, successes_in_a_row)| Mr4lmsOptions {
             merge_policy,

@@ -10,6 +10,7 @@ use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, Tabl
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OracleTree {
     pub(crate) color: u16,
+    pub(crate) root: SwitchId,
     pub(crate) groups: BTreeSet<u32>,
     pub(crate) ports: BTreeSet<PortId>,
 }
@@ -24,6 +25,9 @@ pub(crate) struct Oracle<'a> {
     /// Events so far.
     pub(crate) seen: BTreeSet<&'static str>,
 }
+
+/// Roots that trees are built from.
+const ROOTS: usize = 4;
 
 type Ports = BTreeSet<PortId>;
 /// By switch: hops, load, the port by which the way comes in, whether that is settled.
@@ -140,38 +144,89 @@ impl<'a> Oracle<'a> {
         (height, roots)
     }
 
-    /// Algorithm 2.
-    fn climb(&self, slots: &Ports, root: SwitchId) -> Ports {
-        let to_root = self.hops(root, |_, _| true);
-        let mut ports = slots.clone();
-        let mut seen = BTreeSet::from([root]);
-        for leaf in self.switches(slots) {
-            let mut at = leaf;
-            while seen.insert(at) {
-                let nearer =
-                    self.links(at).into_iter().filter(|link| to_root[&link.2] + 1 == to_root[&at]);
-                let (port, peer, to) =
-                    nearer.min_by_key(|link| self.efi(link.0)).expect("one is nearer");
-                ports.extend([port, peer]);
-                at = to;
-            }
+    /// The weight of the lightest way of least hops from a switch to a tree.
+    fn weight(
+        &self,
+        at: SwitchId,
+        to_root: &BTreeMap<SwitchId, u32>,
+        tree: &BTreeSet<SwitchId>,
+    ) -> u64 {
+        if tree.contains(&at) {
+            return 0;
         }
-        ports
+        let ways = self.nearer(at, to_root).map(|link| self.way(link, to_root, tree));
+        ways.min().expect("one is nearer")
     }
 
-    /// Algorithm 1.
+    fn way(
+        &self,
+        (port, _, to): (PortId, PortId, SwitchId),
+        to_root: &BTreeMap<SwitchId, u32>,
+        tree: &BTreeSet<SwitchId>,
+    ) -> u64 {
+        self.efi(port) + 1 + self.weight(to, to_root, tree)
+    }
+
+    fn nearer(
+        &self,
+        at: SwitchId,
+        to_root: &BTreeMap<SwitchId, u32>,
+    ) -> impl Iterator<Item = (PortId, PortId, SwitchId)> {
+        let links = self.links(at).into_iter();
+        links.filter(move |link| to_root[&link.2] + 1 == to_root[&at])
+    }
+
+    /// Algorithm 2, by the lightest ways; what is there of a tree is extended. Returns the largest
+    /// EFI and the weight of its new links, too.
+    fn climb(&self, slots: &Ports, root: SwitchId, old: &Ports) -> (Ports, u64, u64) {
+        let to_root = self.hops(root, |_, _| true);
+        let (mut ports, mut most, mut sum) = (slots.clone(), 0, 0);
+        let mut tree = self.switches(old);
+        tree.insert(root);
+        for leaf in self.switches(slots) {
+            let (mut at, mut path) = (leaf, Vec::new());
+            while !tree.contains(&at) {
+                let lightest =
+                    self.nearer(at, &to_root).min_by_key(|link| self.way(*link, &to_root, &tree));
+                let (port, peer, to) = lightest.expect("one is nearer");
+                ports.extend([port, peer]);
+                most = most.max(self.efi(port) + 1);
+                sum += self.efi(port) + 1;
+                path.push(at);
+                at = to;
+            }
+            tree.extend(path);
+        }
+        (ports, most, sum)
+    }
+
+    fn is_full(&self, root: SwitchId) -> bool {
+        (0..self.options.colors).all(|color| !self.may_root(root, color))
+    }
+
+    /// Algorithm 1, for the first roots.
     fn build_first(&mut self, mgid: u32, slots: &Ports) -> bool {
-        for root in self.roots(&self.switches(slots)).1 {
-            let ports = self.climb(slots, root);
+        let links = self.trees.iter().flat_map(|tree| &tree.ports);
+        let links = links.filter(|port| matches!(self.graph.peer(**port), Peer::Switch(_)));
+        let max_efi = links.map(|port| self.efi(*port)).max().unwrap_or(0);
+        let in_use = self.trees.iter().map(|tree| tree.color + 1).max().unwrap_or(0);
+        let roots = self.roots(&self.switches(slots)).1.into_iter();
+        let mut found = Vec::new();
+        for root in roots.filter(|root| !self.is_full(*root)).take(ROOTS) {
+            let (ports, most, sum) = self.climb(slots, root, &Ports::new());
             let domains = self.domains(&ports);
-            for color in 0..self.options.colors {
-                if domains.iter().all(|domain| self.is_free(*domain, color)) {
-                    self.trees.push(OracleTree { color, groups: BTreeSet::from([mgid]), ports });
-                    return true;
-                }
+            let is_free = |color: &u16| domains.iter().all(|domain| self.is_free(*domain, *color));
+            let Some(color) = (0..self.options.colors).find(is_free) else { continue };
+            found.push(((color, most, sum), root, ports));
+            if most <= max_efi && color < in_use {
+                break;
             }
         }
-        false
+        let Some(((color, ..), root, ports)) = found.into_iter().min_by_key(|one| one.0) else {
+            return false;
+        };
+        self.trees.push(OracleTree { color, root, groups: BTreeSet::from([mgid]), ports });
+        true
     }
 
     /// Algorithm 3.
@@ -200,7 +255,8 @@ impl<'a> Oracle<'a> {
                 if far.is_some_and(|far| far <= height) {
                     self.seen.insert("a color found first");
                     let ports = self.build_tree(slots, *root, color, &Ports::new());
-                    self.trees.push(OracleTree { color, groups: BTreeSet::from([mgid]), ports });
+                    let groups = BTreeSet::from([mgid]);
+                    self.trees.push(OracleTree { color, root: *root, groups, ports });
                     return true;
                 }
             }
@@ -282,8 +338,11 @@ impl<'a> Oracle<'a> {
 
     /// Algorithm 4.
     fn merge(&mut self, mgid: u32, slots: &Ports) {
-        let mut merged =
-            OracleTree { color: 0, groups: BTreeSet::from([mgid]), ports: slots.clone() };
+        if self.options.merge_partner == MergePartner::FewestGroups {
+            return self.merge_with_fewest(mgid, slots);
+        }
+        let groups = BTreeSet::from([mgid]);
+        let mut merged = OracleTree { color: 0, root: SwitchId(0), groups, ports: slots.clone() };
         let mut old = Ports::new();
         let mut absorb = |merged: &mut OracleTree, tree: OracleTree, graph: &Graph| {
             merged.groups.extend(tree.groups);
@@ -296,6 +355,7 @@ impl<'a> Oracle<'a> {
         };
         let mut hangs_together = false;
         match self.options.merge_partner {
+            MergePartner::FewestGroups => unreachable!("see above"),
             MergePartner::Nearest => {
                 let tree = self.trees.remove(self.nearest(slots));
                 merged.color = tree.color;
@@ -323,7 +383,7 @@ impl<'a> Oracle<'a> {
         });
         if !hangs_together {
             let root = self.roots(&self.switches(&merged.ports)).1[0];
-            let ports = self.climb(&merged.ports, root);
+            let (ports, ..) = self.climb(&merged.ports, root, &Ports::new());
             let way = self.domains(&ports);
             let (trees, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut self.trees).into_iter().partition(|tree| {
@@ -350,20 +410,112 @@ impl<'a> Oracle<'a> {
             .2;
         let keep = self.options.merge_policy == MergePolicy::Keep;
         let old = if keep { old } else { Ports::new() };
-        merged.ports = self.build_tree(&merged.ports, root, merged.color, &old);
-        // What ends in a switch without members has no purpose.
+        let ports = self.build_tree(&merged.ports, root, merged.color, &old);
+        (merged.root, merged.ports) = self.prune(ports, root);
+        self.trees.push(merged);
+    }
+
+    /// Cuts off what ends in a switch without members, and returns what is left with the switch of
+    /// it that was nearest to the root.
+    fn prune(&self, ports: Ports, root: SwitchId) -> (SwitchId, Ports) {
+        let depths = self.hops(root, |port, _| ports.contains(&port));
+        let mut left = ports;
         loop {
-            let ends = merged.ports.iter().find(|port| {
+            let ends = left.iter().find(|port| {
                 let at = self.graph.switch_of(**port);
-                let own = merged.ports.iter().filter(|other| self.graph.switch_of(**other) == at);
+                let own = left.iter().filter(|other| self.graph.switch_of(**other) == at);
                 matches!(self.graph.peer(**port), Peer::Switch(_)) && own.count() == 1
             });
             let Some(end) = ends.copied() else { break };
             let Peer::Switch(peer) = self.graph.peer(end) else { unreachable!() };
-            merged.ports.remove(&end);
-            merged.ports.remove(&peer);
+            left.remove(&end);
+            left.remove(&peer);
         }
-        self.trees.push(merged);
+        let top = self.switches(&left).into_iter().min_by_key(|at| depths[at]);
+        (top.expect("there are members"), left)
+    }
+
+    /// The trees of a color that meet a tree, by place.
+    fn met(&self, ports: &Ports, color: u16) -> BTreeSet<usize> {
+        let domains = self.domains(ports);
+        let meets = |at: &usize| {
+            let tree = &self.trees[*at];
+            tree.color == color && !domains.is_disjoint(&self.domains(&tree.ports))
+        };
+        (0..self.trees.len()).filter(meets).collect()
+    }
+
+    fn groups(&self, trees: &BTreeSet<usize>) -> usize {
+        trees.iter().map(|at| self.trees[*at].groups.len()).sum()
+    }
+
+    /// Algorithm 4 with another choice of what is merged.
+    fn merge_with_fewest(&mut self, mgid: u32, slots: &Ports) {
+        let (height, roots) = self.roots(&self.switches(slots));
+        let drafts = roots.into_iter().take(ROOTS).map(|root| {
+            let ports = self.climb(slots, root, &Ports::new()).0;
+            let counts = (0..self.options.colors)
+                .map(|color| (self.groups(&self.met(&ports, color)), color));
+            let (count, color) = counts.min().expect("there is a color");
+            (count, color, root, ports)
+        });
+        let best = drafts.min_by_key(|(count, ..)| *count).expect("the members are connected");
+        let (count, color, mut root, mut ports) = best;
+        let mut met = self.met(&ports, color);
+        let base = met.iter().copied().min_by_key(|at| {
+            let tree = &self.trees[*at];
+            (std::cmp::Reverse(tree.ports.len()), tree.groups.first().copied())
+        });
+        if let Some(base) = base {
+            let OracleTree { root: own, ports: old, .. } = &self.trees[base];
+            let leaves = self.switches(slots);
+            if Self::far(&self.hops(*own, |_, _| true), &leaves) == Some(height) {
+                let extended = self.climb(slots, *own, old).0;
+                let mut others = self.met(&extended, color);
+                others.insert(base);
+                if self.groups(&others) <= count {
+                    self.seen.insert("merged from the root of an old tree");
+                    (root, ports, met) = (*own, extended, others);
+                }
+            }
+        }
+        if met.len() > 1 {
+            self.seen.insert("merged with several that have the fewest groups");
+        }
+        let base_root = base.map(|at| self.trees[at].root);
+        let trees: Vec<OracleTree> = met.iter().rev().map(|at| self.trees.remove(*at)).collect();
+        self.join(
+            OracleTree { color, root, groups: BTreeSet::from([mgid]), ports },
+            trees,
+            base_root,
+        );
+    }
+
+    /// Puts a new tree and old ones together.
+    fn join(&mut self, new: OracleTree, trees: Vec<OracleTree>, base_root: Option<SwitchId>) {
+        let mut groups = new.groups.clone();
+        let mut old = Ports::new();
+        for tree in trees {
+            groups.extend(tree.groups);
+            old.extend(tree.ports);
+        }
+        if self.options.merge_policy == MergePolicy::Rebuild {
+            let all = old.union(&new.ports).copied().collect();
+            let merged = OracleTree { groups, ports: self.slots(&all), ..new };
+            return self.raise(merged, Ports::new());
+        }
+        let mut kept = self.slots(&old.union(&new.ports).copied().collect());
+        for port in old.iter().chain(&new.ports) {
+            let Peer::Switch(peer) = self.graph.peer(*port) else { continue };
+            let (a, b) = (self.graph.switch_of(*port), self.graph.switch_of(peer));
+            if *port < peer && !self.hops(a, |port, _| kept.contains(&port)).contains_key(&b) {
+                kept.extend([*port, peer]);
+            }
+        }
+        let (top, ports) = self.prune(kept, new.root);
+        let stays = self.options.tables == TableKind::PerSwitch;
+        let root = base_root.filter(|_| stays).unwrap_or(top);
+        self.trees.push(OracleTree { root, groups, ports, ..new });
     }
 
     /// Algorithm 7.
@@ -374,18 +526,17 @@ impl<'a> Oracle<'a> {
         if slots.len() < 2 {
             return;
         }
-        let found = match self.color_first {
-            None => self.build_first(mgid, &slots),
-            Some(_) => self.color_first(mgid, &slots),
-        };
+        let built = self.color_first.is_none() && self.build_first(mgid, &slots);
+        let found = built || self.color_first(mgid, &slots);
         self.color_first = match (self.color_first, found) {
-            (None, true) => None,
+            (None, true) if built => None,
+            (None, _) => Some(0),
             (Some(successes), true) if successes + 1 >= self.options.successes_in_a_row => {
                 self.seen.insert("trees built first again");
                 None
             }
             (Some(successes), true) => Some(successes + 1),
-            (_, false) => Some(0),
+            (Some(_), false) => Some(0),
         };
         if !found {
             self.merge(mgid, &slots);

@@ -56,7 +56,7 @@ fn options_of_the_engine_are_those_of_route_plan() {
     assert_eq!(
         complaints::<RouterConfig>("[router]\nmerge_partner = 'farthest'\n", &[]),
         [
-            "F:2: router.merge_partner: unknown variant `farthest`, expected `nearest` or `rarest-color`"
+            "F:2: router.merge_partner: unknown variant `farthest`, expected one of `fewest-groups`, `nearest`, `rarest-color`"
         ]
     );
 }
