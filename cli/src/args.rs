@@ -164,7 +164,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_enum, default_value_t = Tables::PerPort)]
     pub(crate) tables: Tables,
     /// Give every group two trees that share nothing above the leaf switches, so that packets
-    /// survive any one failure there (`c-mr4lms-fixed`). Half as many groups fit without sharing.
+    /// survive any one failure there (`c-mr4lms-fixed`, `c-mr4lms-dynamic`). Half as many groups
+    /// fit without sharing.
     #[arg(long)]
     pub(crate) fault_tolerant: bool,
     /// Leave groups that a dead link has moved where they are when it is back (`c-mr4lms-fixed`).

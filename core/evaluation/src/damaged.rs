@@ -10,7 +10,7 @@ use fabricast_topology::{Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableK
 use crate::experiment::{Experiment, ExperimentError, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::{Cell, Report, Table};
-use crate::routing::{Fabric, Routed, Way, route};
+use crate::routing::{Fabric, Routed, Way, route_and_walk};
 
 /// The experiment as the command line lists it.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -69,11 +69,14 @@ const DAMAGES: [Damage; 3] = [
     Damage { links: 1, switches: 1 },
 ];
 
-const WAYS: [Way; 4] = [
+const WAYS: [Way; 5] = [
     Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort),
     Way::new(EngineKind::CMr4lmsDynamic, COLORS, TableKind::PerPort).scope(RootScope::TnGroup),
     Way::new(EngineKind::Mr4lms, COLORS, TableKind::PerPort),
     Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort).fault_tolerant(),
+    Way::new(EngineKind::CMr4lmsDynamic, COLORS, TableKind::PerPort)
+        .scope(RootScope::TnGroup)
+        .fault_tolerant(),
 ];
 
 impl fmt::Display for Damage {
@@ -100,6 +103,7 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         "displaced",
         "unrouted",
         "unprotected",
+        "violations",
     ];
     let title = "Trees and links of all groups, 32 entries a port";
     let mut table = Table::new("damaged", title, &columns);
@@ -112,12 +116,13 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
                 run.step(table.rows.len(), steps, &what);
-                let routed = route(run, &fabric, way, |space| {
+                let routed = route_and_walk(run, &fabric, way, |space| {
                     let (endpoints, seed) = (fabric.endpoints(), run.seed);
                     pattern::groups(case.pattern, LayerPlan::Compact, space, endpoints, seed)
                 });
-                let routed = routed.map_err(ExperimentError::at(what))?;
-                table.push(row(case, damage, way, &routed));
+                let (routed, violations) = routed.map_err(ExperimentError::at(what))?;
+                let cells = names(case, damage, way).into_iter().chain(cells(way, &routed));
+                table.push(cells.chain([Cell::Count(violations)]));
             }
         }
     }
@@ -126,6 +131,9 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             .to_owned(),
         "Unprotected: of two trees one lacks a link. Groups on one leaf switch do not count."
             .to_owned(),
+        "Violations: rules that packets broke which were walked through the tables, as `route \
+         verify` does it."
+            .to_owned(),
     ];
     if run.quick {
         notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));
@@ -133,15 +141,22 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     Ok(Report { tables: vec![table], notes, ..Report::default() })
 }
 
-fn row(case: &Case, damage: Damage, way: Way, Routed { plan, figures, .. }: &Routed) -> [Cell; 12] {
-    let count = |count: usize| Cell::Count(count as u64);
-    let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
-    unprotected.dedup();
+/// Gives the cells that say what was routed.
+fn names(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
     [
         Cell::text(case.name),
         Cell::text(case.pattern.name()),
         Cell::text(damage.to_string()),
         Cell::text(way.label()),
+    ]
+}
+
+/// Gives the cells of a plan.
+fn cells(way: Way, Routed { plan, figures, .. }: &Routed) -> [Cell; 8] {
+    let count = |count: usize| Cell::Count(count as u64);
+    let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
+    unprotected.dedup();
+    [
         Cell::count(figures.groups),
         Cell::count(figures.max_tfi),
         Cell::Number(figures.mean_tfi, 2),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_routing::verify::{self, Senders};
 use fabricast_routing::{
-    Change, EngineKind, EngineOptions, Metrics, PatternGroup, Plan, RootScope, build_engine,
-    metrics,
+    Change, EngineKind, EngineOptions, Metrics, PatternGroup, Plan, RootScope, RoutingEngine,
+    build_engine, metrics, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{FatTree, Graph, TableKind};
@@ -74,15 +75,14 @@ impl Way {
         Self { fault_tolerant: true, ..self }
     }
 
-    /// Returns the engine's name, with the scope of its roots where that matters.
+    /// Returns the engine's name, with the scope of its roots and the number of trees where that
+    /// matters.
     pub(crate) fn label(self) -> String {
-        if self.fault_tolerant {
-            format!("{}, two trees", self.engine)
-        } else if self.engine.has_root_scopes() {
-            format!("{}, {}", self.engine, self.scope.name())
-        } else {
-            self.engine.to_string()
+        let mut label = self.engine.to_string();
+        if self.engine.has_root_scopes() {
+            label = format!("{label}, {}", self.scope.name());
         }
+        if self.fault_tolerant { format!("{label}, two trees") } else { label }
     }
 }
 
@@ -103,6 +103,36 @@ pub(crate) fn route(
     way: Way,
     groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
 ) -> Result<Routed, Refusal> {
+    Ok(route_keeping_engine(run, fabric, way, groups)?.0)
+}
+
+/// Does the same and walks packets of all groups through the tables, as `route verify` does: one
+/// sender behind every switch. The number is that of broken rules.
+pub(crate) fn route_and_walk(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    way: Way,
+    groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
+) -> Result<(Routed, u64), Refusal> {
+    let (routed, engine) = route_keeping_engine(run, fabric, way, groups)?;
+    let options = verify::Options {
+        colors: way.colors,
+        tables: way.tables,
+        senders: Senders::OnePerSwitch,
+        list: 0,
+    };
+    let entries = table_entries(&fabric.graph, engine.plan());
+    let groups = engine.delivery_groups();
+    let report = verify::verify(&fabric.graph, engine.faults(), &groups, &entries, options);
+    Ok((routed, report.violation_count))
+}
+
+fn route_keeping_engine(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    way: Way,
+    groups: impl FnOnce(&fabricast_routing::MgidSpace) -> Result<Vec<PatternGroup>, Refusal>,
+) -> Result<(Routed, Box<dyn RoutingEngine>), Refusal> {
     let options = EngineOptions {
         root_scope: way.engine.has_root_scopes().then_some(way.scope),
         fault_tolerant: way.fault_tolerant,
@@ -121,7 +151,7 @@ pub(crate) fn route(
     colors.dedup();
     let colors_used = u32::try_from(colors.len()).expect("colors have 16 bits");
     let figures = metrics(&fabric.graph, &plan);
-    Ok(Routed { plan, figures, colors_used, took })
+    Ok((Routed { plan, figures, colors_used, took }, engine))
 }
 
 /// Why something cannot be routed.

@@ -130,7 +130,6 @@ mod tests {
     fn an_option_of_one_engine_implies_it_and_all_others_refuse_it() {
         let usual = EngineOptions::new(8, TableKind::PerPort);
         let cases = [
-            EngineOptions { fault_tolerant: true, ..usual },
             EngineOptions { stay_after_healing: true, ..usual },
             EngineOptions { root_scope: Some(RootScope::Tn), ..usual },
             EngineOptions { merge_policy: Some(MergePolicy::Rebuild), ..usual },
@@ -149,6 +148,27 @@ mod tests {
     }
 
     #[test]
+    fn fault_tolerance_goes_with_the_options_of_both_engines_that_have_it() {
+        let twice =
+            EngineOptions { fault_tolerant: true, ..EngineOptions::new(8, TableKind::PerPort) };
+        let implied = |options: EngineOptions| options.implied_engine().map(|(kind, _)| kind);
+        assert_eq!(implied(twice), Some(EngineKind::CMr4lmsFixed));
+        let scoped = EngineOptions { root_scope: Some(RootScope::TnGroup), ..twice };
+        let by_load = EngineOptions { root_policy: Some(RootPolicy::Hlse), ..twice };
+        for options in [scoped, by_load] {
+            assert_eq!(implied(options), Some(EngineKind::CMr4lmsDynamic));
+            assert_eq!(refused_options(EngineKind::CMr4lmsDynamic, &options), []);
+        }
+        let staying = EngineOptions { stay_after_healing: true, ..twice };
+        assert_eq!(implied(staying), Some(EngineKind::CMr4lmsFixed));
+        for kind in EngineKind::ALL.iter().copied().filter(|kind| !kind.supports_fault_tolerance())
+        {
+            let refused = refused_options(kind, &twice);
+            assert_eq!(refused, [BuildError::NoFaultTolerance { kind }]);
+        }
+    }
+
+    #[test]
     fn all_refused_options_are_listed() {
         let options = EngineOptions {
             fault_tolerant: true,
@@ -160,7 +180,7 @@ mod tests {
             refused_options(kind, &options).iter().map(BuildError::option).collect()
         };
         assert_eq!(fields(EngineKind::CMr4lmsFixed), ["root_policy", "root_scope"]);
-        assert_eq!(fields(EngineKind::CMr4lmsDynamic), ["fault_tolerant", "root_scope"]);
+        assert_eq!(fields(EngineKind::CMr4lmsDynamic), ["root_scope"]);
     }
 
     #[test]

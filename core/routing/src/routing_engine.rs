@@ -446,16 +446,21 @@ impl EngineOptions {
         self.root_scope.unwrap_or(Self::usual_root_scope(self.tables))
     }
 
-    /// Returns the only engine that has one of these options, and the name of the option; `None` if
-    /// several engines have all of them.
+    /// Returns the engine that one of these options selects, and the name of the option: the only
+    /// engine that has it, and of the two with fault tolerance the one that has the other options,
+    /// or else the one with the fixed root. `None` if no option selects an engine.
     #[must_use]
     pub fn implied_engine(&self) -> Option<(EngineKind, &'static str)> {
+        let two_trees = match self.root_policy {
+            Some(_) => EngineKind::CMr4lmsDynamic,
+            None => EngineKind::CMr4lmsFixed,
+        };
         let implied = [
-            (self.fault_tolerant, EngineKind::CMr4lmsFixed, "fault_tolerant"),
             (self.stay_after_healing, EngineKind::CMr4lmsFixed, "stay_after_healing"),
             (self.root_scope.is_some(), EngineKind::CMr4lmsDynamic, "root_scope"),
             (self.merge_policy.is_some(), EngineKind::Mr4lms, "merge_policy"),
             (self.merge_partner.is_some(), EngineKind::Mr4lms, "merge_partner"),
+            (self.fault_tolerant, two_trees, "fault_tolerant"),
         ];
         let given = implied.into_iter().find(|(is_given, ..)| *is_given);
         given.map(|(_, kind, option)| (kind, option))
@@ -511,8 +516,8 @@ pub enum BuildError {
         /// Kind of the engine.
         kind: EngineKind,
     },
-    /// Only C-MR4LMS with the fixed root plans two trees for each group.
-    #[error("{kind} has no fault tolerance; c-mr4lms-fixed has")]
+    /// Only C-MR4LMS plans two trees for each group.
+    #[error("{kind} has no fault tolerance; c-mr4lms-fixed and c-mr4lms-dynamic have")]
     NoFaultTolerance {
         /// Kind of the engine.
         kind: EngineKind,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use fabricast_emulator::{Component, Deliveries, Emulator, EntryWrite, Fence, Packet};
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, FixedRootEngine, LayoutError, RoutingEngine,
-    build_engine, table_entries,
+    BuildError, Change, DynamicRootEngine, EngineKind, EngineOptions, FixedRootEngine, LayoutError,
+    RootScope, RoutingEngine, build_engine, table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
@@ -46,6 +46,18 @@ impl Fabric {
             .expect("a sound case")
     }
 
+    /// Both engines that give groups two trees; the second with roots in a scope.
+    fn engines(&self, tables: TableKind, scope: RootScope) -> [Box<dyn RoutingEngine>; 2] {
+        let options = EngineOptions {
+            fault_tolerant: true,
+            root_scope: Some(scope),
+            ..EngineOptions::new(6, tables)
+        };
+        let (graph, fat_tree) = (self.graph.clone(), self.fat_tree.clone());
+        let dynamic = DynamicRootEngine::new(graph, fat_tree, options).expect("a sound case");
+        [Box::new(self.engine(tables)), Box::new(dynamic)]
+    }
+
     /// Random groups, of which some share trees.
     fn groups(&self, count: u32, seed: u64) -> Vec<Change> {
         let mut chance = SplitMix::new(seed);
@@ -79,7 +91,7 @@ impl Fabric {
     /// Sends from every member of every group, and counts lost copies and those too many.
     fn losses(
         &self,
-        engine: &FixedRootEngine,
+        engine: &dyn RoutingEngine,
         emulator: &mut Emulator,
         is_healthy: bool,
     ) -> [u32; 2] {
@@ -114,7 +126,7 @@ impl Fabric {
     }
 }
 
-fn program(graph: &Arc<Graph>, engine: &FixedRootEngine) -> Emulator {
+fn program(graph: &Arc<Graph>, engine: &dyn RoutingEngine) -> Emulator {
     let plan = engine.plan();
     let mut emulator = Emulator::new(graph.clone(), plan.tables(), plan.colors());
     for entry in table_entries(graph, plan) {
@@ -136,7 +148,7 @@ fn faults_of(graph: &Graph, part: Component) -> Faults {
 
 /// Kills parts one after the other; nothing is lost before anybody has noticed, nothing has to be
 /// programmed when somebody has, and the groups that lost a tree are named.
-fn survives(fabric: &Fabric, engine: &mut FixedRootEngine, parts: &[Component]) {
+fn survives(fabric: &Fabric, engine: &mut dyn RoutingEngine, parts: &[Component]) {
     let graph = &fabric.graph;
     let mut emulator = program(graph, engine);
     assert_eq!(fabric.losses(engine, &mut emulator, true), [0, 0]);
@@ -150,7 +162,8 @@ fn survives(fabric: &Fabric, engine: &mut FixedRootEngine, parts: &[Component]) 
             let mut links = engine.group_trees(mgid).into_iter().flat_map(|tree| tree.links);
             links.any(|(lower, _)| !faults.port_is_live(graph, lower))
         };
-        let hit: BTreeSet<Mgid> = engine.groups().filter(|mgid| is_hit(*mgid)).collect();
+        let hit: BTreeSet<Mgid> =
+            engine.groups().into_iter().filter(|mgid| is_hit(*mgid)).collect();
         engine.set_faults(faults);
         assert_eq!(table_entries(graph, engine.plan()), tables, "{part:?} is dead");
         let named: BTreeSet<Mgid> = engine.plan().unprotected().map(|one| one.mgid).collect();
@@ -171,11 +184,16 @@ fn survives(fabric: &Fabric, engine: &mut FixedRootEngine, parts: &[Component]) 
 fn any_link_or_switch_above_the_leaves_may_die() {
     for (seed, spec) in (0..).zip(SMALL) {
         let fabric = Fabric::new(spec);
-        for tables in [TableKind::PerPort, TableKind::PerSwitch] {
-            let mut engine = fabric.engine(tables);
-            engine.apply(&fabric.groups(20, seed)).unwrap();
-            assert!(engine.plan().virtual_groups().any(|group| group.groups.len() > 1));
-            survives(&fabric, &mut engine, &fabric.parts());
+        for (tables, scope) in [
+            (TableKind::PerPort, RootScope::TnGroup),
+            (TableKind::PerPort, RootScope::Tn),
+            (TableKind::PerSwitch, RootScope::Tn),
+        ] {
+            for mut engine in fabric.engines(tables, scope) {
+                engine.apply(&fabric.groups(20, seed)).unwrap();
+                assert!(engine.plan().virtual_groups().any(|group| group.groups.len() > 1));
+                survives(&fabric, &mut *engine, &fabric.parts());
+            }
         }
     }
 }
@@ -183,22 +201,23 @@ fn any_link_or_switch_above_the_leaves_may_die() {
 #[test]
 fn a_sample_of_the_parts_of_a_large_fabric_may_die() {
     let fabric = Fabric::new(LARGE);
-    let mut engine = fabric.engine(TableKind::PerPort);
-    engine.apply(&fabric.groups(60, 7)).unwrap();
-    let mut chance = SplitMix::new(11);
     let parts = fabric.parts();
-    let count = u32::try_from(parts.len()).unwrap();
-    let pick = |_| parts[chance.below(count) as usize];
-    let mut sample: Vec<Component> = (0..24).map(pick).collect();
-    // Of so many parts most are in nobody's way; these are.
-    for mgid in [3, 30, 50] {
-        let trees = engine.group_trees(Mgid(mgid));
-        let tree = &trees[usize::try_from(mgid % 2).unwrap().min(trees.len() - 1)];
-        sample.extend(tree.links.first().map(|(lower, _)| Component::Link(*lower)));
-        sample.push(Component::Switch(tree.root));
+    for mut engine in fabric.engines(TableKind::PerPort, RootScope::TnGroup) {
+        engine.apply(&fabric.groups(60, 7)).unwrap();
+        let mut chance = SplitMix::new(11);
+        let count = u32::try_from(parts.len()).unwrap();
+        let pick = |_| parts[chance.below(count) as usize];
+        let mut sample: Vec<Component> = (0..24).map(pick).collect();
+        // Of so many parts most are in nobody's way; these are.
+        for mgid in [3, 30, 50] {
+            let trees = engine.group_trees(Mgid(mgid));
+            let tree = &trees[usize::try_from(mgid % 2).unwrap().min(trees.len() - 1)];
+            sample.extend(tree.links.first().map(|(lower, _)| Component::Link(*lower)));
+            sample.push(Component::Switch(tree.root));
+        }
+        sample.retain(|part| parts.contains(part));
+        survives(&fabric, &mut *engine, &sample);
     }
-    sample.retain(|part| fabric.parts().contains(part));
-    survives(&fabric, &mut engine, &sample);
 }
 
 /// Both trees of a group dead: it moves, whoever is not hit stays, and healing brings it home.
@@ -243,7 +262,7 @@ fn what_cannot_be_had_is_refused() {
         build(SMALL[0], fixed, 1, TableKind::PerSwitch),
         Some(BuildError::Layout(LayoutError::NoSecondEntry))
     );
-    for kind in EngineKind::ALL.iter().copied().filter(|kind| *kind != fixed) {
+    for kind in EngineKind::ALL.iter().copied().filter(|kind| !kind.supports_fault_tolerance()) {
         assert_eq!(
             build(SMALL[0], kind, 4, TableKind::PerPort),
             Some(BuildError::NoFaultTolerance { kind })
@@ -288,10 +307,11 @@ fn a_group_whose_home_lacks_a_link_takes_a_whole_pair() {
     absent.fail_link(&whole, whole.ports(leaf).find(is_up).unwrap());
     let fabric = Fabric::of(whole.without(&absent));
     for tables in [TableKind::PerPort, TableKind::PerSwitch] {
-        let mut engine = fabric.engine(tables);
-        engine.apply(&fabric.groups(20, 9)).unwrap();
-        assert!(!engine.plan().moved().is_empty());
-        assert_eq!(engine.plan().unprotected().count(), 0);
-        survives(&fabric, &mut engine, &fabric.parts());
+        for mut engine in fabric.engines(tables, RootScope::Tn) {
+            engine.apply(&fabric.groups(20, 9)).unwrap();
+            assert!(!engine.plan().moved().is_empty());
+            assert_eq!(engine.plan().unprotected().count(), 0);
+            survives(&fabric, &mut *engine, &fabric.parts());
+        }
     }
 }

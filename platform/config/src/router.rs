@@ -110,9 +110,10 @@ pub struct RawRouterConfig {
     /// The switch agents, each `host:port`. Default: one, at the switch agent's own default.
     pub switch_agents: Vec<String>,
     /// Routing engine: one of those that `route plan --help` lists, or `auto`.
-    /// Default `auto`: the engine that has the options below, if only one has them; else
-    /// `c-mr4lms-fixed`, whose tables are a pure function of the groups, where the topology is a
-    /// fat tree, and else, or with a `root_policy`, `mr4lms`.
+    /// Default `auto`: the engine that has the options below, if only one has them
+    /// (`c-mr4lms-dynamic` for `fault_tolerant` with a `root_policy`); else `c-mr4lms-fixed`, whose
+    /// tables are a pure function of the groups, where the topology is a fat tree, and else, or
+    /// with a `root_policy`, `mr4lms`.
     #[serde(deserialize_with = "engine")]
     pub engine: Option<EngineKind>,
     /// Where `c-mr4lms-dynamic` looks for roots: `tn`, in one top midplane, or `tn-group`, in all
@@ -120,8 +121,9 @@ pub struct RawRouterConfig {
     /// it merges fewer groups; `tn` with per-switch tables.
     pub root_scope: Option<RootScope>,
     /// Give every group two trees that share nothing above the leaf switches, so that no packet is
-    /// lost when a link or switch there dies; `c-mr4lms-fixed` only, and the TIC must be told the
-    /// same. Default false: it halves the groups that can go without sharing trees.
+    /// lost when a link or switch there dies; `c-mr4lms-fixed` and `c-mr4lms-dynamic` only, and
+    /// the TIC must be told the same. Default false: it halves the groups that can go without
+    /// sharing trees.
     pub fault_tolerant: bool,
     /// Leave groups that a dead link has moved where they are when it is back, so that nothing is
     /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups

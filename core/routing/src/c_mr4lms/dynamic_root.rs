@@ -4,6 +4,10 @@
 //! any root in a [`RootScope`]; which one depends on the groups that were there before. The plan is
 //! therefore a function of the fabric, its faults, the groups and the [`RecordedChoice`]s.
 //!
+//! With fault tolerance the spanning tree is a pair, both trees of it hang from the same choice of
+//! root in their own TN groups, and one choice is recorded for both. While one tree of a group is
+//! live, no failure moves it.
+//!
 //! Which rules hold: R1, R2 and R4 as with the fixed root. R3 does not: a group that comes can give
 //! the groups it is merged with another root (lemma 1 fails), from scratch or in another order the
 //! plan can be another, and groups that were merged stay so until one of them that held them
@@ -23,12 +27,12 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, TableKind};
 
 use crate::c_mr4lms::fabric::{Fabric, NONE};
 use crate::c_mr4lms::footprint::Footprint;
-use crate::c_mr4lms::group_trees::group_tree;
+use crate::c_mr4lms::group_trees::group_trees;
 use crate::c_mr4lms::numbers::{GroupIndex, Round, TreeNumber};
 use crate::c_mr4lms::pending::Pending;
 use crate::c_mr4lms::registry::{Memberships, Registry};
 use crate::c_mr4lms::staging::{Staged, stage};
-use crate::c_mr4lms::tree_builder::TreeBuilder;
+use crate::c_mr4lms::tree_builder::{GroupOnTree, TreeBuilder};
 use crate::change::{Change, ChangeError};
 use crate::group_tree::GroupTree;
 use crate::plan::{Moved, Part, Plan, Unrouted};
@@ -39,12 +43,14 @@ use crate::routing_engine::{
 };
 use crate::spt::{Layout, MgidSpace, SpanningTree};
 use root_search::{PlaceError, RootChange};
-use virtual_groups::{Context, VirtualGroups};
+use roots::Trees;
+use virtual_groups::{Candidate, Context, VirtualGroups};
 
 /// The engine in the list of engines.
 pub(crate) const ENTRY: EngineEntry = EngineEntry {
     needs_fat_tree: true,
     has_root_scopes: true,
+    fault_tolerance: true,
     groups_hang_together: true,
     ..EngineEntry::new("c-mr4lms-dynamic", |mut input| {
         let fat_tree = input.fat_tree()?;
@@ -74,8 +80,9 @@ impl DynamicRootEngine {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the colors are out of range, the fabric has no spanning tree, or the roots
-    /// are to be in all of a TN group and the tables are per switch.
+    /// [`BuildError`] if the colors are out of range, the fabric has no spanning tree or, with
+    /// fault tolerance, no second one, or the roots are to be in all of a TN group and the tables
+    /// are per switch.
     pub fn new(
         graph: Arc<Graph>,
         fat_tree: Arc<FatTree>,
@@ -85,7 +92,8 @@ impl DynamicRootEngine {
         if scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
             return Err(BuildError::ScopeNeedsPerPortTables);
         }
-        let layout = Layout::new(fat_tree.params(), options.colors, options.tables)?;
+        let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
+        let layout = number(fat_tree.params(), options.colors, options.tables)?;
         let fabric = Fabric::new(graph, fat_tree, &layout);
         let space = *layout.space();
         let chooser = RootChooser::new(options.root_policy);
@@ -143,25 +151,51 @@ impl DynamicRootEngine {
     }
 
     /// Finds a place for a group that has none: at home, else where it was before, else on the
-    /// first spanning tree that will do, other rounds first.
+    /// first spanning tree that will do, other rounds first. With fault tolerance whole pairs come
+    /// first, then those of which one tree is live.
     fn place(&mut self, unplaced: &Unplaced, root_change: RootChange) -> bool {
-        let space = *self.layout.space();
-        let Unplaced { mgid, index, tree_before: before, root_before: root } = *unplaced;
-        let home = TreeNumber(space.spt(mgid));
+        let Unplaced { mgid, index, .. } = *unplaced;
         let context = Context { fabric: &self.fabric, registry: &self.registry };
         let Some(mut candidate) = self.virtual_groups.candidate(context, index) else {
-            self.put(index, home); // without a tree it is in nobody's way
+            self.put(index, TreeNumber(self.layout.space().spt(mgid))); // in nobody's way
             return true;
         };
         let mut tried = Displaced { index, broken: 0, held: 0 };
+        let kinds: &[bool] = if self.plan.is_dual() { &[true, false] } else { &[false] };
+        for whole_pair in kinds {
+            candidate.whole_pair = *whole_pair;
+            tried = Displaced { index, broken: 0, held: 0 };
+            match self.place_somewhere(unplaced, candidate, root_change, &mut tried) {
+                Ok(()) => return true,
+                Err(back) => candidate = back,
+            }
+        }
+        self.registry.get_mut(index).placed = TreeNumber(NONE);
+        self.displaced.insert(mgid, tried);
+        false
+    }
+
+    /// Does so for one kind of pairs; gives the group back where there is none, with the reasons
+    /// counted.
+    fn place_somewhere(
+        &mut self,
+        unplaced: &Unplaced,
+        mut candidate: Candidate,
+        root_change: RootChange,
+        tried: &mut Displaced,
+    ) -> Result<(), Candidate> {
+        let space = *self.layout.space();
+        let Unplaced { mgid, index, tree_before: before, root_before: root } = *unplaced;
+        let home = TreeNumber(space.spt(mgid));
         let before = Some(before).filter(|before| *before != TreeNumber(NONE) && *before != home);
         let elsewhere = space.search_order(home.0).map(TreeNumber).filter(|spt| *spt != home);
         for spt in [home].into_iter().chain(before).chain(elsewhere) {
             candidate.before = if before == Some(spt) || spt == home { root } else { NONE };
+            let context = Context { fabric: &self.fabric, registry: &self.registry };
             match self.virtual_groups.place(context, candidate, spt, root_change) {
                 Ok(()) => {
                     self.put(index, spt);
-                    return true;
+                    return Ok(());
                 }
                 Err((back, error)) => {
                     candidate = back;
@@ -172,9 +206,7 @@ impl DynamicRootEngine {
                 }
             }
         }
-        self.registry.get_mut(index).placed = TreeNumber(NONE);
-        self.displaced.insert(mgid, tried);
-        false
+        Err(candidate)
     }
 
     /// Places groups again that have been taken out, in the order of their MGIDs.
@@ -226,7 +258,10 @@ impl DynamicRootEngine {
         }
         let context = Context { fabric: &self.fabric, registry: &self.registry };
         let candidate = self.virtual_groups.candidate(context, index);
-        let candidate = candidate.expect("a group without a tree is at home");
+        let mut candidate = candidate.expect("a group without a tree is at home");
+        let places = self.virtual_groups.footprint.places();
+        let trees = self.virtual_groups.roots.trees(self.fabric.trees(before), root);
+        candidate.whole_pair = self.fabric.missing_link_of_any(&trees, places).is_none();
         match self.virtual_groups.place(context, candidate, home, RootChange::Forbidden) {
             Ok(()) => {
                 self.put(index, home);
@@ -243,7 +278,11 @@ impl DynamicRootEngine {
     fn settle(&mut self) {
         self.retry_displaced();
         while let Some(spt) = self.trees.pop() {
-            self.plan.parts[spt.index()] = self.build(spt).map(Arc::new);
+            let mut parts = self.build(spt).into_iter().map(Arc::new);
+            self.plan.parts[spt.index()] = parts.next();
+            if let Some(twin) = self.plan.twins.get_mut(spt.index()) {
+                *twin = parts.next();
+            }
         }
         let (mut moved, mut unrouted) = (Vec::new(), Vec::new());
         for (mgid, Displaced { index, broken, held }) in &self.displaced {
@@ -261,27 +300,36 @@ impl DynamicRootEngine {
         self.plan.unrouted = Arc::new(unrouted);
     }
 
-    fn build(&mut self, spt: TreeNumber) -> Option<Part> {
+    fn build(&mut self, spt: TreeNumber) -> Vec<Part> {
         let mut indices: Vec<(Mgid, GroupIndex)> = self.groups_on(spt).collect();
         indices.sort_unstable();
-        let trees =
-            indices.iter().map(|(_, index)| self.virtual_groups.tree(&self.fabric, *index, spt));
-        let trees: Vec<SpanningTree> = trees.collect();
-        let inputs = indices.iter().zip(&trees);
-        let inputs: Vec<_> =
-            inputs.map(|((_, index), tree)| self.registry.get(*index).on_tree(tree)).collect();
-        let home = self.fabric.tree(spt);
-        (!inputs.is_empty()).then(|| self.builder.build(&self.fabric, home, &inputs))
+        let fabric = &self.fabric;
+        let trees: Vec<Trees> = indices
+            .iter()
+            .map(|(_, index)| self.virtual_groups.trees(fabric, *index, spt))
+            .collect();
+        let on_half = |half: usize| -> Vec<GroupOnTree<'_>> {
+            let inputs = indices.iter().zip(&trees);
+            inputs
+                .map(|((_, index), both)| self.registry.get(*index).on_tree(&both[half]))
+                .collect()
+        };
+        match fabric.trees(spt) {
+            _ if indices.is_empty() => Vec::new(),
+            [home] => vec![self.builder.build(fabric, home, &on_half(0))],
+            pair => self.builder.build_pair(fabric, pair, [&on_half(0), &on_half(1)]),
+        }
     }
 
-    /// Lists the groups on a spanning tree whose own tree lacks a link.
+    /// Lists the groups on a spanning tree whose own tree lacks a link, or both trees of whose pair
+    /// do.
     fn list_broken(&self, spt: TreeNumber, hit: &mut BTreeSet<GroupIndex>) {
         let mut footprint = Footprint::default();
         for (_, index) in self.groups_on(spt) {
-            let tree = self.virtual_groups.tree(&self.fabric, index, spt);
-            if !self.fabric.has_all_links(&tree) {
+            let trees = self.virtual_groups.trees(&self.fabric, index, spt);
+            if !trees.iter().any(|tree| self.fabric.has_all_links(tree)) {
                 footprint.trace(&self.fabric, &self.registry.get(index).members);
-                if self.fabric.broken_link(&tree, footprint.places()).is_some() {
+                if self.fabric.broken_link_of_all(&trees, footprint.places()).is_some() {
                     hit.insert(index);
                 }
             }
@@ -377,7 +425,7 @@ impl RoutingEngine for DynamicRootEngine {
         let mut hit: BTreeSet<GroupIndex> = BTreeSet::new();
         for spt in self.fabric.tree_numbers() {
             let meets = |tree: &SpanningTree| touched.meets(&self.fabric, tree);
-            if self.virtual_groups.roots.any(self.fabric.tree(spt), meets) {
+            if self.virtual_groups.roots.any(self.fabric.trees(spt), meets) {
                 self.trees.add(spt);
                 self.list_broken(spt, &mut hit);
             }
@@ -427,8 +475,8 @@ impl RoutingEngine for DynamicRootEngine {
         let (Some(planned), Some(index)) = (planned, self.registry.find(mgid)) else {
             return Vec::new();
         };
-        let tree = self.virtual_groups.tree(&self.fabric, index, TreeNumber(planned.part));
-        group_tree(&self.fabric, &tree, &self.registry.get(index).members).into_iter().collect()
+        let trees = self.virtual_groups.trees(&self.fabric, index, TreeNumber(planned.part));
+        group_trees(&self.fabric, &trees, &self.registry.get(index).members)
     }
 
     fn choices(&self) -> Vec<RecordedChoice> {

@@ -372,7 +372,17 @@ impl Fabric {
     /// Finds the first broken link of the first tree, if no tree of the number serves these leaves,
     /// CNs and blocks.
     pub(super) fn obstacle(&self, spt: TreeNumber, places: [&[u32]; 3]) -> Option<BrokenLink> {
-        let mut broken = self.trees(spt).iter().map(|tree| self.broken_link(tree, places));
+        self.broken_link_of_all(self.trees(spt), places)
+    }
+
+    /// Finds the first broken link of the first of some trees, if none of them serves these leaves,
+    /// CNs and blocks.
+    pub(super) fn broken_link_of_all(
+        &self,
+        trees: &[SpanningTree],
+        places: [&[u32]; 3],
+    ) -> Option<BrokenLink> {
+        let mut broken = trees.iter().map(|tree| self.broken_link(tree, places));
         let first = broken.next().flatten();
         if broken.all(|link| link.is_some()) { first } else { None }
     }
@@ -391,7 +401,17 @@ impl Fabric {
         spt: TreeNumber,
         places: [&[u32]; 3],
     ) -> Option<BrokenLink> {
-        self.trees(spt).iter().find_map(|tree| self.missing_link(tree, places))
+        self.missing_link_of_any(self.trees(spt), places)
+    }
+
+    /// Finds the first link that does not exist in this fabric and that one of some trees needs
+    /// over these leaves, CNs and blocks.
+    pub(super) fn missing_link_of_any(
+        &self,
+        trees: &[SpanningTree],
+        places: [&[u32]; 3],
+    ) -> Option<BrokenLink> {
+        trees.iter().find_map(|tree| self.missing_link(tree, places))
     }
 
     /// Gives the switches on which a spanning tree branches for a leaf, CN, block, and its root.

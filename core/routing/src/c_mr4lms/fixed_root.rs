@@ -447,7 +447,11 @@ impl FixedRootEngine {
         match self.fabric.trees(spt) {
             _ if inputs.is_empty() => Vec::new(),
             [tree] => vec![self.builder.build(&self.fabric, tree, &inputs)],
-            pair => self.builder.build_pair(&self.fabric, pair, &inputs),
+            pair => {
+                let second = inputs.iter().map(|input| GroupOnTree { tree: &pair[1], ..*input });
+                let second: Vec<_> = second.collect();
+                self.builder.build_pair(&self.fabric, pair, [&inputs, &second])
+            }
         }
     }
 }

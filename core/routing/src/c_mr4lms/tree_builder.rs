@@ -78,12 +78,24 @@ impl TreeBuilder {
         inputs: &[GroupOnTree<'_>],
     ) -> Part {
         self.start(inputs);
+        self.mark_all(fabric, inputs, 0..dense(inputs.len()));
+        self.collect(tree, 0)
+    }
+
+    /// Marks the links of groups, each on its own tree, unites those that meet, and reads the ports
+    /// of all of them out.
+    fn mark_all(
+        &mut self,
+        fabric: &Fabric,
+        inputs: &[GroupOnTree<'_>],
+        groups: impl Iterator<Item = u32>,
+    ) {
         let mut order = std::mem::take(&mut self.order);
-        order.extend(0..dense(inputs.len()));
+        order.extend(groups);
         let tree_of = |at: u32| inputs[at as usize].tree;
         let same =
             |a: u32, b: u32| std::ptr::eq(tree_of(a), tree_of(b)) || tree_of(a) == tree_of(b);
-        if order.iter().any(|at| !same(0, *at)) {
+        if order.iter().any(|at| !same(order[0], *at)) {
             let place = |tree: &SpanningTree| (tree.u, tree.tn, tree.v, tree.l3);
             order.sort_by_key(|at| place(tree_of(*at)));
         }
@@ -96,7 +108,6 @@ impl TreeBuilder {
         order.clear();
         self.order = order;
         self.switches.clear();
-        self.collect(tree, 0)
     }
 
     fn start(&mut self, inputs: &[GroupOnTree<'_>]) {

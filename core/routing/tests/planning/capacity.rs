@@ -171,7 +171,7 @@ proptest! {
                 continue;
             }
             let scenario = fabric.scenario(*kind, EngineOptions::new(1, tables), GroupSource::Listed(&records));
-            let fault_tolerant = fault_tolerant && *kind == EngineKind::CMr4lmsFixed;
+            let fault_tolerant = fault_tolerant && kind.supports_fault_tolerance();
             let options = EngineOptions { fault_tolerant, ..scenario.options };
             let expected = first_without_merging(&fabric, *kind, options, &records);
             let scenario = Scenario { options, ..scenario };

@@ -245,7 +245,7 @@ proptest! {
                 members: members.iter().copied().map(EndpointId).collect(),
             })
             .collect();
-        let fault_tolerant = fault_tolerant && kind == EngineKind::CMr4lmsFixed;
+        let fault_tolerant = fault_tolerant && kind.supports_fault_tolerance();
         let options =
             EngineOptions { root_scope, fault_tolerant, ..EngineOptions::new(colors, tables) };
         let scenario = fabric.scenario(kind, options, GroupSource::Listed(&records));

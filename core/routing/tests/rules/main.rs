@@ -1,5 +1,6 @@
 //! Rules R1 to R4 as laws over random fabrics, faults and histories.
 
+mod dynamic_pairs;
 mod dynamic_root;
 mod fabrics;
 mod incremental;

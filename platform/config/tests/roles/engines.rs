@@ -16,12 +16,15 @@ fn the_engine_is_named_or_left_to_the_topology() {
         let config: RouterConfig = load_text(&format!("[router]\n{text}"), &[]).unwrap();
         assert_eq!(config.engine, engine, "{text}");
     }
-    let both = "[router]\nfault_tolerant = true\nroot_policy = 'hlse'\n";
+    let both = "[router]\nstay_after_healing = true\nroot_policy = 'hlse'\n";
     assert_eq!(
         complaints::<RouterConfig>(both, &[]),
-        ["F:3: router.root_policy: c-mr4lms-fixed has no roots to choose from; `fault_tolerant` \
-             selects c-mr4lms-fixed"]
+        ["F:3: router.root_policy: c-mr4lms-fixed has no roots to choose from; \
+             `stay_after_healing` selects c-mr4lms-fixed"]
     );
+    let by_load = "[router]\nfault_tolerant = true\nroot_policy = 'hlse'\n";
+    let config: RouterConfig = load_text(by_load, &[]).unwrap();
+    assert_eq!(config.engine, None, "dynamic roots go with both");
     let other = "[router]\nengine = 'mr4lms'\nstay_after_healing = true\n";
     assert_eq!(
         complaints::<RouterConfig>(other, &[]),
@@ -29,11 +32,12 @@ fn the_engine_is_named_or_left_to_the_topology() {
              failure; c-mr4lms-fixed can be told"]
     );
     let several = "[router]\nengine = 'c-mr4lms-dynamic'\ntables = 'per-switch'\n\
-                   root_scope = 'tn-group'\nmerge_policy = 'rebuild'\nfault_tolerant = true\n";
+                   root_scope = 'tn-group'\nmerge_policy = 'rebuild'\nstay_after_healing = true\n";
     assert_eq!(
         complaints::<RouterConfig>(several, &[]),
         [
-            "F:6: router.fault_tolerant: c-mr4lms-dynamic has no fault tolerance; c-mr4lms-fixed has",
+            "F:6: router.stay_after_healing: c-mr4lms-dynamic decides by itself where groups stay \
+             after a failure; c-mr4lms-fixed can be told",
             "F:4: router.root_scope: roots in a whole TN group need per-port tables; with per-switch \
              tables only those of one TN can be had",
             "F:5: router.merge_policy: c-mr4lms-dynamic has no choice in the treatment of merged \

@@ -75,8 +75,10 @@ impl DynamicRootEngine {
     /// Checks that a group has the links it needs and meets nobody with another root.
     fn check(&mut self, one: &Candidate, spt: TreeNumber, root: u32) -> Result<(), RestoreProblem> {
         let virtual_groups = &mut self.virtual_groups;
-        let tree = virtual_groups.roots.tree(self.fabric.tree(spt), root);
-        if let Some(link) = self.fabric.broken_link(&tree, virtual_groups.footprint.places()) {
+        let trees = virtual_groups.roots.trees(self.fabric.trees(spt), root);
+        if let Some(link) =
+            self.fabric.broken_link_of_all(&trees, virtual_groups.footprint.places())
+        {
             return Err(RestoreProblem::TreeBroken { link });
         }
         let free = virtual_groups.collect_owners(spt, root, &one.places)

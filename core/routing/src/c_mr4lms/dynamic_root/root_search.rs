@@ -13,10 +13,12 @@ use std::cmp::Reverse;
 
 use fabricast_topology::SwitchId;
 
+use crate::c_mr4lms::dynamic_root::roots::Trees;
 use crate::c_mr4lms::dynamic_root::virtual_groups::{
     Candidate, Context, VirtualGroupState, VirtualGroups,
 };
 use crate::c_mr4lms::fabric::{NONE, dense};
+use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::group_trees::group_tree;
 use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex, TreeNumber};
 use crate::group_tree::GroupTree;
@@ -116,7 +118,7 @@ impl VirtualGroups {
         let first = [first_bit(&self.wanted[0]), first_bit(&self.wanted[1])];
         let ups = if first[0].is_some() { self.roots.ups } else { 1 };
         let tops = if first[1].is_some() { self.roots.tops } else { 1 };
-        let home = context.fabric.tree(spt);
+        let homes = context.fabric.trees(spt);
         let mut best: Option<Offer> = None;
         let mut offers: Vec<Offer> = Vec::new(); // only for a policy
         for up in 0..ups {
@@ -128,18 +130,18 @@ impl VirtualGroups {
                 if !is_free && best.is_some_and(|(extra, ..)| extra == 0) {
                     continue;
                 }
-                let tree = self.roots.tree(home, root);
+                let trees = self.roots.trees(homes, root);
                 let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
                 let moves = |virtual_group: &u32| self.moves(self.get(*virtual_group), root);
                 if root_change == RootChange::Forbidden
                     && (self.merging.iter().any(moves)
                         || !is_free && self.in_the_way.iter().any(moves))
-                    || !self.is_live(context, candidate, &tree)
+                    || !self.serve(context, candidate, &trees)
                 {
                     continue;
                 }
                 let votes = Reverse(self.staying(candidate, root));
-                let offer = (extra, votes, self.load(context.fabric, &tree, first), root);
+                let offer = (extra, votes, self.load(context.fabric, &trees[0], first), root);
                 best = Some(best.map_or(offer, |best| best.min(offer)));
                 if self.chooser.is_on() {
                     offers.push(offer);
@@ -161,9 +163,14 @@ impl VirtualGroups {
         offers: &[Offer],
     ) -> Offer {
         let group = registry.get(candidate.index);
+        let mut footprint = Footprint::default();
+        footprint.trace(fabric, &group.members);
+        let places = footprint.places();
         let trees = offers.iter().map(|(.., root)| {
-            let tree = self.roots.tree(fabric.tree(spt), *root);
-            group_tree(fabric, &tree, &group.members).expect("two members or more are live")
+            let pair = self.roots.trees(fabric.trees(spt), *root);
+            let has_links = |tree: &&SpanningTree| fabric.broken_link(tree, places).is_none();
+            let tree = pair.iter().find(has_links).expect("one of the trees is live");
+            group_tree(fabric, tree, &group.members).expect("two members or more are live")
         });
         let trees: Vec<GroupTree> = trees.collect();
         let roots: Vec<SwitchId> = trees.iter().map(|tree| tree.root).collect();
@@ -214,26 +221,34 @@ impl VirtualGroups {
         own + stay.map(|virtual_group| dense(virtual_group.groups.len())).sum::<u32>()
     }
 
-    /// Tells whether all groups that come together have the links they need under a root.
-    fn is_live(
-        &mut self,
-        context: Context<'_>,
-        candidate: &Candidate,
-        tree: &SpanningTree,
-    ) -> bool {
+    /// Tells whether trees serve all groups that come together: each has a live one, and both exist
+    /// for those that have a whole pair or ask for one.
+    fn serve(&mut self, context: Context<'_>, candidate: &Candidate, trees: &Trees) -> bool {
         let Context { fabric, registry } = context;
-        if fabric.has_all_links(tree) {
+        if trees.iter().all(|tree| fabric.has_all_links(tree)) {
             return true;
         }
         let mut footprint = std::mem::take(&mut self.footprint);
-        let merging =
-            self.merging.iter().flat_map(|virtual_group| &self.get(*virtual_group).groups);
-        let is_live = merging.chain([&candidate.index]).all(|index| {
-            footprint.trace(fabric, &registry.get(*index).members);
-            fabric.broken_link(tree, footprint.places()).is_none()
+        let merging = self.merging.iter().flat_map(|virtual_group| {
+            let groups = self.get(*virtual_group).groups.iter();
+            groups.map(move |index| (*index, Some(*virtual_group)))
+        });
+        let serves = merging.chain([(candidate.index, None)]).all(|(index, virtual_group)| {
+            footprint.trace(fabric, &registry.get(index).members);
+            let places = footprint.places();
+            let is_live = trees.iter().any(|tree| fabric.broken_link(tree, places).is_none());
+            is_live
+                && (trees.len() == 1 || fabric.missing_link_of_any(trees, places).is_none() || {
+                    let lacked_one = virtual_group.map(|one| {
+                        let VirtualGroupState { spt, root, .. } = self.get(one);
+                        let before = self.roots.trees(fabric.trees(*spt), *root);
+                        fabric.missing_link_of_any(&before, places).is_some()
+                    });
+                    lacked_one.unwrap_or(!candidate.whole_pair)
+                })
         });
         self.footprint = footprint;
-        is_live
+        serves
     }
 }
 
@@ -247,7 +262,8 @@ impl VirtualGroups {
     ) -> Displacement {
         let fabric = context.fabric;
         let candidate = self.candidate(context, index).expect("a group without a tree is at home");
-        let link = fabric.broken_link(fabric.tree(home), self.footprint.places());
+        let places = self.footprint.places();
+        let link = fabric.obstacle(home, places).or_else(|| fabric.missing_from_any(home, places));
         let own = self.of_group(index);
         let other = candidate.places[0].iter().find_map(|at| {
             let virtual_group = self.owners.owner(0, home, 0, *at);

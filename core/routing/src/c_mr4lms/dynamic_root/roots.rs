@@ -5,6 +5,12 @@
 //! switch). Root 0 is the fixed one. Where parallel links give one color several trees on one
 //! level-1 switch, their roots are divided among them, so that two spanning trees of a color stay
 //! free of conflict whatever they choose.
+//!
+//! With fault tolerance both trees of a pair take the same steps, each in its own TN group. So they
+//! have the same shape, share nothing above the leaves, and groups that meet on one of them meet on
+//! the other.
+
+use std::ops::Deref;
 
 use fabricast_topology::{FatTreeParams, TableKind};
 
@@ -21,6 +27,21 @@ pub(super) struct Roots {
     pub(super) ups: u32,
     /// Choices of an up-port of level 2 above each of those.
     pub(super) tops: u32,
+}
+
+/// The spanning tree of a number with one of its roots, or with fault tolerance the pair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trees {
+    both: [SpanningTree; 2],
+    count: usize,
+}
+
+impl Deref for Trees {
+    type Target = [SpanningTree];
+
+    fn deref(&self) -> &[SpanningTree] {
+        &self.both[..self.count]
+    }
 }
 
 impl Roots {
@@ -60,9 +81,23 @@ impl Roots {
         }
     }
 
-    /// Tells whether something holds of a spanning tree with any of its roots.
-    pub(super) fn any(&self, home: &SpanningTree, holds: impl Fn(&SpanningTree) -> bool) -> bool {
-        (0..self.count()).any(|root| holds(&self.tree(home, root)))
+    /// Tells whether something holds of a spanning tree, or of one of a pair, with any of its
+    /// roots.
+    pub(super) fn any(
+        &self,
+        homes: &[SpanningTree],
+        holds: impl Fn(&SpanningTree) -> bool,
+    ) -> bool {
+        (0..self.count()).any(|root| homes.iter().any(|home| holds(&self.tree(home, root))))
+    }
+
+    /// Gives the trees of a number as they are with another root.
+    pub(super) fn trees(&self, homes: &[SpanningTree], root: u32) -> Trees {
+        let mut both = [SpanningTree::default(); 2];
+        for (tree, home) in both.iter_mut().zip(homes) {
+            *tree = self.tree(home, root);
+        }
+        Trees { both, count: homes.len() }
     }
 
     /// Gives a spanning tree as it is with another root.

@@ -5,7 +5,7 @@
 //! every group alone, so taking a group out and placing the others again splits what it connected.
 
 use crate::c_mr4lms::dynamic_root::place_owners::{PlaceOwners, Places};
-use crate::c_mr4lms::dynamic_root::roots::Roots;
+use crate::c_mr4lms::dynamic_root::roots::{Roots, Trees};
 use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::numbers::{GroupIndex, TreeNumber};
@@ -67,6 +67,8 @@ pub(super) struct Candidate {
     pub(super) index: GroupIndex,
     /// The root that it had, which it keeps if it can; [`NONE`] if it is new.
     pub(super) before: u32,
+    /// Links of both trees of a pair have to exist; else one tree of it, that is live, is enough.
+    pub(super) whole_pair: bool,
     pub(super) places: Places,
 }
 
@@ -112,10 +114,10 @@ impl VirtualGroups {
         self.list.get(self.of_group(index) as usize)
     }
 
-    /// Gives the spanning tree of a group as it is with the root that the group has.
-    pub(super) fn tree(&self, fabric: &Fabric, index: GroupIndex, spt: TreeNumber) -> SpanningTree {
-        self.roots
-            .tree(fabric.tree(spt), self.of(index).map_or(0, |virtual_group| virtual_group.root))
+    /// Gives the spanning tree of a group, or its pair, as it is with the root that the group has.
+    pub(super) fn trees(&self, fabric: &Fabric, index: GroupIndex, spt: TreeNumber) -> Trees {
+        let root = self.of(index).map_or(0, |virtual_group| virtual_group.root);
+        self.roots.trees(fabric.trees(spt), root)
     }
 
     /// Finds out where the live members of a group are; none if fewer than two live.
@@ -129,6 +131,7 @@ impl VirtualGroups {
         (self.footprint.live(members).len() >= 2).then(|| Candidate {
             index,
             before: NONE,
+            whole_pair: false,
             places: self.owners.places(&self.footprint, members),
         })
     }

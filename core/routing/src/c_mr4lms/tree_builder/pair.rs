@@ -17,22 +17,25 @@ impl TreeBuilder {
     /// Builds the parts of both trees of a pair from groups, rising by MGID, each of which has all
     /// its links on one of them. A group whose members are all on one leaf has no second tree, but
     /// that of the groups that it is merged with.
+    ///
+    /// - `inputs`: the same groups twice, on their first trees and on their second ones. Groups
+    ///   that meet have the same two roots.
     pub(in crate::c_mr4lms) fn build_pair(
         &mut self,
         fabric: &Fabric,
         pair: &[SpanningTree],
-        inputs: &[GroupOnTree<'_>],
+        inputs: [&[GroupOnTree<'_>]; 2],
     ) -> Vec<Part> {
         let halves: Vec<Half<'_>> =
-            pair.iter().map(|tree| self.half(fabric, tree, inputs)).collect();
-        self.start(inputs);
-        if halves.iter().any(|half| half.served.len() < inputs.len()) {
-            self.unite(fabric, &halves, inputs);
+            pair.iter().zip(inputs).map(|(home, inputs)| self.half(fabric, home, inputs)).collect();
+        self.start(inputs[0]);
+        if halves.iter().any(|half| half.served.len() < half.inputs.len()) {
+            self.unite(fabric, &halves);
         }
         let mut parts: Vec<Part> = halves
             .iter()
             .zip([0, 1])
-            .map(|(half, lowest)| self.build_half(fabric, half, inputs, lowest))
+            .map(|(half, lowest)| self.build_half(fabric, half, lowest))
             .collect();
         let unprotected = (0u8..).zip(halves).flat_map(|(tree, half)| {
             half.unprotected.into_iter().map(move |one| Unprotected { tree, ..one })
@@ -46,14 +49,13 @@ impl TreeBuilder {
     fn half<'a>(
         &mut self,
         fabric: &Fabric,
-        tree: &'a SpanningTree,
-        inputs: &[GroupOnTree<'_>],
+        home: &'a SpanningTree,
+        inputs: &'a [GroupOnTree<'a>],
     ) -> Half<'a> {
-        let mut half =
-            Half { tree, served: Vec::with_capacity(inputs.len()), unprotected: Vec::new() };
-        let is_whole = fabric.has_all_links(tree);
-        for (at, GroupOnTree { mgid, members, .. }) in (0u32..).zip(inputs) {
-            if is_whole {
+        let served = Vec::with_capacity(inputs.len());
+        let mut half = Half { home, inputs, served, unprotected: Vec::new() };
+        for (at, GroupOnTree { mgid, members, tree }) in (0u32..).zip(inputs) {
+            if fabric.has_all_links(tree) {
                 half.served.push(at);
                 continue;
             }
@@ -72,17 +74,15 @@ impl TreeBuilder {
 
     /// Unites groups that meet on a tree that serves both, and with per-port tables groups with a
     /// common member, whose packets come in by one port whatever tree they take.
-    fn unite(&mut self, fabric: &Fabric, halves: &[Half<'_>], inputs: &[GroupOnTree<'_>]) {
-        for Half { tree, served, .. } in halves {
-            self.mark(fabric, tree, inputs, served);
-            self.link_users.read_out(fabric, tree, self.sets.settle(), &mut self.port_runs);
-            self.switches.clear();
+    fn unite(&mut self, fabric: &Fabric, halves: &[Half<'_>]) {
+        for Half { inputs, served, .. } in halves {
+            self.mark_all(fabric, inputs, served.iter().copied());
         }
         if self.tables == TableKind::PerSwitch {
             return;
         }
         let mut members = Vec::new(); // slot and group, of groups that only one tree serves
-        for (at, input) in (0u32..).zip(inputs) {
+        for (at, input) in (0u32..).zip(halves[0].inputs) {
             if halves.iter().any(|half| half.served.binary_search(&at).is_err()) {
                 self.footprint.trace(fabric, input.members);
                 let live = self.footprint.live(input.members);
@@ -97,31 +97,25 @@ impl TreeBuilder {
 
     /// Builds one tree of a pair for the groups that it can serve, without trees whose top is below
     /// a level.
-    fn build_half(
-        &mut self,
-        fabric: &Fabric,
-        half: &Half<'_>,
-        inputs: &[GroupOnTree<'_>],
-        lowest: usize,
-    ) -> Part {
-        let Half { tree, served, .. } = half;
+    fn build_half(&mut self, fabric: &Fabric, half: &Half<'_>, lowest: usize) -> Part {
+        let Half { home, inputs, served, .. } = half;
         self.start_part(inputs);
-        self.mark(fabric, tree, inputs, served);
-        self.link_users.read_out(fabric, tree, self.sets.settle(), &mut self.port_runs);
-        self.switches.clear();
+        self.mark_all(fabric, inputs, served.iter().copied());
         let mut served = served.iter().copied().peekable();
-        for (at, _) in (0u32..).zip(inputs) {
+        for (at, _) in (0u32..).zip(*inputs) {
             if served.next_if_eq(&at).is_none() {
                 self.note_members(fabric, inputs, at);
             }
         }
-        self.collect(tree, lowest)
+        self.collect(home, lowest)
     }
 }
 
 /// One tree of a pair.
 struct Half<'a> {
-    tree: &'a SpanningTree,
+    home: &'a SpanningTree,
+    /// All groups, on this tree with the root that each has.
+    inputs: &'a [GroupOnTree<'a>],
     /// The groups whose links exist on it, rising.
     served: Vec<u32>,
     /// The groups that lack a link of it, or have a dead one; the number of the tree is left open.
