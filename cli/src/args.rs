@@ -150,8 +150,9 @@ pub(crate) struct EngineArgs {
     /// else `tn`.
     #[arg(long, value_enum)]
     pub(crate) root_scope: Option<Scope>,
-    /// Policy for choosing among equally good roots, not for `c-mr4lms-fixed` and `global-tree`;
-    /// default: the order of the engine. All policies but `cyclic` go by the load of ports.
+    /// Policy for choosing among equally good roots, not for `c-mr4lms-fixed`, `c-mr4lms-hybrid`
+    /// and `global-tree`; default: the order of the engine. All policies but `cyclic` go by the
+    /// load of ports.
     #[arg(long, value_parser = root_policy())]
     pub(crate) root_policy: Option<RootPolicy>,
     /// Treatment of the trees of groups that `mr4lms` merges; default: `keep`.
@@ -164,8 +165,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_enum, default_value_t = Tables::PerPort)]
     pub(crate) tables: Tables,
     /// Give every group two trees that share nothing above the leaf switches, so that packets
-    /// survive any one failure there (`c-mr4lms-fixed`, `c-mr4lms-dynamic`). Half as many groups
-    /// fit without sharing.
+    /// survive any one failure there (engines of C-MR4LMS). Half as many groups fit without
+    /// sharing.
     #[arg(long)]
     pub(crate) fault_tolerant: bool,
     /// Leave groups that a dead link has moved where they are when it is back (`c-mr4lms-fixed`).

@@ -69,14 +69,16 @@ const DAMAGES: [Damage; 3] = [
     Damage { links: 1, switches: 1 },
 ];
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 7] = [
     Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort),
     Way::new(EngineKind::CMr4lmsDynamic, COLORS, TableKind::PerPort).scope(RootScope::TnGroup),
+    Way::new(EngineKind::CMr4lmsHybrid, COLORS, TableKind::PerPort),
     Way::new(EngineKind::Mr4lms, COLORS, TableKind::PerPort),
     Way::new(EngineKind::CMr4lmsFixed, COLORS, TableKind::PerPort).fault_tolerant(),
     Way::new(EngineKind::CMr4lmsDynamic, COLORS, TableKind::PerPort)
         .scope(RootScope::TnGroup)
         .fault_tolerant(),
+    Way::new(EngineKind::CMr4lmsHybrid, COLORS, TableKind::PerPort).fault_tolerant(),
 ];
 
 impl fmt::Display for Damage {

@@ -1,9 +1,10 @@
-//! Advice on a plan: what its tables still promise, and whether another engine does better.
+//! Advice on a plan: what its tables still promise, and which engine does best.
 //!
 //! With per-switch tables all trees of one color meet in every leaf. So C entries give C spanning
 //! trees of the whole fabric, while per-port tables give several for each color. MR4LMS reuses a
-//! color wherever trees do not meet, and is mostly better then. The advice compares both engines on
-//! the given groups; if that takes too long, it gives an estimate and says so.
+//! color wherever trees do not meet, and is mostly better then. The advice compares the engines on
+//! the given groups, with either kind of tables; if that takes too long, it gives an estimate or
+//! says that it has none.
 
 use std::fmt;
 
@@ -15,6 +16,9 @@ use crate::routing_engine::{ColorUse, EngineKind, RoutingEngine};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::spt::Layout;
 
+/// Work that the hybrid engine does, at least, in the time in which MR4LMS does one unit.
+pub const HYBRID_SPEED: u64 = 100;
+
 /// One piece of advice. `Display` is a sentence without its full stop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
@@ -24,6 +28,13 @@ pub enum Advice {
     Measured(Comparison),
     /// Another engine was not tried, because that takes long.
     Estimated(Estimate),
+    /// The same, and there is no rule to guess by.
+    NotTried {
+        /// Engine that was not tried.
+        engine: EngineKind,
+    },
+    /// The engine of least cost among those that were tried.
+    Best(BestEngine),
     /// Another engine cannot route the groups.
     Impossible {
         /// Engine that was asked for.
@@ -49,6 +60,19 @@ pub struct PerSwitchPromise {
     pub merged: u32,
     /// Routes follow from fabric, faults and groups alone (rule R3).
     pub stable: bool,
+}
+
+/// The engine of least cost: fewest groups without a tree, then least maximum EFI, then least
+/// maximum TFI. Of equals it is the engine that was asked for, or else the one with the most stable
+/// routes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestEngine {
+    /// The engine.
+    pub engine: EngineKind,
+    /// Cost of its plan.
+    pub cost: RoutingCost,
+    /// All engines that were tried, the one that was asked for first.
+    pub tried: Vec<EngineKind>,
 }
 
 /// Two engines on the same groups.
@@ -92,12 +116,13 @@ pub struct Estimate {
     pub guess: Preference,
 }
 
-/// Gives advice on a plan; with per-port tables there is none to give.
+/// Gives advice on a plan; none for engines that only serve as a comparison.
 ///
 /// - `routed`: the scenario, routed with tables of `colors` entries.
 /// - `budget`: groups times ports of the fabric up to which MR4LMS is tried; 20 million take about
-///   a second.
-/// - Cost: routing all groups with one more engine.
+///   a second. The hybrid engine is tried up to [`HYBRID_SPEED`] times as many, C-MR4LMS with the
+///   fixed root always.
+/// - Cost: routing all groups with two more engines.
 ///
 /// # Errors
 ///
@@ -108,27 +133,49 @@ pub fn advise(
     routed: &dyn RoutingEngine,
     budget: u64,
 ) -> Result<Vec<Advice>, ScenarioError> {
-    if scenario.options.tables == TableKind::PerPort {
-        return Ok(Vec::new());
-    }
-    let promise = promise(scenario, colors, routed.plan());
+    let is_per_switch = scenario.options.tables == TableKind::PerSwitch;
+    let promise = promise(scenario, colors, routed.plan()).filter(|_| is_per_switch);
     let mut advice: Vec<Advice> = promise.map(Advice::PerSwitch).into_iter().collect();
-    let Some(other) = alternative(scenario) else { return Ok(advice) };
-    let work = |groups: usize| (groups as u64).saturating_mul(scenario.graph.port_count() as u64);
-    advice.push(if other == EngineKind::Mr4lms && work(routed.group_count()) > budget {
-        Advice::Estimated(estimate(scenario, colors, other)?)
-    } else {
-        match scenario.with_engine(other).route(colors) {
-            Ok(tried) => {
-                let cost = RoutingCost::of(scenario.graph, routed.plan());
-                let other_cost = RoutingCost::of(scenario.graph, tried.engine.plan());
-                let (engine, verdict) = (scenario.kind, prefer(&other_cost, &cost));
+    let work = (routed.group_count() as u64).saturating_mul(scenario.graph.port_count() as u64);
+    let (engine, cost) = (scenario.kind, RoutingCost::of(scenario.graph, routed.plan()));
+    let mut tried = vec![(engine, cost)];
+    for other in alternatives(scenario) {
+        let most = if other == EngineKind::Mr4lms {
+            budget
+        } else if other == EngineKind::CMr4lmsHybrid {
+            budget.saturating_mul(HYBRID_SPEED)
+        } else {
+            u64::MAX
+        };
+        if work > most {
+            advice.push(match is_per_switch && other == EngineKind::Mr4lms {
+                true => Advice::Estimated(estimate(scenario, colors, other)?),
+                false => Advice::NotTried { engine: other },
+            });
+            continue;
+        }
+        advice.push(match scenario.with_engine(other).route(colors) {
+            Ok(routed) => {
+                let other_cost = RoutingCost::of(scenario.graph, routed.engine.plan());
+                tried.push((other, other_cost));
+                let verdict = prefer(&other_cost, &cost);
                 Advice::Measured(Comparison { engine, cost, other, other_cost, verdict })
             }
             Err(why) => Advice::Impossible { engine: other, why },
-        }
-    });
+        });
+    }
+    advice.extend(best(&tried).map(Advice::Best));
     Ok(advice)
+}
+
+/// Finds the engine of least cost, if there is a choice. The first of equals wins.
+fn best(tried: &[(EngineKind, RoutingCost)]) -> Option<BestEngine> {
+    let rank = |cost: &RoutingCost| {
+        (cost.unrouted, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi)
+    };
+    let (engine, cost) = tried.iter().min_by_key(|(_, cost)| rank(cost))?;
+    let engines = tried.iter().map(|(kind, _)| *kind).collect();
+    (tried.len() > 1).then_some(BestEngine { engine: *engine, cost: *cost, tried: engines })
 }
 
 fn promise(scenario: &Scenario<'_>, colors: u16, plan: &Plan) -> Option<PerSwitchPromise> {
@@ -154,12 +201,19 @@ fn promise(scenario: &Scenario<'_>, colors: u16, plan: &Plan) -> Option<PerSwitc
     })
 }
 
-/// The engine to compare with; none for engines that only serve as a comparison.
-fn alternative(scenario: &Scenario<'_>) -> Option<EngineKind> {
+/// Lists the engines to compare with, the most stable first; none for engines that only serve as a
+/// comparison.
+fn alternatives(scenario: &Scenario<'_>) -> Vec<EngineKind> {
     match scenario.kind.color_use() {
-        ColorUse::ManyTrees if scenario.kind.needs_fat_tree() => Some(EngineKind::Mr4lms),
-        ColorUse::ManyTrees => scenario.fat_tree.map(|_| EngineKind::CMr4lmsFixed),
-        ColorUse::OneTree | ColorUse::OneTreeInAll => None,
+        ColorUse::ManyTrees => {
+            let mut all =
+                vec![EngineKind::CMr4lmsFixed, EngineKind::CMr4lmsHybrid, EngineKind::Mr4lms];
+            all.retain(|kind| {
+                *kind != scenario.kind && (scenario.fat_tree.is_some() || !kind.needs_fat_tree())
+            });
+            all
+        }
+        ColorUse::OneTree | ColorUse::OneTreeInAll => Vec::new(),
     }
 }
 
@@ -215,10 +269,27 @@ impl fmt::Display for Advice {
             Self::PerSwitch(promise) => promise.fmt(f),
             Self::Measured(comparison) => comparison.fmt(f),
             Self::Estimated(estimate) => estimate.fmt(f),
+            Self::NotTried { engine } => write!(f, "{engine} was not tried, that would take long"),
+            Self::Best(best) => best.fmt(f),
             Self::Impossible { engine, why } => {
                 write!(f, "{engine} was tried too, and cannot route these groups: {why}")
             }
         }
+    }
+}
+
+impl fmt::Display for BestEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine, cost, tried } = self;
+        let (efi, tfi) = (cost.metrics.switch_links.max_efi, cost.metrics.max_tfi);
+        let tried: Vec<&str> = tried.iter().map(|kind| kind.name()).collect();
+        write!(
+            f,
+            "{engine} has the least cost of {}: {} groups without a tree, then max EFI {efi}, then \
+             max TFI {tfi}",
+            tried.join(", "),
+            cost.unrouted
+        )
     }
 }
 

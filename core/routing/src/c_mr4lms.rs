@@ -20,6 +20,6 @@ mod staging;
 mod tree_builder;
 
 pub use dynamic_root::DynamicRootEngine;
-pub(crate) use dynamic_root::ENTRY as DYNAMIC_ROOT;
+pub(crate) use dynamic_root::{ENTRY as DYNAMIC_ROOT, HYBRID};
 pub(crate) use fixed_root::ENTRY as FIXED_ROOT;
 pub use fixed_root::FixedRootEngine;

@@ -34,7 +34,9 @@ mod spt;
 mod tables;
 pub mod verify;
 
-pub use advice::{Advice, Comparison, Estimate, PerSwitchPromise, Preference, advise};
+pub use advice::{
+    Advice, BestEngine, Comparison, Estimate, HYBRID_SPEED, PerSwitchPromise, Preference, advise,
+};
 pub use allocator::{
     AllocatorError, BatchGroup, BatchMgid, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted,
 };

@@ -120,7 +120,8 @@ fn write_displacement(
         }
         Displacement::TreeBroken { link: BrokenLink::Missing { .. } }
         | Displacement::Stayed
-        | Displacement::NoSharedRoot => fmt::Display::fmt(why, f),
+        | Displacement::NoSharedRoot
+        | Displacement::WouldMerge => fmt::Display::fmt(why, f),
     }
 }
 

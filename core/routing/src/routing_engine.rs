@@ -447,8 +447,8 @@ impl EngineOptions {
     }
 
     /// Returns the engine that one of these options selects, and the name of the option: the only
-    /// engine that has it, and of the two with fault tolerance the one that has the other options,
-    /// or else the one with the fixed root. `None` if no option selects an engine.
+    /// engine that has it, and of those with fault tolerance the one with dynamic roots if there is
+    /// a root policy, or else the one with the fixed root. `None` if no option selects an engine.
     #[must_use]
     pub fn implied_engine(&self) -> Option<(EngineKind, &'static str)> {
         let two_trees = match self.root_policy {
@@ -517,7 +517,7 @@ pub enum BuildError {
         kind: EngineKind,
     },
     /// Only C-MR4LMS plans two trees for each group.
-    #[error("{kind} has no fault tolerance; c-mr4lms-fixed and c-mr4lms-dynamic have")]
+    #[error("{kind} has no fault tolerance; c-mr4lms-fixed, -dynamic and -hybrid have")]
     NoFaultTolerance {
         /// Kind of the engine.
         kind: EngineKind,

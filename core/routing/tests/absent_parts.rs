@@ -162,7 +162,7 @@ fn plans_are_sound(links: u32, switches: u32) {
             kinds.insert((engine.kind(), engine.plan().is_dual()));
         }
     }
-    assert_eq!(kinds.len(), EngineKind::ALL.len() + 2, "not all were tried: {kinds:?}");
+    assert_eq!(kinds.len(), EngineKind::ALL.len() + 3, "not all were tried: {kinds:?}");
 }
 
 /// R3: the same groups, one at a time and backwards, before and after the same faults, give the

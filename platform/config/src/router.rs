@@ -121,9 +121,8 @@ pub struct RawRouterConfig {
     /// it merges fewer groups; `tn` with per-switch tables.
     pub root_scope: Option<RootScope>,
     /// Give every group two trees that share nothing above the leaf switches, so that no packet is
-    /// lost when a link or switch there dies; `c-mr4lms-fixed` and `c-mr4lms-dynamic` only, and
-    /// the TIC must be told the same. Default false: it halves the groups that can go without
-    /// sharing trees.
+    /// lost when a link or switch there dies; the engines of C-MR4LMS only, and the TIC must be
+    /// told the same. Default false: it halves the groups that can go without sharing trees.
     pub fault_tolerant: bool,
     /// Leave groups that a dead link has moved where they are when it is back, so that nothing is
     /// written again; `c-mr4lms-fixed` only. Default false: tables are a pure function of groups
@@ -131,9 +130,9 @@ pub struct RawRouterConfig {
     pub stay_after_healing: bool,
     /// Policy among equally good roots: `cyclic`, `llp`, `llp-ec-max`,
     /// `llp-ec-sum` or `hlse`; all but `cyclic` look at the load that port counters show. Not for
-    /// `c-mr4lms-fixed` and `global-tree`, whose roots follow from the MGIDs. Default: none, the
-    /// engine's own order, which counts groups and not bytes. A root that was chosen stays while it
-    /// is as good as any other.
+    /// `c-mr4lms-fixed`, `c-mr4lms-hybrid` and `global-tree`, which choose no roots by load.
+    /// Default: none, the engine's own order, which counts groups and not bytes. A root that was
+    /// chosen stays while it is as good as any other.
     #[serde(deserialize_with = "root_policy")]
     pub root_policy: Option<RootPolicy>,
     /// Treatment of the trees of groups that `mr4lms` merges: `keep` adds branches, `rebuild` makes

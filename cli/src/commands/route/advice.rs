@@ -6,15 +6,15 @@ use serde::Serialize;
 /// One piece of advice; what has no meaning for it is left out.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Advised {
-    /// `per-switch`, `measured`, `estimated` or `impossible`.
+    /// `per-switch`, `measured`, `estimated`, `not-tried`, `impossible` or `best`.
     kind: &'static str,
-    /// The other engine.
+    /// The other engine, or the best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<&'static str>,
     /// Comparison with the requested engine: `better`, `worse`, `same` or `mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'static str>,
-    /// Cost of the other engine's plan.
+    /// Cost of that engine's plan.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     figures: Option<Figures>,
     /// All of it in words.
@@ -50,6 +50,16 @@ impl Advised {
                 verdict: Some(name(estimate.guess)),
                 figures: None,
                 text,
+            },
+            Advice::NotTried { engine } => {
+                Self { kind: "not-tried", engine: Some(engine.name()), text, ..Self::default() }
+            }
+            Advice::Best(best) => Self {
+                kind: "best",
+                engine: Some(best.engine.name()),
+                figures: Some(Figures::of(&best.cost)),
+                text,
+                ..Self::default()
             },
             Advice::Impossible { engine, .. } => {
                 Self { kind: "impossible", engine: Some(engine.name()), text, ..Self::default() }

@@ -72,8 +72,7 @@ pub(crate) struct PlanArgs {
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
-    /// Always compare with another engine; default: only for few groups on a small fabric, as it
-    /// takes long. For per-switch tables.
+    /// Always compare with all other engines; default: only where that takes seconds at most.
     #[arg(long)]
     compare: bool,
     /// Output file for the routes.

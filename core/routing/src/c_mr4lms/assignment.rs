@@ -32,6 +32,7 @@ use crate::c_mr4lms::registry::{Memberships, Registry};
 use crate::plan::{BrokenLink, Displacement};
 use crate::spt::MgidSpace;
 use candidates::Candidates;
+pub(super) use candidates::Held;
 use color_holders::ColorHolders;
 use displaced::Decision;
 pub(super) use touched::Touched;

@@ -8,6 +8,13 @@
 //! root in their own TN groups, and one choice is recorded for both. While one tree of a group is
 //! live, no failure moves it.
 //!
+//! The *hybrid* engine ([`DynamicRootEngine::hybrid`]) merges groups only where nothing else is
+//! left. A group hangs from the fixed root of its home if it is alone there: then its tree is a
+//! function of its MGID and members. A group that would be merged there looks for a place of its
+//! own as MR4LMS does, among all roots of all spanning trees, those of its home first. If there is
+//! none, it is merged where that makes the smallest virtual group, and no other group changes its
+//! root. Groups that have a place stay there until their members change or their tree breaks.
+//!
 //! Which rules hold: R1, R2 and R4 as with the fixed root. R3 does not: a group that comes can give
 //! the groups it is merged with another root (lemma 1 fails), from scratch or in another order the
 //! plan can be another, and groups that were merged stay so until one of them that held them
@@ -15,6 +22,7 @@
 //! hit and those they have to be merged with. R5 is up to whoever programs the switches.
 
 mod place_owners;
+mod placing;
 mod restore;
 mod root_search;
 mod roots;
@@ -35,7 +43,7 @@ use crate::c_mr4lms::staging::{Staged, stage};
 use crate::c_mr4lms::tree_builder::{GroupOnTree, TreeBuilder};
 use crate::change::{Change, ChangeError};
 use crate::group_tree::GroupTree;
-use crate::plan::{Moved, Part, Plan, Unrouted};
+use crate::plan::{Displacement, Moved, Part, Plan, Unrouted};
 use crate::root_choice::{PortLoads, RootChooser};
 use crate::routing_engine::{
     BuildError, EngineEntry, EngineKind, EngineOptions, RecordedChoice, RestoreError, RootScope,
@@ -44,7 +52,7 @@ use crate::routing_engine::{
 use crate::spt::{Layout, MgidSpace, SpanningTree};
 use root_search::{PlaceError, RootChange};
 use roots::Trees;
-use virtual_groups::{Candidate, Context, VirtualGroups};
+use virtual_groups::{Context, VirtualGroups};
 
 /// The engine in the list of engines.
 pub(crate) const ENTRY: EngineEntry = EngineEntry {
@@ -55,6 +63,18 @@ pub(crate) const ENTRY: EngineEntry = EngineEntry {
     ..EngineEntry::new("c-mr4lms-dynamic", |mut input| {
         let fat_tree = input.fat_tree()?;
         Ok(Box::new(DynamicRootEngine::new(input.graph, fat_tree, input.options)?))
+    })
+};
+
+/// The hybrid engine in the list of engines.
+pub(crate) const HYBRID: EngineEntry = EngineEntry {
+    needs_fat_tree: true,
+    chooses_roots: false,
+    fault_tolerance: true,
+    groups_hang_together: true,
+    ..EngineEntry::new("c-mr4lms-hybrid", |mut input| {
+        let fat_tree = input.fat_tree()?;
+        Ok(Box::new(DynamicRootEngine::hybrid(input.graph, fat_tree, input.options)?))
     })
 };
 
@@ -73,6 +93,18 @@ pub struct DynamicRootEngine {
     trees: Pending<TreeNumber>, // to build again
     builder: TreeBuilder,
     plan: Plan,
+    search: Search,
+}
+
+/// Order in which a group looks for its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    /// On the spanning tree of its MGID, merged with others or not, and on others only where that
+    /// one cannot serve it.
+    HomeFirst,
+    /// Wherever it is merged with the fewest groups: on the fixed root of its home, then on other
+    /// roots there, then on other spanning trees.
+    LeastMerged,
 }
 
 impl DynamicRootEngine {
@@ -87,6 +119,28 @@ impl DynamicRootEngine {
         graph: Arc<Graph>,
         fat_tree: Arc<FatTree>,
         options: EngineOptions,
+    ) -> Result<Self, BuildError> {
+        Self::with_search(graph, fat_tree, options, Search::HomeFirst)
+    }
+
+    /// Makes the hybrid engine without groups or faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`DynamicRootEngine::new`].
+    pub fn hybrid(
+        graph: Arc<Graph>,
+        fat_tree: Arc<FatTree>,
+        options: EngineOptions,
+    ) -> Result<Self, BuildError> {
+        Self::with_search(graph, fat_tree, options, Search::LeastMerged)
+    }
+
+    fn with_search(
+        graph: Arc<Graph>,
+        fat_tree: Arc<FatTree>,
+        options: EngineOptions,
+        search: Search,
     ) -> Result<Self, BuildError> {
         let scope = options.effective_root_scope();
         if scope == RootScope::TnGroup && options.tables == TableKind::PerSwitch {
@@ -108,6 +162,7 @@ impl DynamicRootEngine {
             plan: Plan::numbered(space),
             layout,
             fabric,
+            search,
         })
     }
 
@@ -115,6 +170,11 @@ impl DynamicRootEngine {
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Gives the spanning tree of an MGID.
+    const fn home(&self, mgid: Mgid) -> TreeNumber {
+        TreeNumber(self.layout.space().spt(mgid))
     }
 
     /// Takes groups from where they are.
@@ -150,68 +210,13 @@ impl DynamicRootEngine {
         }
     }
 
-    /// Finds a place for a group that has none: at home, else where it was before, else on the
-    /// first spanning tree that will do, other rounds first. With fault tolerance whole pairs come
-    /// first, then those of which one tree is live.
-    fn place(&mut self, unplaced: &Unplaced, root_change: RootChange) -> bool {
-        let Unplaced { mgid, index, .. } = *unplaced;
-        let context = Context { fabric: &self.fabric, registry: &self.registry };
-        let Some(mut candidate) = self.virtual_groups.candidate(context, index) else {
-            self.put(index, TreeNumber(self.layout.space().spt(mgid))); // in nobody's way
-            return true;
-        };
-        let mut tried = Displaced { index, broken: 0, held: 0 };
-        let kinds: &[bool] = if self.plan.is_dual() { &[true, false] } else { &[false] };
-        for whole_pair in kinds {
-            candidate.whole_pair = *whole_pair;
-            tried = Displaced { index, broken: 0, held: 0 };
-            match self.place_somewhere(unplaced, candidate, root_change, &mut tried) {
-                Ok(()) => return true,
-                Err(back) => candidate = back,
-            }
-        }
-        self.registry.get_mut(index).placed = TreeNumber(NONE);
-        self.displaced.insert(mgid, tried);
-        false
-    }
-
-    /// Does so for one kind of pairs; gives the group back where there is none, with the reasons
-    /// counted.
-    fn place_somewhere(
-        &mut self,
-        unplaced: &Unplaced,
-        mut candidate: Candidate,
-        root_change: RootChange,
-        tried: &mut Displaced,
-    ) -> Result<(), Candidate> {
-        let space = *self.layout.space();
-        let Unplaced { mgid, index, tree_before: before, root_before: root } = *unplaced;
-        let home = TreeNumber(space.spt(mgid));
-        let before = Some(before).filter(|before| *before != TreeNumber(NONE) && *before != home);
-        let elsewhere = space.search_order(home.0).map(TreeNumber).filter(|spt| *spt != home);
-        for spt in [home].into_iter().chain(before).chain(elsewhere) {
-            candidate.before = if before == Some(spt) || spt == home { root } else { NONE };
-            let context = Context { fabric: &self.fabric, registry: &self.registry };
-            match self.virtual_groups.place(context, candidate, spt, root_change) {
-                Ok(()) => {
-                    self.put(index, spt);
-                    return Ok(());
-                }
-                Err((back, error)) => {
-                    candidate = back;
-                    match error {
-                        PlaceError::ColorHeld => tried.held += 1,
-                        PlaceError::NoRoot => tried.broken += 1,
-                    }
-                }
-            }
-        }
-        Err(candidate)
-    }
-
     /// Places groups again that have been taken out, in the order of their MGIDs.
-    fn place_all(&mut self, mut unplaced: Vec<Unplaced>, root_change: RootChange) {
+    fn place_all(&mut self, mut unplaced: Vec<Unplaced>, mut root_change: RootChange) {
         unplaced.sort_unstable_by_key(|one| one.mgid);
+        if self.search == Search::LeastMerged {
+            root_change = RootChange::Forbidden;
+            unplaced.retain(|one| !self.place_on_fixed_root(one));
+        }
         for one in unplaced {
             let found = self.place(&one, root_change);
             if !found && root_change == RootChange::Forbidden {
@@ -222,16 +227,19 @@ impl DynamicRootEngine {
 
     /// Brings displaced groups home where that pushes nobody, and looks again for a place for those
     /// that have none, until none of them moves any more: each that does can make room for others.
-    /// A group whose home's color has not changed anywhere need not be asked.
+    /// A group whose home's color has not changed anywhere need not be asked. The hybrid engine
+    /// leaves those that have a place where they are.
     fn retry_displaced(&mut self) {
         let trees = self.layout.space().trees_per_color();
         let round = |spt: TreeNumber| Round(spt.0 / trees);
         let mut changed: BTreeSet<Round> = self.trees.iter().map(round).collect();
         loop {
             let asked = |(mgid, one): (&Mgid, &Displaced)| {
-                let home = TreeNumber(self.layout.space().spt(*mgid));
+                let home = self.home(*mgid);
                 let unrouted = self.registry.get(one.index).placed == TreeNumber(NONE);
-                (unrouted || changed.contains(&round(home))).then_some((one.index, home))
+                let may_go_home =
+                    self.search == Search::HomeFirst && changed.contains(&round(home));
+                (unrouted || may_go_home).then_some((one.index, home))
             };
             let asked: Vec<(GroupIndex, TreeNumber)> =
                 self.displaced.iter().filter_map(asked).collect();
@@ -285,11 +293,18 @@ impl DynamicRootEngine {
             }
         }
         let (mut moved, mut unrouted) = (Vec::new(), Vec::new());
-        for (mgid, Displaced { index, broken, held }) in &self.displaced {
-            let (mgid, broken, held) = (*mgid, *broken, *held);
-            let (from, to) = (self.layout.space().spt(mgid), self.registry.get(*index).placed);
+        for (mgid, one) in &mut self.displaced {
+            let Displaced { index, broken, held, why } = *one;
+            let mgid = *mgid;
+            let (from, to) = (self.layout.space().spt(mgid), self.registry.get(index).placed);
             let context = Context { fabric: &self.fabric, registry: &self.registry };
-            let why = self.virtual_groups.obstacle(context, *index, TreeNumber(from));
+            let home = TreeNumber(from);
+            let why = why.unwrap_or_else(|| match self.search {
+                Search::HomeFirst => self.virtual_groups.obstacle(context, index, home),
+                Search::LeastMerged => self.virtual_groups.broken_or_shared(context, index, home),
+            });
+            // Of the hybrid engine the reason is that of members and faults alone.
+            one.why = Some(why).filter(|_| self.search == Search::LeastMerged);
             if to == TreeNumber(NONE) {
                 unrouted.push(Unrouted { mgid, why, broken, held });
             } else {
@@ -367,6 +382,17 @@ struct Displaced {
     index: GroupIndex,
     broken: u32,
     held: u32,
+    /// The reason, where it is known already.
+    why: Option<Displacement>,
+}
+
+impl Displaced {
+    fn count(&mut self, error: PlaceError) {
+        match error {
+            PlaceError::ColorHeld => self.held += 1,
+            PlaceError::NoRoot => self.broken += 1,
+        }
+    }
 }
 
 /// A group that has been taken out of its place.
@@ -380,7 +406,10 @@ struct Unplaced {
 
 impl RoutingEngine for DynamicRootEngine {
     fn kind(&self) -> EngineKind {
-        EngineKind::CMr4lmsDynamic
+        match self.search {
+            Search::HomeFirst => EngineKind::CMr4lmsDynamic,
+            Search::LeastMerged => EngineKind::CMr4lmsHybrid,
+        }
     }
 
     fn graph(&self) -> &Arc<Graph> {
@@ -421,6 +450,7 @@ impl RoutingEngine for DynamicRootEngine {
 
     fn set_faults(&mut self, faults: Faults) {
         let touched = self.fabric.set_faults(faults);
+        self.displaced.values_mut().for_each(|one| one.why = None);
         self.index_members();
         let mut hit: BTreeSet<GroupIndex> = BTreeSet::new();
         for spt in self.fabric.tree_numbers() {

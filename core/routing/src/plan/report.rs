@@ -79,6 +79,8 @@ pub enum Displacement {
     Stayed,
     /// No root of its spanning tree serves it together with the groups that it meets there.
     NoSharedRoot,
+    /// It would be merged with others there, and has a place with fewer or none.
+    WouldMerge,
 }
 
 impl fmt::Display for Displacement {
@@ -92,6 +94,7 @@ impl fmt::Display for Displacement {
             Self::NoSharedRoot => {
                 f.write_str("no root of its tree serves it together with the groups it meets there")
             }
+            Self::WouldMerge => f.write_str("other groups use the tree of its MGID"),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    Advice, Change, EngineKind, EngineOptions, GroupSource, Metrics, PerSwitchPromise, Preference,
-    Routed, RoutingEngine, Scenario, advise, build_engine, metrics,
+    Advice, Change, Comparison, EngineKind, EngineOptions, GroupSource, Metrics, PerSwitchPromise,
+    Preference, Routed, RoutingEngine, Scenario, advise, build_engine, metrics,
 };
 use fabricast_topology::{EndpointId, Mgid, TableKind};
 use proptest::prelude::*;
@@ -14,8 +14,12 @@ use crate::fabric::Fabric;
 
 impl Fabric {
     /// The figures of an engine, without a scenario.
-    fn measure(&self, kind: EngineKind, colors: u16, groups: &[GroupRecord]) -> (Metrics, usize) {
-        let options = EngineOptions::new(colors, TableKind::PerSwitch);
+    fn measure(
+        &self,
+        kind: EngineKind,
+        options: EngineOptions,
+        groups: &[GroupRecord],
+    ) -> (Metrics, usize) {
         let built = build_engine(kind, self.graph.clone(), self.fat_tree.clone(), options);
         let mut engine = built.expect("the colors fit");
         let put = |group: &GroupRecord| Change::Put {
@@ -64,66 +68,87 @@ proptest! {
     fn the_verdict_is_what_measuring_both_engines_says(
         fabric in 0..FABRICS.len(),
         colors in 1u16..8,
+        per_port in any::<bool>(),
         groups in proptest::collection::vec(proptest::collection::btree_set(0u32..12, 0..6), 0..14),
     ) {
         let fabric = Fabric::new(FABRICS[fabric]);
         let records = records(&groups);
-        for (kind, other) in [
-            (EngineKind::CMr4lmsFixed, EngineKind::Mr4lms),
-            (EngineKind::CMr4lmsDynamic, EngineKind::Mr4lms),
-            (EngineKind::Mr4lms, EngineKind::CMr4lmsFixed),
+        let tables = if per_port { TableKind::PerPort } else { TableKind::PerSwitch };
+        let options = EngineOptions::new(colors, tables);
+        let (fixed, hybrid, free) =
+            (EngineKind::CMr4lmsFixed, EngineKind::CMr4lmsHybrid, EngineKind::Mr4lms);
+        for (kind, others) in [
+            (fixed, [hybrid, free]),
+            (hybrid, [fixed, free]),
+            (free, [fixed, hybrid]),
         ] {
             if fabric.fat_tree.is_none() {
                 // There is nothing to compare MR4LMS with, and no C-MR4LMS.
-                let scenario = fabric.scenario(EngineKind::Mr4lms, EngineOptions::new(1, TableKind::PerSwitch), GroupSource::Listed(&records));
+                let scenario = fabric.scenario(free, options, GroupSource::Listed(&records));
                 let routed = route(&scenario, colors);
                 prop_assert_eq!(advice(&scenario, colors, &*routed.engine, u64::MAX), []);
                 continue;
             }
-            let scenario = fabric.scenario(kind, EngineOptions::new(1, TableKind::PerSwitch), GroupSource::Listed(&records));
+            let scenario = fabric.scenario(kind, options, GroupSource::Listed(&records));
             let routed = route(&scenario, colors);
             let found = advice(&scenario, colors, &*routed.engine, u64::MAX);
-            let measured: Vec<_> = found
-                .iter()
-                .filter_map(|one| match one {
-                    Advice::Measured(comparison) => Some(*comparison),
-                    Advice::PerSwitch(_) | Advice::Estimated(_) | Advice::Impossible { .. } => None,
-                })
-                .collect();
-            prop_assert_eq!(measured.len(), 1, "{:?}", found);
-            let comparison = measured[0];
-            prop_assert_eq!((comparison.engine, comparison.other), (kind, other));
-            let (ours, theirs) =
-                (fabric.measure(kind, colors, &records), fabric.measure(other, colors, &records));
-            prop_assert_eq!(comparison.cost.metrics, ours.0);
-            prop_assert_eq!(comparison.other_cost.metrics, theirs.0);
-            let worst = |(metrics, unrouted): &(Metrics, usize)| {
-                (*unrouted, metrics.switch_links.max_efi, metrics.max_tfi)
-            };
-            let (a, b) = (worst(&theirs), worst(&ours));
-            let no_worse = a.0 <= b.0 && a.1 <= b.1 && a.2 <= b.2;
-            let no_better = a.0 >= b.0 && a.1 >= b.1 && a.2 >= b.2;
-            match (no_worse, no_better, comparison.verdict) {
-                (true, false, verdict) => prop_assert_eq!(verdict, Preference::Better),
-                (false, true, verdict) => prop_assert_eq!(verdict, Preference::Worse),
-                (false, false, verdict) => prop_assert_eq!(verdict, Preference::Mixed),
-                (true, true, verdict) => {
-                    let means = |(metrics, _): &(Metrics, usize)| {
-                        (metrics.switch_links.mean_efi, metrics.mean_tfi)
-                    };
-                    let (a, b) = (means(&theirs), means(&ours));
-                    let lower = a.0 < b.0 || a.1 < b.1;
-                    let higher = a.0 > b.0 || a.1 > b.1;
-                    let expected = match (lower, higher) {
-                        (true, false) => Preference::Better,
-                        (false, true) => Preference::Worse,
-                        (false, false) => Preference::Same,
-                        (true, true) => Preference::Mixed,
-                    };
-                    prop_assert_eq!(verdict, expected);
-                }
+            prop_assert_eq!(matches!(found[0], Advice::PerSwitch(_)), !per_port && kind != free);
+            let measured: Vec<_> = found.iter().filter_map(measured).collect();
+            let compared: Vec<_> = measured.iter().map(|one| (one.engine, one.other)).collect();
+            prop_assert_eq!(compared, others.map(|other| (kind, other)), "{:?}", found);
+            let figures = |kind| fabric.measure(kind, options, &records);
+            for comparison in &measured {
+                let (ours, theirs) = (figures(kind), figures(comparison.other));
+                prop_assert_eq!(comparison.cost.metrics, ours.0);
+                prop_assert_eq!(comparison.other_cost.metrics, theirs.0);
+                prop_assert_eq!(comparison.verdict, verdict(&ours, &theirs));
             }
+            // The best is the first of those with the least cost.
+            let Some(Advice::Best(best)) = found.last() else { panic!("{found:?}") };
+            let engines = [kind, others[0], others[1]];
+            prop_assert_eq!(&best.tried[..], &engines[..]);
+            let cost = |kind: &EngineKind| worst(&figures(*kind));
+            let least = engines.iter().min_by_key(|kind| cost(kind)).unwrap();
+            prop_assert_eq!(best.engine, *least);
         }
+    }
+}
+
+fn measured(advice: &Advice) -> Option<Comparison> {
+    match advice {
+        Advice::Measured(comparison) => Some(*comparison),
+        Advice::PerSwitch(_)
+        | Advice::Estimated(_)
+        | Advice::NotTried { .. }
+        | Advice::Best(_)
+        | Advice::Impossible { .. } => None,
+    }
+}
+
+/// The cost by which engines are compared: groups without a tree, maximum EFI, maximum TFI.
+fn worst((metrics, unrouted): &(Metrics, usize)) -> (usize, u32, u32) {
+    (*unrouted, metrics.switch_links.max_efi, metrics.max_tfi)
+}
+
+/// The verdict on the second of two engines.
+fn verdict(ours: &(Metrics, usize), theirs: &(Metrics, usize)) -> Preference {
+    let (a, b) = (worst(theirs), worst(ours));
+    let no_worse = a.0 <= b.0 && a.1 <= b.1 && a.2 <= b.2;
+    let no_better = a.0 >= b.0 && a.1 >= b.1 && a.2 >= b.2;
+    if (no_worse, no_better) != (true, true) {
+        return match (no_worse, no_better) {
+            (true, _) => Preference::Better,
+            (_, true) => Preference::Worse,
+            _ => Preference::Mixed,
+        };
+    }
+    let means = |(metrics, _): &(Metrics, usize)| (metrics.switch_links.mean_efi, metrics.mean_tfi);
+    let (a, b) = (means(theirs), means(ours));
+    match (a.0 < b.0 || a.1 < b.1, a.0 > b.0 || a.1 > b.1) {
+        (true, false) => Preference::Better,
+        (false, true) => Preference::Worse,
+        (false, false) => Preference::Same,
+        (true, true) => Preference::Mixed,
     }
 }
 
@@ -159,10 +184,15 @@ fn per_switch_tables_turn_entries_into_trees_and_switches_into_reasons_to_merge(
     assert!(text.contains("merged as soon as they share a switch, here 2 of 4; "), "{text}");
     assert!(text.ends_with("from fabric, faults and groups alone (R3)"), "{text}");
     // MR4LMS uses both entries again where nobody meets.
-    let text = found[1].to_string();
+    let text = found[2].to_string();
     assert!(text.starts_with("mr4lms does better here: "), "{text}");
     assert!(text.contains("max TFI 1 instead of 2"), "{text}");
-    assert_eq!(found.len(), 2);
+    let text = found[3].to_string();
+    assert!(
+        text.contains("has the least cost of c-mr4lms-fixed, c-mr4lms-hybrid, mr4lms"),
+        "{text}"
+    );
+    assert_eq!(found.len(), 4);
     // With fault tolerance two entries are one pair, and MR4LMS has no second trees.
     let options = EngineOptions { fault_tolerant: true, ..scenario.options };
     let dual = Scenario { options, ..scenario };
@@ -173,13 +203,20 @@ fn per_switch_tables_turn_entries_into_trees_and_switches_into_reasons_to_merge(
         "{text}"
     );
     let impossible = |one: &Advice| matches!(one, Advice::Impossible { engine, .. } if *engine == EngineKind::Mr4lms);
-    assert!(impossible(&found[1]), "{found:?}");
-    let per_port = fabric.scenario(
-        EngineKind::CMr4lmsFixed,
-        EngineOptions::new(1, TableKind::PerPort),
-        GroupSource::Listed(&groups),
-    );
-    assert_eq!(advice(&per_port, 2, &*route(&per_port, 2).engine, u64::MAX), []);
+    assert!(impossible(&found[2]), "{found:?}");
+    let hybrid =
+        |one: &Advice| measured(one).is_some_and(|one| one.other == EngineKind::CMr4lmsHybrid);
+    assert!(hybrid(&found[1]), "{found:?}");
+}
+
+/// Engines that only serve as a comparison get no advice.
+#[test]
+fn there_is_no_advice_on_the_global_tree() {
+    let fabric = Fabric::new(FABRICS[0]);
+    let groups = sets(&[&[0, 1], &[3, 4]]);
+    let options = EngineOptions::new(1, TableKind::PerPort);
+    let scenario = fabric.scenario(EngineKind::GlobalTree, options, GroupSource::Listed(&groups));
+    assert_eq!(advice(&scenario, 2, &*route(&scenario, 2).engine, u64::MAX), []);
 }
 
 #[test]
@@ -199,14 +236,20 @@ fn without_a_budget_a_rule_of_thumb_is_told_as_such() {
     ] {
         let routed = route(&scenario, colors);
         let found = advice(&scenario, colors, &*routed.engine, 0);
-        let [Advice::PerSwitch(_), Advice::Estimated(estimate)] = &found[..] else {
+        let [Advice::PerSwitch(_), Advice::NotTried { engine }, Advice::Estimated(estimate)] =
+            &found[..]
+        else {
             panic!("{found:?}");
         };
+        assert_eq!(*engine, EngineKind::CMr4lmsHybrid);
         assert_eq!((estimate.bound, estimate.guess), (4, guess));
-        assert!(found[1].to_string().starts_with("mr4lms was not tried"), "{}", found[1]);
+        assert!(found[2].to_string().starts_with("mr4lms was not tried"), "{}", found[2]);
     }
-    // C-MR4LMS is cheap, so it is tried however small the budget.
+    // With the fixed root C-MR4LMS is cheap, so it is tried however small the budget.
     let scenario = scenario.with_engine(EngineKind::Mr4lms);
     let found = advice(&scenario, 8, &*route(&scenario, 8).engine, 0);
-    assert!(matches!(&found[..], [Advice::Measured(_)]), "{found:?}");
+    let [Advice::Measured(fixed), Advice::NotTried { engine }, Advice::Best(_)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((fixed.other, *engine), (EngineKind::CMr4lmsFixed, EngineKind::CMr4lmsHybrid));
 }

@@ -3,6 +3,7 @@
 mod dynamic_pairs;
 mod dynamic_root;
 mod fabrics;
+mod hybrid;
 mod incremental;
 mod known_cases;
 mod oracle;

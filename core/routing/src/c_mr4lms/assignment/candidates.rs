@@ -142,14 +142,14 @@ impl TreeAssignment {
 
 /// Use of one color by the members of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(in crate::c_mr4lms) enum Held {
     Free,
     On(TreeNumber),
     OnSeveral,
 }
 
 impl Held {
-    pub(super) fn add(&mut self, spt: TreeNumber) {
+    pub(in crate::c_mr4lms) fn add(&mut self, spt: TreeNumber) {
         *self = match *self {
             Self::Free => Self::On(spt),
             Self::On(same) if same == spt => Self::On(spt),
@@ -157,7 +157,7 @@ impl Held {
         };
     }
 
-    fn bars(self, spt: TreeNumber) -> bool {
+    pub(in crate::c_mr4lms) fn bars(self, spt: TreeNumber) -> bool {
         match self {
             Self::Free => false,
             Self::On(held) => held != spt,

@@ -81,7 +81,7 @@ impl DynamicRootEngine {
         {
             return Err(RestoreProblem::TreeBroken { link });
         }
-        let free = virtual_groups.collect_owners(spt, root, &one.places)
+        let free = virtual_groups.collect_owners(spt, root, &one.places, 0..4)
             && !virtual_groups.merging.iter().any(|virtual_group| {
                 virtual_groups.moves(virtual_groups.get(*virtual_group), root)
             });

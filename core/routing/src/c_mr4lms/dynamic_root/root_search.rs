@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 
 use fabricast_topology::SwitchId;
 
+use crate::c_mr4lms::assignment::Held;
 use crate::c_mr4lms::dynamic_root::roots::Trees;
 use crate::c_mr4lms::dynamic_root::virtual_groups::{
     Candidate, Context, VirtualGroupState, VirtualGroups,
@@ -53,11 +54,11 @@ impl VirtualGroups {
     pub(super) fn place(
         &mut self,
         context: Context<'_>,
-        candidate: Candidate,
+        candidate: Box<Candidate>,
         spt: TreeNumber,
         root_change: RootChange,
-    ) -> Result<(), (Candidate, PlaceError)> {
-        if !self.collect_owners(spt, 0, &candidate.places[..2]) {
+    ) -> Result<(), (Box<Candidate>, PlaceError)> {
+        if !self.collect_owners(spt, 0, &candidate.places, 0..2) {
             return Err((candidate, PlaceError::ColorHeld));
         }
         for at in 0..self.merging.len() {
@@ -71,6 +72,111 @@ impl VirtualGroups {
             self.claim_places(self.merging[at]);
         }
         Err((candidate, PlaceError::NoRoot))
+    }
+
+    /// Counts the groups that a group would be merged with on a spanning tree if no other changes
+    /// its root; none if it cannot be there, or not with fewer groups than a limit.
+    ///
+    /// The use of the color by the members must be known, and not bar the spanning tree.
+    pub(super) fn count_merged(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        spt: TreeNumber,
+        limit: u32,
+    ) -> Option<u32> {
+        // Without a group at the members' own links there is nothing to collect there.
+        let first = usize::from(candidate.held == Held::Free);
+        self.collect_owners(spt, 0, &candidate.places, first..2);
+        let merging = self.merging.iter().map(|one| dense(self.get(*one).groups.len()));
+        let merged: u32 = merging.sum();
+        if merged >= limit {
+            return None;
+        }
+        for at in 0..self.merging.len() {
+            self.release_places(self.merging[at]);
+        }
+        self.list_wanted(candidate);
+        let more = self.fewest_in_the_way(context, candidate, spt, limit - merged);
+        for at in 0..self.merging.len() {
+            self.claim_places(self.merging[at]);
+        }
+        more.map(|more| merged + more)
+    }
+
+    /// Counts the groups in the way under the root where they are fewest, if they are fewer than a
+    /// limit, and all groups keep their roots.
+    fn fewest_in_the_way(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        spt: TreeNumber,
+        limit: u32,
+    ) -> Option<u32> {
+        let [ups, tops] = self.choices();
+        let homes = context.fabric.trees(spt);
+        if !homes.iter().any(|home| candidate.rows[0].is_live(home.leaf_up)) {
+            return None; // the links of leaves are the same under every root
+        }
+        let mut least = limit;
+        for up in 0..ups {
+            let first = up * self.roots.tops;
+            let lower_meets = overlap(self.owners.taken(2, spt, first), &self.wanted[0]);
+            if lower_meets && least == 1 {
+                continue;
+            }
+            for root in first..first + tops {
+                let is_free =
+                    !lower_meets && !overlap(self.owners.taken(3, spt, root), &self.wanted[1]);
+                if !is_free && least == 1 {
+                    continue;
+                }
+                let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
+                if extra < least
+                    && self.all_keep_their_roots(root, is_free)
+                    && self.serve(context, candidate, &self.roots.trees(homes, root))
+                {
+                    least = extra;
+                }
+                if least == 0 {
+                    return Some(0);
+                }
+            }
+        }
+        (least < limit).then_some(least)
+    }
+
+    /// Counts the up-ports of both steps to a root that make a difference for what is wanted.
+    fn choices(&self) -> [u32; 2] {
+        let is_wanted = |rank: usize| first_bit(&self.wanted[rank]).is_some();
+        [
+            if is_wanted(0) { self.roots.ups } else { 1 },
+            if is_wanted(1) { self.roots.tops } else { 1 },
+        ]
+    }
+
+    /// Tells whether no group that is merged under a root has another one.
+    fn all_keep_their_roots(&self, root: u32, is_free: bool) -> bool {
+        let in_the_way = if is_free { &[][..] } else { &self.in_the_way };
+        let mut all = self.merging.iter().chain(in_the_way);
+        !all.any(|virtual_group| self.moves(self.get(*virtual_group), root))
+    }
+
+    /// Places a group on a spanning tree with its fixed root if nobody is in its way there, or
+    /// gives it back and changes nothing.
+    pub(super) fn place_on_fixed_root(
+        &mut self,
+        context: Context<'_>,
+        candidate: Box<Candidate>,
+        spt: TreeNumber,
+    ) -> Result<(), Box<Candidate>> {
+        let is_free =
+            self.collect_owners(spt, 0, &candidate.places, 0..4) && self.merging.is_empty();
+        if !is_free || !candidate.is_served_by(context.fabric, context.fabric.trees(spt)) {
+            return Err(candidate);
+        }
+        self.unite(context.fabric, candidate, spt, 0);
+        Ok(())
     }
 
     /// Takes in virtual groups until there is a root without conflict, and gives it.
@@ -116,9 +222,11 @@ impl VirtualGroups {
         root_change: RootChange,
     ) -> Option<Offer> {
         let first = [first_bit(&self.wanted[0]), first_bit(&self.wanted[1])];
-        let ups = if first[0].is_some() { self.roots.ups } else { 1 };
-        let tops = if first[1].is_some() { self.roots.tops } else { 1 };
+        let [ups, tops] = self.choices();
         let homes = context.fabric.trees(spt);
+        if !homes.iter().any(|home| candidate.rows[0].is_live(home.leaf_up)) {
+            return None; // the links of leaves are the same under every root
+        }
         let mut best: Option<Offer> = None;
         let mut offers: Vec<Offer> = Vec::new(); // only for a policy
         for up in 0..ups {
@@ -132,16 +240,15 @@ impl VirtualGroups {
                 }
                 let trees = self.roots.trees(homes, root);
                 let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
-                let moves = |virtual_group: &u32| self.moves(self.get(*virtual_group), root);
-                if root_change == RootChange::Forbidden
-                    && (self.merging.iter().any(moves)
-                        || !is_free && self.in_the_way.iter().any(moves))
+                if root_change == RootChange::Forbidden && !self.all_keep_their_roots(root, is_free)
                     || !self.serve(context, candidate, &trees)
                 {
                     continue;
                 }
                 let votes = Reverse(self.staying(candidate, root));
-                let offer = (extra, votes, self.load(context.fabric, &trees[0], first), root);
+                let load = self.load(context.fabric, &trees[0], first);
+                let load = if candidate.fixed_first && root == 0 { 0 } else { load + 1 };
+                let offer = (extra, votes, load, root);
                 best = Some(best.map_or(offer, |best| best.min(offer)));
                 if self.chooser.is_on() {
                     offers.push(offer);
@@ -228,23 +335,21 @@ impl VirtualGroups {
         if trees.iter().all(|tree| fabric.has_all_links(tree)) {
             return true;
         }
+        if !candidate.is_served_by(fabric, trees) {
+            return false;
+        }
         let mut footprint = std::mem::take(&mut self.footprint);
-        let merging = self.merging.iter().flat_map(|virtual_group| {
-            let groups = self.get(*virtual_group).groups.iter();
-            groups.map(move |index| (*index, Some(*virtual_group)))
+        let mut merging = self.merging.iter().flat_map(|virtual_group| {
+            let state = self.get(*virtual_group);
+            state.groups.iter().map(move |index| (*index, state))
         });
-        let serves = merging.chain([(candidate.index, None)]).all(|(index, virtual_group)| {
+        let serves = merging.all(|(index, VirtualGroupState { spt, root, .. })| {
             footprint.trace(fabric, &registry.get(index).members);
             let places = footprint.places();
-            let is_live = trees.iter().any(|tree| fabric.broken_link(tree, places).is_none());
-            is_live
+            fabric.broken_link_of_all(trees, places).is_none()
                 && (trees.len() == 1 || fabric.missing_link_of_any(trees, places).is_none() || {
-                    let lacked_one = virtual_group.map(|one| {
-                        let VirtualGroupState { spt, root, .. } = self.get(one);
-                        let before = self.roots.trees(fabric.trees(*spt), *root);
-                        fabric.missing_link_of_any(&before, places).is_some()
-                    });
-                    lacked_one.unwrap_or(!candidate.whole_pair)
+                    let before = self.roots.trees(fabric.trees(*spt), *root);
+                    fabric.missing_link_of_any(&before, places).is_some()
                 })
         });
         self.footprint = footprint;
@@ -253,6 +358,19 @@ impl VirtualGroups {
 }
 
 impl VirtualGroups {
+    /// Says why a group is not on the spanning tree of its MGID: a broken link, or other groups.
+    pub(super) fn broken_or_shared(
+        &mut self,
+        Context { fabric, registry }: Context<'_>,
+        index: GroupIndex,
+        home: TreeNumber,
+    ) -> Displacement {
+        self.footprint.trace(fabric, &registry.get(index).members);
+        let places = self.footprint.places();
+        let link = fabric.obstacle(home, places).or_else(|| fabric.missing_from_any(home, places));
+        link.map_or(Displacement::WouldMerge, |link| Displacement::TreeBroken { link })
+    }
+
     /// Says why a group is not on the spanning tree of its MGID.
     pub(super) fn obstacle(
         &mut self,

@@ -4,9 +4,12 @@
 //! shares a place with another. The virtual groups follow from the spanning tree and the root of
 //! every group alone, so taking a group out and placing the others again splits what it connected.
 
+use std::ops::Range;
+
+use crate::c_mr4lms::assignment::Held;
 use crate::c_mr4lms::dynamic_root::place_owners::{PlaceOwners, Places};
 use crate::c_mr4lms::dynamic_root::roots::{Roots, Trees};
-use crate::c_mr4lms::fabric::{Fabric, NONE, dense};
+use crate::c_mr4lms::fabric::{Fabric, LinkedRows, NONE, dense};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::numbers::{GroupIndex, TreeNumber};
 use crate::c_mr4lms::registry::Registry;
@@ -69,7 +72,31 @@ pub(super) struct Candidate {
     pub(super) before: u32,
     /// Links of both trees of a pair have to exist; else one tree of it, that is live, is enough.
     pub(super) whole_pair: bool,
+    /// The fixed root comes first among those without conflict, whatever their load.
+    pub(super) fixed_first: bool,
+    /// Use of the color under consideration by the members.
+    pub(super) held: Held,
+    /// The rows of each tier that have all links it needs.
+    pub(super) rows: [LinkedRows; 3],
     pub(super) places: Places,
+}
+
+impl Candidate {
+    /// Tells whether all links that the group needs on a tree are live.
+    pub(super) fn is_live_on(&self, fabric: &Fabric, tree: &SpanningTree) -> bool {
+        self.rows.iter().zip(fabric.rows(tree)).all(|(rows, row)| rows.is_live(row))
+    }
+
+    /// Tells whether all links that the group needs on a tree exist, dead or live.
+    pub(super) fn exists_on(&self, fabric: &Fabric, tree: &SpanningTree) -> bool {
+        self.rows.iter().zip(fabric.rows(tree)).all(|(rows, row)| rows.exists(row))
+    }
+
+    /// Tells whether trees of a number serve the group: one is live, and both exist if asked for.
+    pub(super) fn is_served_by(&self, fabric: &Fabric, trees: &[SpanningTree]) -> bool {
+        trees.iter().any(|tree| self.is_live_on(fabric, tree))
+            && (!self.whole_pair || trees.iter().all(|tree| self.exists_on(fabric, tree)))
+    }
 }
 
 impl VirtualGroups {
@@ -125,15 +152,23 @@ impl VirtualGroups {
         &mut self,
         context: Context<'_>,
         index: GroupIndex,
-    ) -> Option<Candidate> {
+    ) -> Option<Box<Candidate>> {
         let members = &context.registry.get(index).members;
         self.footprint.trace(context.fabric, members);
-        (self.footprint.live(members).len() >= 2).then(|| Candidate {
+        let mut rows: [LinkedRows; 3] = Default::default();
+        context.fabric.find_rows(self.footprint.places(), &mut rows);
+        if self.footprint.live(members).len() < 2 {
+            return None;
+        }
+        Some(Box::new(Candidate {
             index,
             before: NONE,
             whole_pair: false,
+            fixed_first: false,
+            held: Held::Free,
+            rows,
             places: self.owners.places(&self.footprint, members),
-        })
+        }))
     }
 
     /// Lists the virtual groups at some ranks of places; false if one of them is on another
@@ -142,11 +177,12 @@ impl VirtualGroups {
         &mut self,
         spt: TreeNumber,
         root: u32,
-        places: &[Vec<u32>],
+        places: &Places,
+        ranks: Range<usize>,
     ) -> bool {
         self.merging.clear();
-        for (rank, places) in places.iter().enumerate() {
-            for at in places {
+        for rank in ranks {
+            for at in &places[rank] {
                 let virtual_group = self.owners.owner(rank, spt, root, *at);
                 if virtual_group == NONE || self.merging.last() == Some(&virtual_group) {
                     continue;
@@ -160,6 +196,20 @@ impl VirtualGroups {
             }
         }
         true
+    }
+
+    /// Finds the spanning trees on which the members of a group use the color of one already.
+    pub(super) fn held_at_members(&self, candidate: &Candidate, spt: TreeNumber) -> Held {
+        let mut held = Held::Free;
+        let mut last = NONE;
+        for at in &candidate.places[0] {
+            let virtual_group = self.owners.owner(0, spt, 0, *at);
+            if virtual_group != NONE && std::mem::replace(&mut last, virtual_group) != virtual_group
+            {
+                held.add(self.get(virtual_group).spt);
+            }
+        }
+        held
     }
 
     /// Releases the places of a virtual group, which stays in the list.
@@ -191,11 +241,11 @@ impl VirtualGroups {
     pub(super) fn unite(
         &mut self,
         fabric: &Fabric,
-        candidate: Candidate,
+        candidate: Box<Candidate>,
         spt: TreeNumber,
         root: u32,
     ) {
-        let Candidate { index, places, .. } = candidate;
+        let Candidate { index, places, .. } = *candidate;
         let mut merging = std::mem::take(&mut self.merging);
         merging.sort_by_key(|virtual_group| self.get(*virtual_group).groups.len());
         let mut united = VirtualGroupState {
@@ -310,8 +360,14 @@ impl VirtualGroups {
     }
 
     /// Places a group with a given root; it must not meet groups that have another.
-    pub(super) fn attach(&mut self, fabric: &Fabric, one: Candidate, spt: TreeNumber, root: u32) {
-        let fits = self.collect_owners(spt, root, &one.places);
+    pub(super) fn attach(
+        &mut self,
+        fabric: &Fabric,
+        one: Box<Candidate>,
+        spt: TreeNumber,
+        root: u32,
+    ) {
+        let fits = self.collect_owners(spt, root, &one.places, 0..4);
         assert!(fits, "a color at an endpoint has one spanning tree");
         for at in 0..self.merging.len() {
             self.release_places(self.merging[at]);

@@ -1,0 +1,212 @@
+//! The rules for the hybrid engine: merged only where nothing else is left, and R3 for groups that
+//! are alone on the fixed root of their home.
+
+use std::collections::BTreeSet;
+
+use fabricast_routing::{
+    Change, DynamicRootEngine, EngineOptions, RecordedChoice, RoutingEngine, metrics,
+};
+use fabricast_topology::{Mgid, TableKind};
+use proptest::prelude::*;
+
+use crate::check;
+use crate::fabrics::{Fabric, Step, Way, any_way, fabric, make, steps};
+
+/// Makes an engine; none on fabrics without the second trees that are asked for.
+fn hybrid(
+    fabric: &Fabric,
+    colors: u16,
+    (tables, fault_tolerant): Way,
+) -> Option<DynamicRootEngine> {
+    let options = EngineOptions { fault_tolerant, ..EngineOptions::new(colors, tables) };
+    DynamicRootEngine::hybrid(fabric.graph.clone(), fabric.fat_tree.clone(), options).ok()
+}
+
+/// The choice for a group that is alone on the fixed root of its home.
+fn is_at_fixed_root(engine: &DynamicRootEngine, choice: &RecordedChoice) -> bool {
+    let shared = engine.plan().virtual_group_of(choice.mgid);
+    choice.root == 0
+        && engine.plan().home(choice.mgid) == Some(choice.part)
+        && shared.is_some_and(|shared| shared.groups.len() == 1)
+}
+
+/// Groups without a tree, and those that a step changes.
+fn touched(engine: &DynamicRootEngine, step: &Step) -> BTreeSet<Mgid> {
+    let unrouted = engine.plan().unrouted().iter().map(|one| one.mgid);
+    let changed = match step {
+        Step::Put(mgid, _) | Step::Join(mgid, _) | Step::Leave(mgid, _) | Step::Delete(mgid) => {
+            Some(Mgid(*mgid))
+        }
+        Step::Faults(_) => None,
+    };
+    unrouted.chain(changed).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// R1, R2, R4: packets through the tables reach whom they must after every step.
+    #[test]
+    fn packets_find_their_way_in_the_hybrid_engine(
+        fabric in fabric(), colors in 1u16..5, way in any_way(), history in steps(40),
+    ) {
+        let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            let report = check(&fabric.graph, &engine);
+            prop_assert_eq!(&report.violations, &vec![], "after {:?}", step);
+            let figures = metrics(&fabric.graph, engine.plan());
+            prop_assert!(figures.max_entries <= u32::from(colors));
+            prop_assert_eq!(figures.groups as usize, report.groups);
+        }
+    }
+
+    /// R3 for groups that are alone on the fixed root of their home: the tree of each is what the
+    /// engine with the fixed root gives it if there is no other group.
+    #[test]
+    fn a_group_alone_on_its_fixed_root_has_the_tree_of_its_mgid(
+        fabric in fabric(), colors in 1u16..5, way in any_way(), history in steps(40),
+    ) {
+        let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        for choice in engine.choices().iter().filter(|choice| is_at_fixed_root(&engine, choice)) {
+            let mut alone = fabric.engine(colors, way);
+            alone.set_faults(engine.faults().clone());
+            let members = engine.members(choice.mgid).unwrap();
+            alone.apply(&[Change::Put { mgid: choice.mgid, members }]).unwrap();
+            if alone.plan().moved().is_empty() {
+                prop_assert_eq!(engine.group_trees(choice.mgid), alone.group_trees(choice.mgid));
+            }
+        }
+    }
+
+    /// A change of one group moves no other, but those that it, or a group that had no tree, is
+    /// merged with.
+    #[test]
+    fn a_change_moves_only_groups_that_are_merged_with_it(
+        fabric in fabric(), colors in 1u16..5, way in any_way(), history in steps(40),
+    ) {
+        let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
+        for step in &history {
+            let (before, touched) = (engine.clone(), touched(&engine, step));
+            make(&mut engine, &fabric.graph, step);
+            if matches!(step, Step::Faults(_)) {
+                continue;
+            }
+            for mgid in engine.groups().into_iter().filter(|mgid| !touched.contains(mgid)) {
+                let shared = engine.plan().virtual_group_of(mgid);
+                let company = shared.map_or(vec![], |shared| shared.groups.to_vec());
+                if !company.iter().any(|mgid| touched.contains(mgid)) {
+                    let trees = before.group_trees(mgid);
+                    prop_assert_eq!(engine.group_trees(mgid), trees, "group {}", mgid.0);
+                }
+            }
+        }
+    }
+
+    /// A new group is merged only if no root of any spanning tree has room for it alone.
+    #[test]
+    fn a_group_is_merged_only_where_nothing_else_is_left(
+        fabric in fabric(), colors in 1u16..4, per_port in any::<bool>(), history in steps(40),
+        members in proptest::collection::vec(any::<u32>(), 2..6),
+    ) {
+        let tables = if per_port { TableKind::PerPort } else { TableKind::PerSwitch };
+        let mut engine = hybrid(&fabric, colors, (tables, false)).expect("one tree can be had");
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let (mgid, before) = (Mgid(77), engine.plan().clone());
+        make(&mut engine, &fabric.graph, &Step::Put(mgid.0, members));
+        prop_assume!(before.unrouted().is_empty());
+        let shared = engine.plan().virtual_group_of(mgid).map_or(0, |one| one.groups.len());
+        if shared < 2 {
+            return Ok(());
+        }
+        let choices = engine.choices();
+        let at = choices.iter().position(|choice| choice.mgid == mgid).unwrap();
+        for part in 0..engine.layout().space().total() {
+            for root in 0.. {
+                let mut choices = choices.clone();
+                (choices[at].part, choices[at].root) = (part, root);
+                let mut other = engine.clone();
+                match other.restore(&choices) {
+                    Err(error) if error.index == at && root > 0 && is_unknown(&error) => break,
+                    Err(_) => {}
+                    Ok(()) => {
+                        let shared = other.plan().virtual_group_of(mgid).unwrap().groups.len();
+                        prop_assert!(shared > 1, "alone on {}, root {}", part, root);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Choices can be written down and chosen again, and both engines go on alike.
+    #[test]
+    fn recorded_choices_bring_the_hybrid_plan_back(
+        fabric in fabric(), colors in 1u16..5, way in any_way(),
+        history in steps(30), future in steps(10),
+    ) {
+        let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let mut other = hybrid(&fabric, colors, way).expect("the same options");
+        other.set_faults(engine.faults().clone());
+        let groups = engine.groups().into_iter();
+        let puts = groups.map(|mgid| Change::Put { mgid, members: engine.members(mgid).unwrap() });
+        other.apply(&puts.collect::<Vec<_>>()).unwrap();
+        other.restore(&engine.choices()).unwrap();
+        prop_assert_eq!(other.plan(), engine.plan());
+        for step in &future {
+            make(&mut engine, &fabric.graph, step);
+            make(&mut other, &fabric.graph, step);
+            prop_assert_eq!(other.plan(), engine.plan(), "after {:?}", step);
+        }
+    }
+}
+
+fn is_unknown(error: &fabricast_routing::RestoreError) -> bool {
+    error.problem == fabricast_routing::RestoreProblem::UnknownTree
+}
+
+/// The laws above would be empty if the random cases never left a home, or never merged.
+#[test]
+fn the_random_cases_leave_their_homes_and_merge() {
+    use proptest::strategy::ValueTree as _;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let cases = (fabric(), any_way(), steps(40));
+    let mut seen = BTreeSet::new();
+    for _ in 0..300 {
+        let (fabric, way, history) = cases.new_tree(&mut runner).unwrap().current();
+        let Some(mut engine) = hybrid(&fabric, 3, way) else { continue };
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            let plan = engine.plan();
+            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
+            seen.extend(merged.then(|| format!("merged {way:?}")));
+            seen.extend(plan.moved().iter().map(|moved| {
+                let text = format!("{:?}", moved.why);
+                format!("moved {}", text.split(' ').next().unwrap())
+            }));
+            let choices = engine.choices();
+            seen.extend(choices.iter().any(|choice| choice.root > 0).then(|| "root".to_owned()));
+            let alone = choices.iter().any(|choice| is_at_fixed_root(&engine, choice));
+            seen.extend(alone.then(|| "fixed root".to_owned()));
+        }
+    }
+    for case in [
+        "merged (PerPort, false)",
+        "merged (PerPort, true)",
+        "merged (PerSwitch, false)",
+        "merged (PerSwitch, true)",
+        "moved TreeBroken",
+        "moved WouldMerge",
+        "root",
+        "fixed root",
+    ] {
+        assert!(seen.contains(case), "no case of {case:?}, only {seen:?}");
+    }
+}
