@@ -9,8 +9,14 @@ fn two_trees_are_planned_and_verified() {
     let sandbox = Sandbox::new();
     let fabrics = FABRICS.iter().filter(|(name, _)| !["one-level", "dead-core"].contains(name));
     for (name, spec) in fabrics {
-        for kind in ["per-port", "per-switch"] {
-            let options = ["--pattern", "random:9:5", "--tables", kind, "--fault-tolerant"];
+        for (kind, engine) in [
+            ("per-port", "c-mr4lms-fixed"),
+            ("per-switch", "c-mr4lms-fixed"),
+            ("per-port", "c-mr4lms-dynamic"),
+            ("per-port", "c-mr4lms-hybrid"),
+        ] {
+            let options = ["--pattern", "random:9:5", "--tables", kind, "--engine", engine];
+            let options = [&options[..], &["--fault-tolerant"]].concat();
             let figures = plan(&sandbox, spec, &options);
             assert_eq!(figures["fault_tolerant"], true);
             let (shared, trees) = (figures["virtual_groups"].as_u64(), figures["trees"].as_u64());
@@ -19,7 +25,7 @@ fn two_trees_are_planned_and_verified() {
             assert_eq!(found["violation_count"], 0, "{name} {kind} {found}");
             assert_eq!(found["groups"], figures["groups"], "{name} {kind} {found}");
             assert_eq!(found["entries"], figures["table_entries"], "{name} {kind}");
-            let single = plan(&sandbox, spec, &options[..4]);
+            let single = plan(&sandbox, spec, &options[..6]);
             let once = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
             assert_eq!(single["fault_tolerant"], false);
             assert!(found["hops"].as_u64() > once["hops"].as_u64(), "{name} {kind}");
@@ -44,9 +50,9 @@ fn two_trees_that_cannot_be_had_are_refused() {
                 "--fault-tolerant: fault tolerance with per-switch tables takes two entries",
             ),
             (
-                "demo --engine c-mr4lms-dynamic --fault-tolerant",
+                "demo --engine minhop-mc --fault-tolerant",
                 2,
-                "--fault-tolerant: c-mr4lms-dynamic has no fault tolerance",
+                "--fault-tolerant: minhop-mc has no fault tolerance",
             ),
             (
                 "up --engine mr4lms --fault-tolerant",
