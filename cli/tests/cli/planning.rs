@@ -178,19 +178,22 @@ fn what_cannot_be_explained_is_refused() {
 }
 
 #[test]
-fn per_switch_tables_come_with_advice_and_a_measured_comparison() {
+fn plans_come_with_advice_and_measured_comparisons() {
     let sandbox = Sandbox::new();
     sandbox.write("t.toml", SPEC);
     let plan = ["route", "plan", "--topology", "t.toml", "--pattern", "3x3", "--colors", "4"];
     let run = |options: &[&str]| sandbox.json(&[&plan[..], options].concat());
-    assert_eq!(run(&[])["advice"], json!([]));
+    let kinds = |figures: &Value| -> Vec<Value> {
+        let advice = figures["advice"].as_array().expect("a list");
+        advice.iter().map(|one| json!([one["kind"], one["engine"]])).collect()
+    };
+    let [hybrid, free] = ["c-mr4lms-hybrid", "mr4lms"].map(|name| json!(["measured", name]));
+    let per_port = run(&[]);
+    assert_eq!(kinds(&per_port)[..2], [hybrid.clone(), free.clone()]);
+    assert_eq!(per_port["advice"][2]["kind"], "best");
     let fixed = run(&["--tables", "per-switch"]);
-    assert_eq!(
-        (&fixed["advice"][0]["kind"], fixed["advice"].as_array().map(Vec::len)),
-        (&"per-switch".into(), Some(2))
-    );
-    let measured = &fixed["advice"][1];
-    assert_eq!((&measured["kind"], &measured["engine"]), (&"measured".into(), &"mr4lms".into()));
+    assert_eq!(kinds(&fixed)[..3], [json!(["per-switch", null]), hybrid, free]);
+    let measured = &fixed["advice"][2];
     // The other engine's own plan has the same figures.
     let other = run(&["--tables", "per-switch", "--engine", "mr4lms"]);
     for figure in ["max_efi", "mean_efi", "max_tfi", "mean_tfi", "virtual_groups"] {

@@ -67,6 +67,11 @@ impl PlaceOwners {
         }
     }
 
+    /// Counts the places of a rank in one domain.
+    pub(super) const fn width(&self, rank: usize) -> usize {
+        self.widths[rank]
+    }
+
     /// Gives the block that a place of rank 2 is in.
     pub(super) fn block_of(&self, fabric: &Fabric, at: u32) -> u32 {
         match self.tables {

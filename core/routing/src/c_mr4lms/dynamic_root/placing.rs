@@ -1,5 +1,6 @@
 //! Finds places for groups: at home, or elsewhere with the fewest groups to merge with.
 
+use crate::c_mr4lms::assignment::Held;
 use crate::c_mr4lms::dynamic_root::root_search::{PlaceError, RootChange};
 use crate::c_mr4lms::dynamic_root::virtual_groups::{Candidate, Context};
 use crate::c_mr4lms::dynamic_root::{Displaced, DynamicRootEngine, Search, Unplaced};
@@ -34,7 +35,8 @@ impl DynamicRootEngine {
         false
     }
 
-    /// Places a group, or gives it back with the obstacles counted.
+    /// Places a group, or gives it back with the obstacles counted. Elsewhere than at home it looks
+    /// first where few groups cross its lower links.
     ///
     /// Cost: without a place where it is alone, all roots of all spanning trees.
     fn place_somewhere(
@@ -64,7 +66,11 @@ impl DynamicRootEngine {
             order.clear();
         }
         let elsewhere = self.layout.space().search_order(home.0).map(TreeNumber);
+        let first = order.len();
         order.extend(elsewhere.filter(|spt| *spt != home && *spt != before));
+        let loads = self.virtual_groups.low_loads(&candidate);
+        let turns = self.layout.space().trees_per_color();
+        order[first..].sort_by_key(|spt| loads[(spt.0 % turns) as usize]);
         if let Some(spt) = self.least_merged(&mut candidate, &order) {
             match self.place_on(unplaced, candidate, spt, RootChange::Forbidden) {
                 Ok(()) => return Ok(()),
@@ -91,13 +97,13 @@ impl DynamicRootEngine {
         order: &[TreeNumber],
     ) -> Option<TreeNumber> {
         let (mut found, mut tries) = (None, 0);
+        let mut held: Vec<Option<Held>> = vec![None; usize::from(self.plan.colors())];
         for most in [1, u32::MAX] {
-            let (mut least, mut color) = (most, None);
+            let mut least = most;
             for spt in order {
-                let own = self.layout.space().color(spt.0);
-                if color.replace(own) != Some(own) {
-                    candidate.held = self.virtual_groups.held_at_members(candidate, *spt);
-                }
+                let held = &mut held[usize::from(self.layout.space().color(spt.0))];
+                let find = || self.virtual_groups.held_at_members(candidate, *spt);
+                candidate.held = *held.get_or_insert_with(find);
                 if candidate.held.bars(*spt) {
                     continue;
                 }

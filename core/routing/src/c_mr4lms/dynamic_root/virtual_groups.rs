@@ -58,6 +58,9 @@ pub(super) struct VirtualGroups {
     of_group: Vec<u32>, // by index
     l2_load: Vec<u32>,  // by TN and block: groups whose tree hangs from there
     l3_load: Vec<u32>,  // by TN and number
+    turns: u32,         // spanning trees of a color
+    low_width: usize,   // places of rank 1 of a spanning tree
+    low_load: Vec<u32>, // by turn and place of rank 1: groups whose packets cross it, of all colors
     pub(super) footprint: Footprint,
     pub(super) merging: Vec<u32>,     // virtual groups that become one
     pub(super) in_the_way: Vec<u32>,  // virtual groups at wanted places
@@ -109,9 +112,14 @@ impl VirtualGroups {
         let roots = Roots::new(layout, scope);
         let params = layout.params();
         let blocks = params.blocks.max(1);
+        let owners = PlaceOwners::new(fabric, *layout.space(), &roots);
+        let (turns, low_width) = (layout.space().trees_per_color(), owners.width(1));
         Self {
             chooser,
-            owners: PlaceOwners::new(fabric, *layout.space(), &roots),
+            owners,
+            turns,
+            low_width,
+            low_load: vec![0; turns as usize * low_width],
             roots,
             blocks,
             l3_per_tn: params.l3_per_tn,
@@ -227,14 +235,26 @@ impl VirtualGroups {
     }
 
     fn add_load(&mut self, virtual_group: u32, more: bool) {
-        let VirtualGroupState { groups, loaded_switch, .. } = &self.list[virtual_group as usize];
-        let load = match *loaded_switch {
-            LoadedSwitch::Fixed => return,
-            LoadedSwitch::L2(at) => &mut self.l2_load[at as usize],
-            LoadedSwitch::L3(at) => &mut self.l3_load[at as usize],
-        };
-        let count = dense(groups.len());
-        *load = if more { *load + count } else { *load - count };
+        let one = &self.list[virtual_group as usize];
+        let count = dense(one.groups.len());
+        let add = |load: &mut u32| *load = if more { *load + count } else { *load - count };
+        let low = &mut self.low_load[(one.spt.0 % self.turns) as usize * self.low_width..];
+        one.places[1].iter().for_each(|at| add(&mut low[*at as usize]));
+        match one.loaded_switch {
+            LoadedSwitch::Fixed => {}
+            LoadedSwitch::L2(at) => add(&mut self.l2_load[at as usize]),
+            LoadedSwitch::L3(at) => add(&mut self.l3_load[at as usize]),
+        }
+    }
+
+    /// Gives for each turn, the number of a spanning tree within its color, the most groups that
+    /// cross a lower link of a group there. Roots and colors make no difference to these links.
+    pub(super) fn low_loads(&self, candidate: &Candidate) -> Vec<u32> {
+        let by_turn = self.low_load.chunks(self.low_width.max(1));
+        let most = |loads: &[u32]| candidate.places[1].iter().map(|at| loads[*at as usize]).max();
+        let mut loads: Vec<u32> = by_turn.map(|loads| most(loads).unwrap_or(0)).collect();
+        loads.resize(self.turns as usize, 0);
+        loads
     }
 
     /// Makes one virtual group of a group and those in `merging`, whose places have been released.
