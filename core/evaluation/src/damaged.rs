@@ -107,8 +107,11 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         "unprotected",
         "violations",
     ];
-    let title = "Trees and links of all groups, 32 entries a port";
-    let mut table = Table::new("damaged", title, &columns);
+    let mut tables = [
+        ("damaged", "One tree for each group, 32 entries a port"),
+        ("damaged-two-trees", "Two trees for each group, 32 entries a port"),
+    ]
+    .map(|(name, title)| Table::new(name, title, &columns));
     let steps = cases.len() * DAMAGES.len() * WAYS.len();
     for case in cases {
         let whole = Fabric::described(case.name, case.toml)?;
@@ -117,13 +120,14 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             for way in WAYS {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
-                run.step(table.rows.len(), steps, &what);
+                run.step(tables.iter().map(|table| table.rows.len()).sum(), steps, &what);
                 let routed = route_and_walk(run, &fabric, way, |space| {
                     let (endpoints, seed) = (fabric.endpoints(), run.seed);
                     pattern::groups(case.pattern, LayerPlan::Compact, space, endpoints, seed)
                 });
                 let (routed, violations) = routed.map_err(ExperimentError::at(what))?;
                 let cells = names(case, damage, way).into_iter().chain(cells(way, &routed));
+                let table = &mut tables[usize::from(way.fault_tolerant)];
                 table.push(cells.chain([Cell::Count(violations)]));
             }
         }
@@ -140,7 +144,7 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     if run.quick {
         notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));
     }
-    Ok(Report { tables: vec![table], notes, ..Report::default() })
+    Ok(Report { tables: tables.into(), notes, ..Report::default() })
 }
 
 /// Gives the cells that say what was routed.

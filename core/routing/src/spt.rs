@@ -161,6 +161,7 @@ pub struct Layout {
     space: MgidSpace,
     params: FatTreeParams,
     lanes: u32,
+    mixed_pairs: bool,
 }
 
 impl Layout {
@@ -176,7 +177,8 @@ impl Layout {
     ) -> Result<Self, LayoutError> {
         let lanes = lanes(params);
         let trees = if params.levels <= 1 { 1 } else { params.spines * lanes };
-        Ok(Self { space: MgidSpace::new(colors, trees, tables)?, params: *params, lanes })
+        let space = MgidSpace::new(colors, trees, tables)?;
+        Ok(Self { space, params: *params, lanes, mixed_pairs: false })
     }
 
     /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of
@@ -195,7 +197,15 @@ impl Layout {
         }
         let lanes = lanes(params);
         let space = MgidSpace::dual(colors, params.spines / 2 * lanes, tables)?;
-        Ok(Self { space, params: *params, lanes })
+        Ok(Self { space, params: *params, lanes, mixed_pairs: false })
+    }
+
+    /// Joins each tree of the first half of the level-1 switches with another one of the second
+    /// half in every round, where the paper always joins the same two. A group finds a pair as soon
+    /// as one switch of each half serves it.
+    #[must_use]
+    pub const fn with_mixed_pairs(self) -> Self {
+        Self { mixed_pairs: true, ..self }
     }
 
     /// Returns the numbers without the geometry.
@@ -233,7 +243,8 @@ impl Layout {
         let params = &self.params;
         let (round, t) = (spt / self.space.trees_per_color, spt % self.space.trees_per_color);
         let spines = (params.spines / u32::from(self.space.trees_per_group())).max(1);
-        let (g, lane) = (t % spines + u32::from(half) * spines, t / spines);
+        let turn = if self.mixed_pairs && half > 0 { round } else { 0 };
+        let (g, lane) = ((t + turn) % spines + u32::from(half) * spines, t / spines);
         let mut tree = SpanningTree {
             spt,
             color: self.space.color_of(spt, half),

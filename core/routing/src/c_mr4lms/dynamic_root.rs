@@ -4,7 +4,8 @@
 //! any root in a [`RootScope`]; which one depends on the groups that were there before. The plan is
 //! therefore a function of the fabric, its faults, the groups and the [`RecordedChoice`]s.
 //!
-//! With fault tolerance the spanning tree is a pair, both trees of it hang from the same choice of
+//! With fault tolerance the spanning tree is a pair, joined anew in every color
+//! ([`Layout::with_mixed_pairs`]); both trees of it hang from the same choice of
 //! root in their own TN groups, and one choice is recorded for both. While one tree of a group is
 //! live, no failure moves it.
 //!
@@ -148,6 +149,7 @@ impl DynamicRootEngine {
         }
         let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
         let layout = number(fat_tree.params(), options.colors, options.tables)?;
+        let layout = layout.with_mixed_pairs();
         let fabric = Fabric::new(graph, fat_tree, &layout);
         let space = *layout.space();
         let chooser = RootChooser::new(options.root_policy);

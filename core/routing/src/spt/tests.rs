@@ -124,12 +124,14 @@ proptest! {
     #[test]
     fn the_trees_of_a_pair_share_nothing_above_the_leaves(
         params in any_params(), colors in 2u16..9, per_switch in any::<bool>(),
+        mixed in any::<bool>(),
     ) {
         let tables = if per_switch { TableKind::PerSwitch } else { TableKind::PerPort };
         let Ok(layout) = Layout::dual(&params, colors, tables) else {
             prop_assert!(params.spines < 2);
             return Ok(());
         };
+        let layout = if mixed { layout.with_mixed_pairs() } else { layout };
         let space = layout.space();
         let (mut entries, mut links) = (BTreeSet::new(), BTreeSet::new());
         for spt in 0..space.total() {

@@ -62,7 +62,8 @@ proptest! {
     }
 
     /// R3 for groups that are alone on the fixed root of their home: the tree of each is what the
-    /// engine with the fixed root gives it if there is no other group.
+    /// engine with the fixed root gives it if there is no other group; the pair of trees is what
+    /// the hybrid engine gives it then.
     #[test]
     fn a_group_alone_on_its_fixed_root_has_the_tree_of_its_mgid(
         fabric in fabric(), colors in 1u16..5, way in any_way(), history in steps(40),
@@ -72,7 +73,10 @@ proptest! {
             make(&mut engine, &fabric.graph, step);
         }
         for choice in engine.choices().iter().filter(|choice| is_at_fixed_root(&engine, choice)) {
-            let mut alone = fabric.engine(colors, way);
+            let mut alone: Box<dyn RoutingEngine> = match engine.plan().is_dual() {
+                false => Box::new(fabric.engine(colors, way)),
+                true => Box::new(hybrid(&fabric, colors, way).expect("the same options")),
+            };
             alone.set_faults(engine.faults().clone());
             let members = engine.members(choice.mgid).unwrap();
             alone.apply(&[Change::Put { mgid: choice.mgid, members }]).unwrap();

@@ -69,8 +69,7 @@ impl DynamicRootEngine {
         let first = order.len();
         order.extend(elsewhere.filter(|spt| *spt != home && *spt != before));
         let loads = self.virtual_groups.low_loads(&candidate);
-        let turns = self.layout.space().trees_per_color();
-        order[first..].sort_by_key(|spt| loads[(spt.0 % turns) as usize]);
+        order[first..].sort_by_key(|spt| loads[spt.index()]);
         if let Some(spt) = self.least_merged(&mut candidate, &order) {
             match self.place_on(unplaced, candidate, spt, RootChange::Forbidden) {
                 Ok(()) => return Ok(()),

@@ -55,12 +55,12 @@ pub(super) struct VirtualGroups {
     pub(super) owners: PlaceOwners,
     list: Vec<VirtualGroupState>,
     free: Vec<u32>,
-    of_group: Vec<u32>, // by index
-    l2_load: Vec<u32>,  // by TN and block: groups whose tree hangs from there
-    l3_load: Vec<u32>,  // by TN and number
-    turns: u32,         // spanning trees of a color
-    low_width: usize,   // places of rank 1 of a spanning tree
-    low_load: Vec<u32>, // by turn and place of rank 1: groups whose packets cross it, of all colors
+    of_group: Vec<u32>,      // by index
+    l2_load: Vec<u32>,       // by TN and block: groups whose tree hangs from there
+    l3_load: Vec<u32>,       // by TN and number
+    low_rows: Vec<[u32; 2]>, // by spanning tree: up-ports of leaves on it, or on both of a pair
+    low_width: usize,        // places of rank 1 of a spanning tree
+    low_load: Vec<u32>,      // by up-port and place of rank 1: groups that use it, of all colors
     pub(super) footprint: Footprint,
     pub(super) merging: Vec<u32>,     // virtual groups that become one
     pub(super) in_the_way: Vec<u32>,  // virtual groups at wanted places
@@ -113,13 +113,21 @@ impl VirtualGroups {
         let params = layout.params();
         let blocks = params.blocks.max(1);
         let owners = PlaceOwners::new(fabric, *layout.space(), &roots);
-        let (turns, low_width) = (layout.space().trees_per_color(), owners.width(1));
+        let rows = |spt| {
+            [0, 1].map(|half: usize| {
+                let trees = fabric.trees(spt);
+                trees.get(half).unwrap_or(&trees[0]).leaf_up
+            })
+        };
+        let low_rows: Vec<[u32; 2]> = fabric.tree_numbers().map(rows).collect();
+        let ups = low_rows.iter().flatten().max().map_or(0, |last| *last as usize + 1);
+        let low_width = owners.width(1);
         Self {
             chooser,
             owners,
-            turns,
+            low_rows,
             low_width,
-            low_load: vec![0; turns as usize * low_width],
+            low_load: vec![0; ups * low_width],
             roots,
             blocks,
             l3_per_tn: params.l3_per_tn,
@@ -238,8 +246,12 @@ impl VirtualGroups {
         let one = &self.list[virtual_group as usize];
         let count = dense(one.groups.len());
         let add = |load: &mut u32| *load = if more { *load + count } else { *load - count };
-        let low = &mut self.low_load[(one.spt.0 % self.turns) as usize * self.low_width..];
-        one.places[1].iter().for_each(|at| add(&mut low[*at as usize]));
+        let rows = self.low_rows[one.spt.index()];
+        let count_of_rows = if rows[0] == rows[1] { 1 } else { 2 };
+        for row in &rows[..count_of_rows] {
+            let low = &mut self.low_load[*row as usize * self.low_width..];
+            one.places[1].iter().for_each(|at| add(&mut low[*at as usize]));
+        }
         match one.loaded_switch {
             LoadedSwitch::Fixed => {}
             LoadedSwitch::L2(at) => add(&mut self.l2_load[at as usize]),
@@ -247,14 +259,14 @@ impl VirtualGroups {
         }
     }
 
-    /// Gives for each turn, the number of a spanning tree within its color, the most groups that
-    /// cross a lower link of a group there. Roots and colors make no difference to these links.
+    /// Gives for each spanning tree the most groups that use a lower link of a group there. Roots
+    /// and colors make no difference to these links.
     pub(super) fn low_loads(&self, candidate: &Candidate) -> Vec<u32> {
-        let by_turn = self.low_load.chunks(self.low_width.max(1));
+        let by_row = self.low_load.chunks(self.low_width.max(1));
         let most = |loads: &[u32]| candidate.places[1].iter().map(|at| loads[*at as usize]).max();
-        let mut loads: Vec<u32> = by_turn.map(|loads| most(loads).unwrap_or(0)).collect();
-        loads.resize(self.turns as usize, 0);
-        loads
+        let by_row: Vec<u32> = by_row.map(|loads| most(loads).unwrap_or(0)).collect();
+        let load = |row: u32| by_row.get(row as usize).copied().unwrap_or(0);
+        self.low_rows.iter().map(|[first, second]| load(*first).max(load(*second))).collect()
     }
 
     /// Makes one virtual group of a group and those in `merging`, whose places have been released.
