@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_rpc::RpcError;
 use prost::Message;
 use serde::Serialize;
@@ -62,6 +63,8 @@ struct Bundle {
     draft: tempfile::TempDir,
     place: PathBuf,
     summary: Summary,
+    /// A route service has listed its drifts.
+    has_drifts: bool,
 }
 
 /// Result of the command: counts and problems.
@@ -83,7 +86,7 @@ impl Bundle {
             .prefix(".fabricast-debug-")
             .tempdir_in(beside.unwrap_or_else(|| Path::new(".")));
         let draft = draft.with_context(|| format!("write '{}'", place.display()))?;
-        Ok(Self { draft, place, summary: Summary::default() })
+        Ok(Self { draft, place, summary: Summary::default(), has_drifts: false })
     }
 
     /// Queries the servers named, and those that they name.
@@ -91,6 +94,7 @@ impl Bundle {
         let mut open: Vec<String> =
             args.server.server.split(',').rev().map(str::to_owned).collect();
         let mut asked = BTreeSet::new();
+        let mut routers = Vec::new();
         while let Some(address) = open.pop() {
             let address = address.trim().to_owned();
             if !asked.insert(address.clone()) {
@@ -105,15 +109,22 @@ impl Bundle {
             let Some(info) = self.keep("server-info", &address, answer)? else { continue };
             self.summary.servers += 1;
             open.extend(info.peers.iter().map(|peer| peer.address.clone()));
+            if info.roles.iter().any(|role| role == "router") {
+                routers.push(address.clone());
+            }
             for role in &info.roles {
                 match role.as_str() {
                     "tic" => open.extend(self.tic(&address, &server, args.nodes).await?),
-                    "router" => self.router(&address, &server).await?,
+                    "router" => open.extend(self.router(&address, &server).await?),
                     "switch-agent" => self.switches(&address, &server, args.tables).await?,
                     "operating-agent" => self.agent(&address, &server).await?,
                     _ => {}
                 }
             }
+        }
+        if !routers.is_empty() && !self.has_drifts {
+            let why = "no active one was found, so the tables were compared by none";
+            self.problem(&routers.join(","), "route services", why);
         }
         match self.summary.servers {
             0 => Err(Failure::input(self.summary.problems.join("; "))),
@@ -152,12 +163,19 @@ impl Bundle {
         Ok(if with_nodes { addresses } else { Vec::new() })
     }
 
-    async fn router(&mut self, address: &str, server: &Remote) -> Result<(), Failure> {
-        let status = server.router().get_route_status(v1::GetRouteStatusRequest {}).await;
-        self.keep("route-status", address, status)?;
-        let drifts = server.router().list_table_drifts(v1::ListTableDriftsRequest {}).await;
-        self.keep("table-drifts", address, drifts)?;
-        Ok(())
+    /// Writes the status of a route service, and its drifts if it is the active one; returns the
+    /// address of the active one if it is another.
+    async fn router(&mut self, address: &str, server: &Remote) -> Result<Option<String>, Failure> {
+        // The route service at this address, not the one that it would lead to.
+        let mut client = RouteServiceClient::new(server.peer().channel());
+        let status = client.get_route_status(v1::GetRouteStatusRequest {}).await;
+        let Some(status) = self.keep("route-status", address, status)? else { return Ok(None) };
+        if !status.active {
+            return Ok(Some(status.active_address).filter(|active| !active.is_empty()));
+        }
+        let drifts = client.list_table_drifts(v1::ListTableDriftsRequest {}).await;
+        self.has_drifts |= self.keep("table-drifts", address, drifts)?.is_some();
+        Ok(None)
     }
 
     async fn switches(
@@ -260,7 +278,7 @@ impl Bundle {
 
     /// Moves the files to their final folder and prints the summary.
     fn end(self, format: Format) -> Result<(), Failure> {
-        let Self { draft, place, summary } = self;
+        let Self { draft, place, summary, .. } = self;
         let named = || format!("write '{}'", place.display());
         let about = serde_json::to_string_pretty(&summary)?;
         std::fs::write(draft.path().join("summary.json"), about).with_context(named)?;

@@ -22,7 +22,8 @@ pub(crate) enum SwitchCommand {
     /// Show ports and counters of a switch.
     Ports(SwitchArgs),
     /// Show present and past drifts: switches whose table differs from what they had confirmed;
-    /// exit 1 if there is one now.
+    /// exit 1 if there is one now, 2 if no table has been compared yet. The active route service
+    /// answers, whichever was named.
     Audit {
         #[command(flatten)]
         server: ServerArgs,
@@ -145,6 +146,11 @@ async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
     let answer =
         remote.answer(remote.router().list_table_drifts(v1::ListTableDriftsRequest {})).await?;
     output::message(format, &answer, drifts_text)?;
+    if answer.compared_tables == 0 {
+        let unknown = "no table has been compared yet, so it is not known what switches hold";
+        let failure = Failure::input(format!("server {}: {unknown}", remote.peer().address()));
+        return Err(failure.hint("ask again: tables are compared in turn (`[router] read_back`)"));
+    }
     match answer.drifts.iter().filter(|drift| drift.repaired_ago.is_none()).count() {
         0 => Ok(()),
         1 => Err(Failure::No("1 table is not what it ought to be".to_owned())),

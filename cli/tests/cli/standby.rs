@@ -167,3 +167,26 @@ fn a_router_that_is_frozen_is_replaced_and_waits_when_it_wakes_up() {
     assert_eq!((&status["active"], &status["fence"]["term"]), (&Value::Bool(true), &term));
     assert_eq!(parts.active(), awake);
 }
+
+#[test]
+fn the_tables_are_audited_by_the_router_that_is_at_work_whichever_is_named() {
+    let parts = Parts::start();
+    for node in ["node001", "gpu042"] {
+        parts.join("group", node);
+    }
+    parts.routed("group");
+    let works = parts.active();
+    let [works, waits] = [works, 1 - works].map(|number| parts.routers[number].clone());
+    for servers in [waits.clone(), format!("{waits},{works}"), format!("{works},{waits}")] {
+        let audit = parts.wait(&["switch", "audit", "--server", &servers], |_| true);
+        assert_ne!(audit["comparedTables"], Value::Null, "{servers}: {audit}");
+    }
+    parts.sandbox.ok(&["debug", "bundle", "--out", "bundle", "--server", &waits]);
+    let drifts = |router: &str| {
+        let folder = router.replace(':', "_");
+        parts.sandbox.path(&format!("bundle/{folder}/table-drifts.json")).exists()
+    };
+    assert_eq!((drifts(&works), drifts(&waits)), (true, false), "only the active one compares");
+    let summary: Value = serde_json::from_str(&parts.sandbox.read("bundle/summary.json")).unwrap();
+    assert_eq!(summary["problems"], serde_json::json!([]), "{summary}");
+}

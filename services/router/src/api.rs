@@ -80,7 +80,7 @@ impl RouteService for RouteServer {
         _request: Request<v1::ListTableDriftsRequest>,
     ) -> Result<Response<v1::ListTableDriftsResponse>, Status> {
         if self.active.own_term() == 0 {
-            return Ok(Response::new(v1::ListTableDriftsResponse::default()));
+            return Err(self.not_active());
         }
         self.query(Query::Drifts).await.map(Response::new)
     }

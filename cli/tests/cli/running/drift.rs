@@ -27,7 +27,7 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     up.ok(&["group", "join", "drifting", "--node", "node002"]);
     up.routed("drifting", 3);
     up.settled();
-    up.ok(&["switch", "audit"]);
+    up.wait_for(&["switch", "audit"], |run| run.code == 0);
     let verdict = up.json(&["route", "verify", "--live"]);
     assert_eq!(verdict["violation_count"], 0, "{verdict}");
     assert!(verdict["unused_entries"].as_u64().expect("a number") > 0, "{verdict}");
