@@ -53,8 +53,8 @@ impl Run for StoreCommand {
             Self::Export { store, out } => block_on(async {
                 // Only a whole one gets the name.
                 let unfinished = out.with_added_extension("unfinished");
-                let opened =
-                    backup::open(&store).await.with_context(|| format!("store {store}"))?;
+                let opened = backup::open_existing(&store).await;
+                let opened = opened.with_context(|| format!("store {store}"))?;
                 let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
                 let mut file = BufWriter::new(file);
                 let written = backup::export(opened, &mut file).await;

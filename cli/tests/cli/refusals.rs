@@ -422,6 +422,12 @@ fn a_store_that_is_none_is_refused_and_left_alone() {
                 "cannot open store folder: Is a directory",
             ),
             ("up --listen 127.0.0.1:0 --store no/where", 2, "cannot open store no/where: No such"),
+            (
+                "store export --store missing.redb --out copy.jsonl",
+                2,
+                "there is no store at missing.redb",
+            ),
+            ("store export --store memory --out copy.jsonl", 2, "there is no store at memory"),
         ],
     );
 }

@@ -98,6 +98,12 @@ pub enum OpenError {
         /// Path of the file.
         path: PathBuf,
     },
+    /// There is no store at the place, and none was to be created.
+    #[error("there is no store at {location}")]
+    Missing {
+        /// Location as given.
+        location: String,
+    },
     /// The file was written by a version with another layout.
     #[error("{} has store layout {found}, this program reads layout {expected}", path.display())]
     SchemaVersion {

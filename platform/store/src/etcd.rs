@@ -53,6 +53,8 @@ const RECEIPT_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Bounds of a store in etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
+    /// If true, the default, a store that does not exist is created.
+    pub create: bool,
     /// Time limit of a call with all its attempts, default 8 s: etcd elects a leader in one or two.
     pub patience: Duration,
     /// Transactions that may wait for a slot, default 8 192; one more is refused.
@@ -72,6 +74,7 @@ pub struct EtcdOptions {
 impl Default for EtcdOptions {
     fn default() -> Self {
         Self {
+            create: true,
             patience: Duration::from_secs(8),
             max_queue: 8_192,
             max_reads: 256,
@@ -99,6 +102,7 @@ impl EtcdStore {
     ///
     /// [`OpenError::Certificates`] names a file that cannot be used; [`OpenError::Unreachable`] if
     /// etcd does not answer, [`OpenError::EtcdLayout`] if the keys there are of another version.
+    /// Without [`EtcdOptions::create`] also [`OpenError::Missing`].
     pub async fn open(location: &EtcdLocation) -> Result<Self, OpenError> {
         Self::open_with(location, EtcdOptions::default()).await
     }
@@ -130,6 +134,8 @@ impl EtcdStore {
             options,
         };
         let found = store.layout().await.map_err(|error| unreachable(Arc::new(error)))?;
+        let missing = || OpenError::Missing { location: location.to_string() };
+        let found = found.ok_or_else(missing)?;
         if found != LAYOUT.as_bytes() {
             let found = String::from_utf8_lossy(&found).into_owned();
             let prefix = location.prefix.clone();
@@ -141,14 +147,18 @@ impl EtcdStore {
         Ok(store)
     }
 
-    /// Reads the layout's version; writes it if the store is new.
-    async fn layout(&self) -> Result<Vec<u8>, StoreError> {
+    /// Reads the layout's version; writes it if the store is new and may be created, else returns
+    /// `None`.
+    async fn layout(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let key = self.keys.layout();
         // Without space etcd refuses the transaction, which is not needed for an existing store.
         let found = self.members.get(&key, &GetOptions::new(), QUICK).await;
         let found = found.map_err(Failure::into_error)?;
         if let Some(entry) = found.kvs.into_iter().next() {
-            return Ok(entry.value);
+            return Ok(Some(entry.value));
+        }
+        if !self.options.create {
+            return Ok(None);
         }
         let create = etcd_client::Txn::new()
             .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
@@ -159,7 +169,7 @@ impl EtcdStore {
             Some(PbTxnOpResponse::ResponseRange(found)) => found.kvs.into_iter().next(),
             _ => None,
         });
-        Ok(found.map_or_else(|| LAYOUT.into(), |entry| entry.value))
+        Ok(Some(found.map_or_else(|| LAYOUT.into(), |entry| entry.value)))
     }
 
     /// Deletes the receipts of clients that are long gone.

@@ -12,7 +12,7 @@ use tonic::codegen::BoxFuture;
 use crate::clock::SystemClock;
 use crate::embedded::{EmbeddedStore, Options};
 use crate::error::OpenError;
-use crate::etcd::EtcdStore;
+use crate::etcd::{EtcdOptions, EtcdStore};
 use crate::store::Store;
 
 /// Scheme of the URL of an etcd.
@@ -144,6 +144,16 @@ impl StoreLocation {
         Box::pin(open(self.clone(), options))
     }
 
+    /// Opens a store that exists, as [`StoreLocation::open`]; creates none.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]; [`OpenError::Missing`] if there is none, as in the memory of a process
+    /// that has just begun.
+    pub fn open_existing(&self, options: Options) -> BoxFuture<Arc<dyn Store>, OpenError> {
+        Box::pin(open_existing(self.clone(), options))
+    }
+
     /// Returns whether other processes may use the store at the same time.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -196,9 +206,39 @@ async fn open(location: StoreLocation, options: Options) -> Result<Arc<dyn Store
     })
 }
 
+async fn open_existing(
+    location: StoreLocation,
+    options: Options,
+) -> Result<Arc<dyn Store>, OpenError> {
+    let missing = OpenError::Missing { location: location.to_string() };
+    match location {
+        StoreLocation::Memory => Err(missing),
+        // A file that cannot be looked for cannot be opened either, and that error says more.
+        StoreLocation::File(path) if !path.try_exists().unwrap_or(true) => Err(missing),
+        StoreLocation::File(_) => open(location, options).await,
+        StoreLocation::Etcd(etcd) => {
+            let options = EtcdOptions { create: false, ..EtcdOptions::default() };
+            Ok(Arc::new(EtcdStore::open_with(&etcd, options).await?))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_is_missing_is_named_and_not_created() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.redb");
+        let location = StoreLocation::File(path.clone());
+        let error = location.open_existing(Options::default()).await.err().unwrap();
+        assert_eq!(error.to_string(), format!("there is no store at {}", path.display()));
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+        drop(location.open(Options::default()).await.unwrap());
+        assert!(location.open_existing(Options::default()).await.is_ok());
+        assert!(StoreLocation::Memory.open_existing(Options::default()).await.is_err());
+    }
 
     fn etcd(endpoints: &[&str], prefix: &str, certificates: Option<&str>) -> StoreLocation {
         let endpoints = endpoints.iter().map(|endpoint| (*endpoint).to_owned()).collect();

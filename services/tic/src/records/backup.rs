@@ -77,6 +77,9 @@ pub enum BackupError {
         /// Description of the fault.
         what: String,
     },
+    /// The store holds no records: no TIC has used it.
+    #[error("the store holds no records of a TIC")]
+    Empty,
     /// The store holds records, or a TIC uses it.
     #[error("the store is not empty: it holds {key:?}")]
     NotEmpty {
@@ -106,7 +109,7 @@ struct Tail {
     sha256: String,
 }
 
-/// Opens a store for [`export`], [`import`] or [`check`].
+/// Opens a store for [`import`]; creates it if there is none.
 ///
 /// # Errors
 ///
@@ -115,14 +118,27 @@ pub async fn open(location: &StoreLocation) -> Result<Arc<dyn Store>, BackupErro
     Ok(location.open(store_options()).await?)
 }
 
+/// Opens a store for [`export`].
+///
+/// # Errors
+///
+/// [`BackupError::Open`], also if there is none.
+pub async fn open_existing(location: &StoreLocation) -> Result<Arc<dyn Store>, BackupError> {
+    Ok(location.open_existing(store_options()).await?)
+}
+
 /// Writes all records of a store to a file.
 ///
 /// # Errors
 ///
-/// [`BackupError`]; records that contradict each other are not written out.
+/// [`BackupError`]; records that contradict each other are not written out, and a store without
+/// any is no store of a TIC.
 pub async fn export(store: Arc<dyn Store>, file: &mut impl Write) -> Result<Summary, BackupError> {
     let storage = Storage { store, limits: Limits::default() };
     let keys = storage.keys().await?.0;
+    if keys.is_empty() {
+        return Err(BackupError::Empty);
+    }
     let summary = summarize(&storage, &keys)?;
     let mut digest = Sha256::new();
     let mut put = |line: String| -> io::Result<()> {

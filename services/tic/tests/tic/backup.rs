@@ -122,3 +122,12 @@ async fn an_import_overwrites_nothing() {
     let error = backup::import(store, &mut file.as_slice()).await.unwrap_err();
     assert!(matches!(error, BackupError::NotEmpty { .. }), "{error}");
 }
+
+/// A copy of nothing is no copy: the location was wrong.
+#[tokio::test]
+async fn a_store_without_records_is_not_exported() {
+    let mut file = Vec::new();
+    let refused = backup::export(empty(), &mut file).await.unwrap_err();
+    assert!(matches!(refused, BackupError::Empty), "{refused:?}");
+    assert!(file.is_empty());
+}
