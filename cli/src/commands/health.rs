@@ -1,6 +1,8 @@
-//! `fabricast health`: asks whether a server serves.
+//! `fabricast health`: asks whether the parts at an address serve.
 
 use clap::Args;
+use fabricast_proto::v1;
+use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use serde::Serialize;
 
 use crate::args::ServerArgs;
@@ -13,14 +15,28 @@ use crate::remote::{Remote, block_on};
 #[derive(Serialize)]
 struct Health {
     serving: bool,
+    services: Vec<ServiceHealth>,
 }
 
-/// Ask a server whether it serves; exit 1 if not. For container probes.
+/// Health of one service.
+#[derive(Serialize)]
+struct ServiceHealth {
+    service: String,
+    serving: bool,
+}
+
+/// Ask whether the parts at an address serve, also whether a TIC can do its work; exit 1 if one
+/// does not. For people and container probes.
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
-    /// Service that must be served, such as fabricast.v1.TicService; default: any.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    service: String,
+    /// Only ask for this service, such as fabricast.v1.TicService; default: those of all parts at
+    /// the address.
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// Only ask whether the process answers, as probes do that restart it: a TIC whose store does
+    /// not answer is alive.
+    #[arg(long, conflicts_with = "service")]
+    alive: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -30,11 +46,46 @@ impl Run for HealthArgs {
         let (args, format) = (&self, globals.format);
         block_on(async {
             let remote = Remote::new(&args.server)?;
-            let serving = remote.is_serving(&args.service).await?;
-            output::print(format, &Health { serving }, |health| {
-                if health.serving { "serving".to_owned() } else { "not serving".to_owned() }
-            })?;
+            let names = match &args.service {
+                Some(name) => vec![name.clone()],
+                None if args.alive => vec![String::new()],
+                None => services(&remote).await?,
+            };
+            let mut services = Vec::new();
+            for service in names {
+                let serving = remote.is_serving(&service).await?;
+                services.push(ServiceHealth { service, serving });
+            }
+            let serving = services.iter().all(|one| one.serving);
+            output::print(format, &Health { serving, services }, text)?;
             if serving { Ok(()) } else { Err(Failure::No("it does not serve".to_owned())) }
         })
     }
+}
+
+/// The service of each part at the address; its health is that of the part.
+async fn services(remote: &Remote) -> Result<Vec<String>, Failure> {
+    let mut client = AdministrationServiceClient::new(remote.peer().channel());
+    let info = remote.answer(client.get_server_info(v1::GetServerInfoRequest {})).await?;
+    let name = |role: &String| match role.as_str() {
+        "tic" => "fabricast.v1.TicService",
+        "router" => "fabricast.v1.RouteService",
+        "fabric" => "fabricast.v1.FabricService",
+        "operating-agent" => "fabricast.v1.OperatingAgentService",
+        "switch-agent" => "fabricast.v1.SwitchAgentService",
+        _ => "", // of a newer version: the server as a whole
+    };
+    Ok(info.roles.iter().map(name).map(str::to_owned).collect())
+}
+
+fn text(health: &Health) -> String {
+    if health.serving {
+        return "serving".to_owned();
+    }
+    let not = health.services.iter().filter(|one| !one.serving && !one.service.is_empty());
+    let not: Vec<&str> = not.map(|one| one.service.as_str()).collect();
+    if not.is_empty() {
+        return "not serving".to_owned();
+    }
+    format!("not serving: {}", not.join(", "))
 }

@@ -6,3 +6,5 @@ mod leaders;
 mod members;
 #[path = "needs_etcd/parts.rs"]
 mod parts;
+#[path = "needs_etcd/quorum.rs"]
+mod quorum;

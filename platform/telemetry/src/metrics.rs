@@ -41,7 +41,7 @@ metrics! {
     TIC_TERM: Gauge "fabricast_tic_term", "Term of the leading TIC, as far as this TIC knows";
     TIC_TRANSACTIONS: Counter "fabricast_tic_transactions", "Transactions that the store has made durable";
     TIC_CHANGES: Counter "fabricast_tic_changes", "Changes of records that were made durable, many in one transaction";
-    TIC_STORE_FAILURES: Counter "fabricast_tic_store_failures", "Transactions that the store refused or did not answer";
+    TIC_STORE_FAILURES: Counter "fabricast_tic_store_failures", "Calls that the store refused or did not answer: transactions, elections, renewals of the lead";
     TIC_EXPELLED: Counter "fabricast_tic_expelled_nodes", "Nodes that were taken out of all their groups";
     TIC_HELD: Gauge "fabricast_tic_held_nodes", "Nodes that do not answer and are kept, as too many are silent at once";
     ROUTER_ACTIVE: Gauge "fabricast_router_active", "1 while this route service is at work, 0 while it waits for the term of another";

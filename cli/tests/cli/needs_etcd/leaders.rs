@@ -32,6 +32,7 @@ const HOST: &str = "nsn33-43 HCA-1";
 pub(crate) struct Process {
     config: String,
     pub(crate) address: String,
+    pub(crate) metrics: String,
     proxies: Vec<Proxy>,
     child: Child,
 }
@@ -52,15 +53,16 @@ impl Process {
             members.join(",")
         );
         sandbox.write(&config, text);
-        let child = launch(sandbox, &config);
-        Self { config, address, proxies, child }
+        let metrics = free_address();
+        let child = launch(sandbox, &config, &metrics);
+        Self { config, address, metrics, proxies, child }
     }
 
     /// As a crash and a restart would.
     fn restart(&mut self, sandbox: &Sandbox) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = launch(sandbox, &self.config);
+        self.child = launch(sandbox, &self.config, &self.metrics);
     }
 
     fn signal(&self, signal: &str) {
@@ -97,8 +99,8 @@ impl Drop for Process {
     }
 }
 
-fn launch(sandbox: &Sandbox, config: &str) -> Child {
-    let mut command = sandbox.command(&["tic", "--config", config]);
+fn launch(sandbox: &Sandbox, config: &str, metrics: &str) -> Child {
+    let mut command = sandbox.command(&["tic", "--config", config, "--metrics", metrics]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 

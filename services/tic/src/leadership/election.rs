@@ -13,7 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_store::{Clock, Expected, LeaseId, Store, StoreError, Txn, TxnOutcome};
+use fabricast_store::{Clock, Expected, LeaseId, Snapshot, Store, StoreError, Txn, TxnOutcome};
+use fabricast_telemetry::metrics::TIC_STORE_FAILURES;
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -94,17 +95,32 @@ impl LeaderLease {
 impl Candidate {
     /// Waits until nobody leads, then takes the lead.
     ///
-    /// - `on_leader`: called with every other leader that is found.
+    /// - `on_leader`: called with every other leader that is found, and with an empty one when the
+    ///   store has not answered for as long as a lease lasts: then nobody leads.
     pub(crate) async fn campaign(&self, mut on_leader: impl FnMut(LeaderInfo)) -> LeaderLease {
+        let mut confirmed = self.clock.now();
         loop {
             match self.try_once(&mut on_leader).await {
                 Ok(Some(lease)) => return lease,
-                Ok(None) => {}
+                Ok(None) => confirmed = self.clock.now(),
                 Err(error) => {
+                    TIC_STORE_FAILURES.inc();
                     tracing::debug!(error = chain(&error), "election failed, trying again");
+                    // The lease of the leader that was found last is over.
+                    if self.clock.now().saturating_sub(confirmed) >= self.lease_time {
+                        on_leader(LeaderInfo::default());
+                    }
                     sleep(POLL).await;
                 }
             }
+        }
+    }
+
+    /// Reads the leader's key; waits for the store no longer than a lease lasts.
+    async fn read_leader(&self) -> Result<Snapshot, StoreError> {
+        match timeout(self.lease_time, self.store.range(LEADER)).await {
+            Ok(read) => read,
+            Err(elapsed) => Err(StoreError::Unavailable { source: Arc::new(elapsed) }),
         }
     }
 
@@ -112,7 +128,7 @@ impl Candidate {
         &self,
         on_leader: &mut impl FnMut(LeaderInfo),
     ) -> Result<Option<LeaderLease>, StoreError> {
-        let found = self.store.range(LEADER).await?;
+        let found = self.read_leader().await?;
         if let Some(entry) = found.entries.into_iter().find(|entry| entry.key == LEADER) {
             let address = String::from_utf8_lossy(&entry.value).into_owned();
             on_leader(LeaderInfo { address, term: entry.mod_revision });
@@ -174,9 +190,11 @@ impl Candidate {
                     return;
                 }
                 Ok(Err(error)) => {
+                    TIC_STORE_FAILURES.inc();
                     tracing::warn!(error = chain(&error), "leadership not renewed");
                 }
                 Err(_elapsed) => {
+                    TIC_STORE_FAILURES.inc();
                     tracing::warn!("leadership not renewed, the store does not answer")
                 }
             }

@@ -42,13 +42,16 @@ impl LeaderState {
         *self.0.write() = Current::default();
     }
 
-    /// Notes that another TIC leads.
+    /// Notes that another TIC leads, or, if it is an empty one, that none does.
     pub(crate) fn follow(&self, leader: LeaderInfo) {
         TIC_LEADS.set(0);
         TIC_TERM.set(leader.term);
         let mut current = self.0.write();
         if current.leader != leader {
-            tracing::info!(peer = %leader.address, term = leader.term, "another TIC leads");
+            match leader.address.as_str() {
+                "" => tracing::warn!("no TIC leads, the store does not answer"),
+                address => tracing::info!(peer = address, term = leader.term, "another TIC leads"),
+            }
         }
         *current = Current { lease: None, leader };
     }
@@ -73,7 +76,7 @@ impl LeaderState {
 
 fn who_does(leader: &LeaderInfo) -> String {
     match leader.address.as_str() {
-        "" => "and no other is known to yet".to_owned(),
+        "" => "and no TIC is known to lead".to_owned(),
         address => format!("{address} does"),
     }
 }
