@@ -30,7 +30,7 @@ use crate::runtime::tasks::Tasks;
 use crate::tic::group_fetches::GroupFetches;
 use crate::tic::membership_calls::MembershipCalls;
 use crate::tic::node_registrations::NodeRegistrations;
-use crate::tic::reports::TicReports;
+use crate::tic::reports::{Pace, TicReports};
 
 /// A report is given up after two intervals, but not sooner than this.
 const LEAST_REPORT_DEADLINE: Duration = Duration::from_secs(1);
@@ -119,18 +119,18 @@ impl Agent {
         let ticking = |every: Duration| {
             let mut ticks = tokio::time::interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            (ticks, (every * 2).max(LEAST_REPORT_DEADLINE))
+            (ticks, Pace { interval: every, deadline: (every * 2).max(LEAST_REPORT_DEADLINE) })
         };
-        let (mut ticks, mut deadline) = ticking(*interval.borrow_and_update());
+        let (mut ticks, mut pace) = ticking(*interval.borrow_and_update());
         for round in 0.. {
             tokio::select! {
                 _ = ticks.tick() => {}
                 Ok(()) = interval.changed() => {
-                    (ticks, deadline) = ticking(*interval.borrow_and_update());
+                    (ticks, pace) = ticking(*interval.borrow_and_update());
                 }
             }
-            self.agent_reports.report_all(deadline);
-            self.tic_reports.report_status(round, deadline);
+            self.agent_reports.report_all(pace.deadline);
+            self.tic_reports.report_status(round, pace);
         }
     }
 

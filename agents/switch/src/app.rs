@@ -145,10 +145,10 @@ impl App {
         let (failed, newest) = watch::channel(None);
         let (ready, mut known) = watch::channel(self.discovery_interval.is_none());
         let driver = Arc::clone(self.inventory.driver());
-        let tic = self.tic.clone();
+        let (tic, name) = (self.tic.clone(), self.name.clone());
         let discover = async {
             if let Some(interval) = self.discovery_interval {
-                discovery::report(driver, tic, interval, ready).await;
+                discovery::report(driver, tic, name, interval, ready).await;
             }
         };
         let follow = async {

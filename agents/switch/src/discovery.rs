@@ -32,12 +32,31 @@ enum ReportError {
     Topology(ibnetdiscover::ReadError),
 }
 
+/// A topology that was found, and by whom.
+#[derive(Clone, Copy, Debug)]
+struct TopologyReport<'a> {
+    reporter: &'a str,
+    text: &'a str,
+}
+
+impl TopologyReport<'_> {
+    fn messages(self) -> Vec<v1::ReportTopologyRequest> {
+        let message = |chunk: &[u8]| v1::ReportTopologyRequest {
+            chunk: chunk.to_vec(),
+            reporter: self.reporter.to_owned(),
+        };
+        self.text.as_bytes().chunks(CHUNK).map(message).collect()
+    }
+}
+
 /// Discovers the hardware and reports until dropped.
 ///
+/// - `reporter`: name of the switch agent.
 /// - `ready`: set once the driver knows the expected topology.
 pub(crate) async fn report(
     driver: Arc<dyn Driver>,
     tic: Leader,
+    reporter: String,
     interval: Duration,
     ready: watch::Sender<bool>,
 ) {
@@ -58,7 +77,8 @@ pub(crate) async fn report(
                 }
                 if is_settled && since_report > REPEAT {
                     since_report = 0;
-                    let reported = report_once(&*driver, &tic, &seen, &mut expected).await;
+                    let message = TopologyReport { reporter: &reporter, text: &seen };
+                    let reported = report_once(&*driver, &tic, message, &mut expected).await;
                     reported.map(|()| true).map_err(|error| {
                         since_report = REPEAT; // again after the next discovery
                         error.to_string()
@@ -89,14 +109,11 @@ pub(crate) async fn report(
 async fn report_once(
     driver: &dyn Driver,
     tic: &Leader,
-    text: &str,
+    report: TopologyReport<'_>,
     expected: &mut Vec<u8>,
 ) -> Result<(), ReportError> {
-    let chunks = text.as_bytes().chunks(CHUNK);
-    let chunks: Vec<_> =
-        chunks.map(|chunk| v1::ReportTopologyRequest { chunk: chunk.to_vec() }).collect();
     let mut client = TopologyServiceClient::new(tic.channel());
-    let answer = client.report_topology(tokio_stream::iter(chunks)).await;
+    let answer = client.report_topology(tokio_stream::iter(report.messages())).await;
     let sha256 = match answer.map_err(RpcError::from) {
         Ok(answer) => answer.into_inner().topology.unwrap_or_default().sha256,
         // The TIC has a topology from a file, which does not change.

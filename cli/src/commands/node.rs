@@ -1,5 +1,7 @@
 //! `fabricast node`: compute nodes of a running control plane.
 
+use std::time::SystemTime;
+
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 
@@ -10,14 +12,16 @@ use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Show, expel, stop and start nodes of a running control plane.
+/// Show, expel, stop, start and remove nodes of a running control plane.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// List all nodes with state, address and endpoints.
+    /// List all nodes with state, last contact, address and endpoints.
     List {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Show one node with its last contact, its job and its memberships.
+    Show(NodeArgs),
     /// Report that a node has failed; it is expelled from all groups.
     Fail(NodeEndArgs),
     /// Stop a hosted node as if it had lost power.
@@ -26,6 +30,9 @@ pub(crate) enum NodeCommand {
     Start(NodeArgs),
     /// End the suppression of a node that has flapped.
     Readmit(NodeArgs),
+    /// Remove the record of a node that has failed and is gone for good, or has another name now.
+    /// One that still runs registers again.
+    Remove(NodeArgs),
     /// List the memberships of a node.
     Memberships(NodeArgs),
 }
@@ -57,7 +64,7 @@ impl Run for NodeCommand {
                 Self::List { server } => {
                     let mut list = Remote::new(&server)?.node_list().await?;
                     list.revision = 0; // of the last page only
-                    output::message(format, &list, list_text)
+                    output::message(format, &list, |list| list_text(list, SystemTime::now()))
                 }
                 Self::Fail(args) if args.dry_run => {
                     let (remote, node) = named(args.node).await?;
@@ -86,6 +93,13 @@ impl Run for NodeCommand {
                     let request = v1::ReadmitNodeRequest { node };
                     let answer = remote.answer(remote.tic().readmit_node(request)).await?;
                     output::message(format, &answer, |_| "not suppressed".to_owned())
+                }
+                Self::Show(args) => show(args, format).await,
+                Self::Remove(args) => {
+                    let (remote, node) = named(args).await?;
+                    let request = v1::RemoveNodeRequest { node };
+                    let answer = remote.answer(remote.tic().remove_node(request)).await?;
+                    output::message(format, &answer, |_| "removed".to_owned())
                 }
                 Self::Memberships(args) => memberships(args, format).await,
             }
@@ -144,25 +158,78 @@ async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
     })
 }
 
-fn list_text(list: &v1::ListNodesResponse) -> String {
-    let titles = ["NODE", "STATE", "INCARNATION", "ADDRESS", "ENDPOINTS", "SUPPRESSED"];
+async fn show(args: NodeArgs, format: Format) -> Result<(), Failure> {
+    let (remote, node) = named(args).await?;
+    let answer = remote.answer(remote.tic().get_node(v1::GetNodeRequest { node })).await?;
+    let now = SystemTime::now();
+    output::message(format, &answer, |answer| node_text(answer, now))
+}
+
+fn node_text(answer: &v1::GetNodeResponse, now: SystemTime) -> String {
+    let node = answer.node.clone().unwrap_or_default();
+    let facts = [
+        ("node", node.name.clone()),
+        ("state", state(&node).to_owned()),
+        ("last contact", last_contact(&node, now)),
+        ("incarnation", node.incarnation.to_string()),
+        ("address", node.address.clone()),
+        ("endpoints", node.endpoints.join(",")),
+        ("suppressed", suppressed(&node)),
+        ("job", if answer.job.is_empty() { "-".to_owned() } else { answer.job.clone() }),
+        ("group agents", answer.hosted_group_count.to_string()),
+        ("memberships", answer.membership_count.to_string()),
+    ];
+    let facts = facts.map(|(name, fact)| format!("{name:<13} {fact}"));
+    let mut rows = Rows::new(&["GROUP", "PN", "PROCESS", "ENDPOINT"]);
+    for membership in &answer.memberships {
+        let v1::NodeMembership { group, pn, process, endpoint } = membership.clone();
+        rows.push(vec![group, pn.to_string(), process, endpoint]);
+    }
+    let left_out = answer.membership_count as usize - answer.memberships.len();
+    match (answer.memberships.len(), left_out) {
+        (0, _) => facts.join("\n"),
+        (_, 0) => format!("{}\n{rows}", facts.join("\n")),
+        (_, left_out) => format!("{}\n{rows}\n{left_out} more", facts.join("\n")),
+    }
+}
+
+fn state(node: &v1::Node) -> &'static str {
+    match node.state() {
+        v1::NodeState::Up => "up",
+        v1::NodeState::Failed => "failed",
+        v1::NodeState::Silent => "silent",
+        v1::NodeState::Unspecified => "?",
+    }
+}
+
+fn suppressed(node: &v1::Node) -> String {
+    match &node.suppressed_until {
+        Some(until) => format!("until {until}: {}", node.suppressed_reason),
+        None => "-".to_owned(),
+    }
+}
+
+/// Time since the last contact by the clock of this machine.
+fn last_contact(node: &v1::Node, now: SystemTime) -> String {
+    let Some(at) = &node.last_contact_time else { return "-".to_owned() };
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = since.saturating_sub(u64::try_from(at.seconds).unwrap_or(0));
+    format!("{seconds} s ago")
+}
+
+fn list_text(list: &v1::ListNodesResponse, now: SystemTime) -> String {
+    let titles =
+        ["NODE", "STATE", "LAST CONTACT", "INCARNATION", "ADDRESS", "ENDPOINTS", "SUPPRESSED"];
     let mut rows = Rows::new(&titles);
     for node in &list.nodes {
-        let state = match node.state() {
-            v1::NodeState::Up => "up",
-            v1::NodeState::Failed => "failed",
-            v1::NodeState::Unspecified => "?",
-        };
         rows.push(vec![
             node.name.clone(),
-            state.to_owned(),
+            state(node).to_owned(),
+            last_contact(node, now),
             node.incarnation.to_string(),
             node.address.clone(),
             node.endpoints.join(","),
-            match &node.suppressed_until {
-                Some(until) => format!("until {until}: {}", node.suppressed_reason),
-                None => "-".to_owned(),
-            },
+            suppressed(node),
         ]);
     }
     match list.held_node_count {
@@ -173,7 +240,27 @@ fn list_text(list: &v1::ListNodesResponse) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn a_node_is_shown_with_its_last_contact_and_what_is_left_out() {
+        let node = v1::Node {
+            name: "n0".to_owned(),
+            state: v1::NodeState::Silent.into(),
+            last_contact_time: Some(prost_types::Timestamp { seconds: 100, nanos: 0 }),
+            ..Default::default()
+        };
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(107);
+        let mut answer = v1::GetNodeResponse { node: Some(node), ..Default::default() };
+        let text = node_text(&answer, now);
+        assert!(text.contains("state         silent\nlast contact  7 s ago"), "{text}");
+        assert!(text.ends_with("memberships   0"), "{text}");
+        answer.memberships.push(v1::NodeMembership { group: "g".to_owned(), ..Default::default() });
+        answer.membership_count = 3;
+        assert!(node_text(&answer, now).ends_with("2 more"), "the rest is counted");
+    }
 
     #[test]
     fn a_suppressed_node_is_listed_with_time_and_reason() {
@@ -183,11 +270,12 @@ mod tests {
             suppressed_reason: "lives that ended of late count 3.9".to_owned(),
             ..Default::default()
         };
-        let text = list_text(&v1::ListNodesResponse {
+        let list = v1::ListNodesResponse {
             nodes: vec![node, v1::Node::default()],
             held_node_count: 2,
             ..Default::default()
-        });
+        };
+        let text = list_text(&list, SystemTime::UNIX_EPOCH);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[1].ends_with("until 1970-01-01T00:00:00Z: lives that ended of late count 3.9"),

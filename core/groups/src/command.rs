@@ -56,6 +56,11 @@ pub enum Command {
         /// Name of the node.
         node: NodeName,
     },
+    /// The record of a failed node is removed.
+    RemoveNode {
+        /// Name of the node.
+        node: NodeName,
+    },
     /// A process has failed; its memberships end.
     ProcessFailed {
         /// Name of the node.
@@ -297,6 +302,8 @@ pub enum Answer {
         /// The revision of the end.
         revision: Revision,
     },
+    /// Answer to `RemoveNode`.
+    NodeRemoved,
     /// To `NodeFailed` and `ProcessFailed`.
     Expelled {
         /// Memberships that ended by this decision.

@@ -11,6 +11,7 @@
 //! - DIR-1: a group's agent is a node with a member in the group; only empty groups have no agent.
 //! - DIR-2: a member's node is up, and the member belongs to the node's present incarnation.
 //! - DIR-3: no MGID belongs to two groups, and no endpoint to two nodes that are up or to two jobs.
+//! - DIR-4: no two lives of a node have one incarnation, also if its record was removed between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub struct Directory {
     limits: Limits,
     revision: Revision,
     next_gn: Gn,
+    first_incarnation: Incarnation,
     nodes: BTreeMap<NodeName, NodeRecord>,
     groups: BTreeMap<Gn, GroupState>,
     retired: BTreeMap<Mgid, Revision>,
@@ -174,6 +176,7 @@ impl Directory {
             limits,
             revision: Revision(0),
             next_gn: Gn(1),
+            first_incarnation: Incarnation(1),
             nodes: BTreeMap::new(),
             groups: BTreeMap::new(),
             retired: BTreeMap::new(),
@@ -248,6 +251,9 @@ impl Directory {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NodePut(node) => self.put_node(node),
+            Change::NodeRemoved(name) => {
+                self.nodes.remove(name);
+            }
             Change::GroupPut(group) => self.put_group(group),
             Change::GroupDeleted(gn) => self.delete_group(*gn),
             Change::MemberPut(member) => self.put_member(member),
@@ -270,6 +276,7 @@ impl Directory {
                 }
             }
             Change::NextGnPut(gn) => self.next_gn = *gn,
+            Change::FirstIncarnationPut(first) => self.first_incarnation = *first,
             Change::RevisionPut(revision) => self.revision = *revision,
         }
     }

@@ -352,6 +352,8 @@ pub struct FormedPns {
 pub enum Change {
     /// A node is new or different.
     NodePut(NodeRecord),
+    /// The record of a node that takes no part was removed.
+    NodeRemoved(NodeName),
     /// A group is new or different.
     GroupPut(GroupRecord),
     /// A group has ended; its members were deleted before it.
@@ -374,6 +376,9 @@ pub enum Change {
     RequestDeleted(u64),
     /// GN of the next group.
     NextGnPut(Gn),
+    /// Incarnation of the first life of a node without a record: higher than those of all nodes
+    /// that were removed, since one of them may come back.
+    FirstIncarnationPut(Incarnation),
     /// The number of decisions so far; the last change of every decision.
     RevisionPut(Revision),
 }

@@ -27,6 +27,12 @@ pub enum Refusal {
         /// Name of the node.
         node: NodeName,
     },
+    /// The record of a node that takes part cannot be removed.
+    #[error("node {node:?} is up; its record can be removed once it was expelled")]
+    NodeUp {
+        /// Name of the node.
+        node: NodeName,
+    },
     /// The node has come back in a newer incarnation.
     #[error("incarnation {given} of node {node:?} is not its present one, {known}")]
     StaleIncarnation {

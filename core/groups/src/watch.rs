@@ -5,8 +5,10 @@
 //! its own [`Policy`]. With [`Policy::Probe`] the node itself is probed before anything is decided
 //! (G5), since a group agent knows only that *it* cannot reach the node.
 //!
-//! Hosts of group agents are watched all the time. Other nodes are watched by the agents of their
-//! groups, and here only from a suspicion until they have answered.
+//! All nodes report, and are watched. A host of group agents has failed, or is probed, when its
+//! report is late by the timeout of the detector. The others tell when their next report comes,
+//! since a process that hosts very many nodes reports them in turns; one whose report is overdue is
+//! probed. The agents of a member's groups watch its node, too, and notice sooner.
 //!
 //! If very many nodes are silent at once, the TIC itself is more likely cut off than all of them
 //! dead. While more than [`WatchConfig::max_silent_percent`] of the nodes are silent, none is
@@ -20,16 +22,25 @@
 //! Call an input, then drain [`NodeWatch::poll_output`]; call [`NodeWatch::poll`] at
 //! [`NodeWatch::next_deadline`].
 
+mod deadlines;
 mod disruption;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::detector::{Detector, DetectorConfig, DetectorOutput, Health, Policy};
 use crate::directory::Directory;
 use crate::ids::{Incarnation, Moment};
 use crate::names::NodeName;
 use crate::record::NodeState;
+use deadlines::ReportDeadlines;
 use disruption::Disruption;
+
+pub use deadlines::UNTOLD;
+
+/// Most nodes that are suspected at one time because their reports are overdue. If all nodes are
+/// cut off at once, more probes would show nothing more.
+const MAX_OVERDUE: usize = 1_024;
 
 /// A node in one of its lives.
 pub type Life = (NodeName, Incarnation);
@@ -97,6 +108,7 @@ pub struct NodeWatch {
     config: WatchConfig,
     detector: Detector<Life>,
     suspects: BTreeSet<Life>,
+    deadlines: ReportDeadlines,
     disruption: Disruption,
     output: VecDeque<WatchOutput>,
 }
@@ -108,6 +120,7 @@ impl NodeWatch {
             config,
             detector: Detector::new(config.detector),
             suspects: BTreeSet::new(),
+            deadlines: ReportDeadlines::default(),
             disruption: Disruption::default(),
             output: VecDeque::new(),
         }
@@ -120,7 +133,8 @@ impl NodeWatch {
         self.start_over(now);
     }
 
-    /// Watches exactly the hosts of group agents and the suspected nodes. Cost: the hosts.
+    /// Watches the hosts of group agents and the suspected nodes with the detector, and no others.
+    /// Cost: the hosts.
     pub fn follow_hosts(&mut self, now: Moment, directory: &Directory) {
         let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
         let hosts: BTreeSet<Life> = directory.hosts().filter_map(|(node, _)| life(node)).collect();
@@ -144,8 +158,17 @@ impl NodeWatch {
         self.disruption.held.len()
     }
 
-    /// Records the report of a host.
-    pub fn heard(&mut self, now: Moment, life: &Life) {
+    /// Expects a report of a node that has registered, or may have registered with another TIC.
+    pub fn expect_report(&mut self, now: Moment, life: &Life) {
+        self.deadlines.expect(now, life, UNTOLD, self.grace());
+    }
+
+    /// Records the report of a node.
+    ///
+    /// - `next`: time until its next report; only reports of hosts of group agents are expected
+    ///   sooner.
+    pub fn heard(&mut self, now: Moment, life: &Life, next: Duration) {
+        self.deadlines.expect(now, life, next, self.grace());
         if self.disruption.held.remove(life) {
             self.detector.watch(life.clone(), now);
         }
@@ -204,9 +227,18 @@ impl NodeWatch {
         }
     }
 
+    /// Returns the nodes that are overdue or suspected and have not answered yet. Cost: the hosts,
+    /// if there is any.
+    pub fn silent(&self) -> impl Iterator<Item = &Life> {
+        let (_, silent) = self.detector.counts();
+        let is_silent = |life: &&Life| self.detector.health(life) != Some(Health::Alive);
+        self.detector.peers().take(if silent > 0 { usize::MAX } else { 0 }).filter(is_silent)
+    }
+
     /// Records that a node has been expelled, or that the expulsion is void.
     pub fn expelled(&mut self, life: &Life) {
         self.suspects.remove(life);
+        self.deadlines.forget(life);
         self.disruption.forget(life);
         self.detector.unwatch(life);
     }
@@ -219,6 +251,7 @@ impl NodeWatch {
         };
         let open: Vec<Life> = self.detector.peers().filter(is_open).cloned().collect();
         self.disruption.held.clear();
+        self.deadlines.start_over(now, self.grace());
         for life in open {
             self.detector.watch(life.clone(), now);
             if self.suspects.contains(&life) {
@@ -230,6 +263,7 @@ impl NodeWatch {
     /// Handles everything that is due at `now`.
     pub fn poll(&mut self, now: Moment, directory: &Directory) {
         self.detector.poll(now);
+        self.doubt_overdue(now, directory);
         self.take_verdicts();
         let DetectorConfig { report_timeout, probing, .. } = self.config.detector;
         let valid = report_timeout + probing.worst_case();
@@ -256,6 +290,26 @@ impl NodeWatch {
             self.disruption.probe_again = None;
         }
         self.take_verdicts();
+    }
+
+    /// Probes the nodes whose reports are overdue, unless the detector watches them or the probes of
+    /// others show that too many are silent.
+    fn doubt_overdue(&mut self, now: Moment, directory: &Directory) {
+        while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
+            if !is_up(directory, &life) {
+                self.deadlines.forget(&life);
+            } else if self.detector.health(&life).is_none()
+                && !self.disruption.lasts
+                && self.suspects.len() < MAX_OVERDUE
+            {
+                self.doubt(now, &life, directory);
+            }
+        }
+    }
+
+    /// Time after which a report that was expected is overdue.
+    fn grace(&self) -> Duration {
+        self.config.detector.report_timeout
     }
 
     /// Takes the outputs of the detector; who is dead is held until [`NodeWatch::poll`] decides.
@@ -308,7 +362,8 @@ impl NodeWatch {
 
     /// Returns when to call [`NodeWatch::poll`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.detector.next_deadline().into_iter().chain(self.disruption.probe_again).min()
+        let detector = self.detector.next_deadline().into_iter();
+        detector.chain(self.disruption.probe_again).chain(self.deadlines.next()).min()
     }
 }
 
@@ -320,8 +375,6 @@ fn is_up(directory: &Directory, (node, incarnation): &Life) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::command::{Command, RegisterNode};
     use crate::detector::Probing;
@@ -418,6 +471,48 @@ mod tests {
         // Some of its ports down is a question under any policy.
         watch.doubt(at(1), &life, &directory);
         assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&life, 0)]);
+    }
+
+    /// A node in no group has nobody else who would notice.
+    #[test]
+    fn a_node_that_hosts_nothing_is_probed_and_expelled_when_its_report_is_overdue() {
+        let (directory, life) = one_node();
+        let mut watch = NodeWatch::new(CONFIG);
+        watch.expect_report(at(0), &life);
+        assert_eq!(outputs(&mut watch, at(32), &directory), []);
+        watch.heard(at(32), &life, Duration::from_secs(5));
+        assert_eq!(outputs(&mut watch, at(39), &directory), []);
+        assert_eq!(watch.silent().count(), 0);
+        assert_eq!(watch.next_deadline(), Some(at(40)), "5 s until its report, 3 s of grace");
+        assert_eq!(outputs(&mut watch, at(40), &directory), [probe(&life, 0)]);
+        assert_eq!(watch.silent().collect::<Vec<_>>(), [&life]);
+        watch.probe_answered(at(41), &life, 0);
+        assert_eq!(watch.silent().count(), 0);
+        assert_eq!(outputs(&mut watch, at(47), &directory), []);
+        assert_eq!(outputs(&mut watch, at(48), &directory), [probe(&life, 1)], "no report yet");
+        assert_eq!(outputs(&mut watch, at(49), &directory), [probe(&life, 2)]);
+        let expel = WatchOutput::Expel { life: life.clone(), cause: Cause::Silent };
+        assert_eq!(outputs(&mut watch, at(50), &directory), [expel]);
+        watch.expelled(&life);
+        assert_eq!(watch.next_deadline(), None);
+    }
+
+    /// A node that registers and dies before its first report.
+    #[test]
+    fn a_node_that_never_reports_is_probed_as_well() {
+        let (directory, life) = one_node();
+        let mut watch = NodeWatch::new(CONFIG);
+        watch.expect_report(at(0), &life);
+        assert_eq!(outputs(&mut watch, at(33), &directory), [probe(&life, 0)]);
+    }
+
+    #[test]
+    fn a_report_of_a_life_that_has_ended_is_not_waited_for() {
+        let (directory, (name, _)) = one_node();
+        let mut watch = NodeWatch::new(CONFIG);
+        watch.expect_report(at(0), &(name, Incarnation(0)));
+        assert_eq!(outputs(&mut watch, at(99), &directory), []);
+        assert_eq!(watch.next_deadline(), None);
     }
 
     #[test]

@@ -56,6 +56,8 @@ const TABLE: &[Calls] = &[
             ("GetGroup", ALL),
             ("ListGroups", ALL),
             ("ListNodes", PARTS),
+            ("GetNode", PARTS),
+            ("RemoveNode", ADMIN),
             ("ReportNodeFailure", &[OperatingAgent, Administrator]),
             ("ReadmitNode", ADMIN),
             ("ReportGroupAgents", AGENTS),

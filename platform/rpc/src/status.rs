@@ -114,6 +114,8 @@ reasons! {
     NoRoom => ResourceExhausted / "NO_ROOM",
     /// A node serves another job.
     NodeTaken => FailedPrecondition / "NODE_TAKEN",
+    /// The node takes part, so its record stays.
+    NodeUp => FailedPrecondition / "NODE_UP",
     /// A node, its link or its leaf switch is down, or it has no place in the fat tree.
     NodeDown => FailedPrecondition / "NODE_DOWN",
     /// A job would share links with another.

@@ -242,6 +242,7 @@ proptest! {
             node: node.to_string(),
             incarnation,
             groups: groups.iter().map(encode_hosted_group).collect(),
+            next_report_in: None,
         };
         let expected = (node, Incarnation(incarnation), groups);
         prop_assert_eq!(decode_group_agent_status(&wire), Ok(expected));

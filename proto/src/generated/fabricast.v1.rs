@@ -5389,6 +5389,10 @@ pub struct Node {
     /// Output only. Why it is suppressed; empty if it is not.
     #[prost(string, tag = "7")]
     pub suppressed_reason: ::prost::alloc::string::String,
+    /// Output only. When the node's agent last reported to the TIC that leads, or answered it; unset if it has not since that TIC leads.
+    /// Set in answers of GetNode and ListNodes only.
+    #[prost(message, optional, tag = "8")]
+    pub last_contact_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Whether a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -5400,6 +5404,9 @@ pub enum NodeState {
     Up = 1,
     /// The node was expelled from all its groups; it may come back with a new incarnation.
     Failed = 2,
+    /// The node's agent is overdue and has not answered yet: it is about to be expelled, or kept as too many nodes are silent at once. No
+    /// job gets the node. In answers of GetNode and ListNodes only.
+    Silent = 3,
 }
 impl NodeState {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5411,6 +5418,7 @@ impl NodeState {
             Self::Unspecified => "NODE_STATE_UNSPECIFIED",
             Self::Up => "NODE_STATE_UP",
             Self::Failed => "NODE_STATE_FAILED",
+            Self::Silent => "NODE_STATE_SILENT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5419,6 +5427,7 @@ impl NodeState {
             "NODE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
             "NODE_STATE_UP" => Some(Self::Up),
             "NODE_STATE_FAILED" => Some(Self::Failed),
+            "NODE_STATE_SILENT" => Some(Self::Silent),
             _ => None,
         }
     }
@@ -5692,6 +5701,65 @@ pub struct ListNodesResponse {
     #[prost(uint32, tag = "4")]
     pub held_node_count: u32,
 }
+/// Request of GetNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetNodeRequest {
+    /// Required. Name of the node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of GetNode.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetNodeResponse {
+    /// The node.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
+    /// Its memberships, ordered by GN and PN, at most 1000 of them.
+    #[prost(message, repeated, tag = "2")]
+    pub memberships: ::prost::alloc::vec::Vec<NodeMembership>,
+    /// Number of groups whose agents it hosts.
+    #[prost(uint32, tag = "3")]
+    pub hosted_group_count: u32,
+    /// The job that has it; empty if none has.
+    #[prost(string, tag = "4")]
+    pub job: ::prost::alloc::string::String,
+    /// Revision of the records.
+    #[prost(uint64, tag = "5")]
+    pub revision: u64,
+    /// Number of all its memberships.
+    #[prost(uint32, tag = "6")]
+    pub membership_count: u32,
+}
+/// A membership of a node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeMembership {
+    /// Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Rank in it.
+    #[prost(uint32, tag = "2")]
+    pub pn: u32,
+    /// Name of the process.
+    #[prost(string, tag = "3")]
+    pub process: ::prost::alloc::string::String,
+    /// Endpoint that it uses.
+    #[prost(string, tag = "4")]
+    pub endpoint: ::prost::alloc::string::String,
+}
+/// Request of RemoveNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveNodeRequest {
+    /// Required. Name of the node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of RemoveNode.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveNodeResponse {
+    /// Revision of the change.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
 /// Request of ReportNodeFailure.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportNodeFailureRequest {
@@ -5733,7 +5801,7 @@ pub struct ReadmitNodeResponse {
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
 }
-/// Status report of the group agents hosted on one node.
+/// Status report of one node and the group agents on it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupAgentStatus {
     /// Required. The hosting node.
@@ -5745,6 +5813,10 @@ pub struct GroupAgentStatus {
     /// Required. What it hosts.
     #[prost(message, repeated, tag = "3")]
     pub groups: ::prost::alloc::vec::Vec<HostedGroup>,
+    /// Optional. Longest time until the next report of a node without group agents, at most an hour; left out or 0 means 30 seconds. One
+    /// with group agents reports within `\[tic\] report_timeout`.
+    #[prost(message, optional, tag = "4")]
+    pub next_report_in: ::core::option::Option<::prost_types::Duration>,
 }
 /// One group as its agent knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5874,7 +5946,7 @@ pub struct WatchDirectoryResponse {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DirectoryChange {
     /// Required. What changed.
-    #[prost(oneof = "directory_change::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "directory_change::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<directory_change::Kind>,
 }
 /// Nested message and enum types in `DirectoryChange`.
@@ -5900,6 +5972,9 @@ pub mod directory_change {
         /// The failed parts of the fabric changed: the whole new list.
         #[prost(message, tag = "6")]
         FailedElements(super::FailedElements),
+        /// The record of a node was removed, by its name.
+        #[prost(string, tag = "7")]
+        RemovedNode(::prost::alloc::string::String),
     }
 }
 /// A member of a group by number.
@@ -6338,6 +6413,60 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ListNodes"));
             self.inner.unary(req, path, codec).await
         }
+        /// Answers one node with its memberships.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn get_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetNodeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/GetNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "GetNode"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// An administrator says that a node is gone for good, or has another name now: its record is removed, and its endpoints are free for
+        /// another node. One that still runs registers again.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part; ReportNodeFailure expels it),
+        /// INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn remove_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveNodeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/RemoveNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "RemoveNode"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
         /// expels it if it does not answer.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
@@ -6391,7 +6520,8 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ReadmitNode"));
             self.inner.unary(req, path, codec).await
         }
-        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
+        /// Status report of several nodes and their group agents; the answer says which groups they are behind on. Each node reports, also one
+        /// without group agents: the TIC probes a node whose report is overdue, and expels it if it does not answer.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn report_group_agents(
             &mut self,
@@ -6756,6 +6886,23 @@ pub mod tic_service_server {
             tonic::Response<super::ListNodesResponse>,
             tonic::Status,
         >;
+        /// Answers one node with its memberships.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn get_node(
+            &self,
+            request: tonic::Request<super::GetNodeRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetNodeResponse>, tonic::Status>;
+        /// An administrator says that a node is gone for good, or has another name now: its record is removed, and its endpoints are free for
+        /// another node. One that still runs registers again.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part; ReportNodeFailure expels it),
+        /// INVALID_ARGUMENT / NAME_INVALID.
+        async fn remove_node(
+            &self,
+            request: tonic::Request<super::RemoveNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveNodeResponse>,
+            tonic::Status,
+        >;
         /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
         /// expels it if it does not answer.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
@@ -6775,7 +6922,8 @@ pub mod tic_service_server {
             tonic::Response<super::ReadmitNodeResponse>,
             tonic::Status,
         >;
-        /// Status report of the group agents of several nodes; the answer says which groups they are behind on.
+        /// Status report of several nodes and their group agents; the answer says which groups they are behind on. Each node reports, also one
+        /// without group agents: the TIC probes a node whose report is overdue, and expels it if it does not answer.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn report_group_agents(
             &self,
@@ -7322,6 +7470,96 @@ pub mod tic_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListNodesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/GetNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetNodeSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::GetNodeRequest>
+                    for GetNodeSvc<T> {
+                        type Response = super::GetNodeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::get_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.TicService/RemoveNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveNodeSvc<T: TicService>(pub Arc<T>);
+                    impl<
+                        T: TicService,
+                    > tonic::server::UnaryService<super::RemoveNodeRequest>
+                    for RemoveNodeSvc<T> {
+                        type Response = super::RemoveNodeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TicService>::remove_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveNodeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -15113,7 +15351,7 @@ pub mod route_service_client {
     use tonic::codegen::http::Uri;
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse ExplainRoute with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
+    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -15221,7 +15459,7 @@ pub mod route_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Explains the route of one group: color, tree, links, whom it shares the tree with.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, UNAVAILABLE / NOT_LEADER.
         pub async fn explain_route(
             &mut self,
             request: impl tonic::IntoRequest<super::ExplainRouteRequest>,
@@ -15247,7 +15485,7 @@ pub mod route_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Lists where switches were found to hold something else than they had confirmed, now and before.
-        /// Errors: none of its own.
+        /// Errors: UNAVAILABLE / NOT_LEADER.
         pub async fn list_table_drifts(
             &mut self,
             request: impl tonic::IntoRequest<super::ListTableDriftsRequest>,
@@ -15297,7 +15535,7 @@ pub mod route_service_server {
             tonic::Status,
         >;
         /// Explains the route of one group: color, tree, links, whom it shares the tree with.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, UNAVAILABLE / NOT_LEADER.
         async fn explain_route(
             &self,
             request: tonic::Request<super::ExplainRouteRequest>,
@@ -15306,7 +15544,7 @@ pub mod route_service_server {
             tonic::Status,
         >;
         /// Lists where switches were found to hold something else than they had confirmed, now and before.
-        /// Errors: none of its own.
+        /// Errors: UNAVAILABLE / NOT_LEADER.
         async fn list_table_drifts(
             &self,
             request: tonic::Request<super::ListTableDriftsRequest>,
@@ -15317,7 +15555,7 @@ pub mod route_service_server {
     }
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse ExplainRoute with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
+    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -16302,6 +16540,9 @@ pub struct ReportTopologyRequest {
     /// The next piece of the text as ibnetdiscover prints it, cut at any byte; UTF-8 as a whole, at most 256 MiB.
     #[prost(bytes = "vec", tag = "1")]
     pub chunk: ::prost::alloc::vec::Vec<u8>,
+    /// Required in the first message. Name of the reporting switch agent.
+    #[prost(string, tag = "2")]
+    pub reporter: ::prost::alloc::string::String,
 }
 /// Response of ReportTopology.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -16441,7 +16682,8 @@ pub mod topology_service_client {
         }
         /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
         /// stays, since it may have failed. Durable once answered. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// With certificates the reporter is the agent that the caller's certificate names.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
         pub async fn report_topology(
             &mut self,
@@ -16519,7 +16761,8 @@ pub mod topology_service_server {
     pub trait TopologyService: std::marker::Send + std::marker::Sync + 'static {
         /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
         /// stays, since it may have failed. Durable once answered. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// With certificates the reporter is the agent that the caller's certificate names.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
         async fn report_topology(
             &self,

@@ -70,7 +70,7 @@ fn decode_change(graph: &Graph, kind: Kind) -> Result<Option<DirectoryChange>, W
             let elements = elements.filter_map(|element| decode_element(graph, element));
             Some(DirectoryChange::Failed(elements.collect()))
         }
-        Kind::Joined(_) | Kind::Left(_) | Kind::Node(_) => None,
+        Kind::Joined(_) | Kind::Left(_) | Kind::Node(_) | Kind::RemovedNode(_) => None,
     })
 }
 

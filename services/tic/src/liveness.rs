@@ -7,6 +7,7 @@
 //! agent lives, not that its ports work: docs/adr/0016-the-tic-asks-before-it-expels.md says what
 //! then holds.
 
+pub(crate) mod contacts;
 pub(crate) mod hints;
 pub(crate) mod inbox;
 pub(crate) mod peers;
@@ -25,6 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit;
+use crate::clock::wall_clock;
 use crate::liveness::inbox::{CutOff, LivenessInbox, Pending};
 use crate::liveness::peers::NodePeers;
 use crate::records::Records;
@@ -65,11 +67,14 @@ impl Liveness {
         // A node that was cut off before is probed, not expelled: it may have been expelled for
         // that already, and have come back.
         inbox.hosts_changed();
+        let nodes = records.nodes_up();
         let CutOff { mut some, all } = records.cut_off();
         some.extend(all);
         inbox.cut_off(CutOff { some, all: BTreeSet::new() });
         let config = *settings.borrow_and_update();
-        let (watch, clock) = (NodeWatch::new(config), ScheduledClock::default());
+        let (mut watch, clock) = (NodeWatch::new(config), ScheduledClock::default());
+        // They report to this TIC now, or are gone.
+        nodes.iter().for_each(|life| watch.expect_report(Moment(0).after(clock.now()), life));
         Self { inbox, records, queue, peers, watch, settings, config, clock }
     }
 
@@ -110,10 +115,13 @@ impl Liveness {
 
     fn read_inbox(&mut self) {
         let now = self.now();
-        let Pending { heard, reported, cut_off, hosts_changed } = self.inbox.take();
+        let Pending { registered, heard, reported, cut_off, hosts_changed } = self.inbox.take();
         let watch = &mut self.watch;
-        for life in heard {
-            watch.heard(now, &life);
+        for life in registered {
+            watch.expect_report(now, &life);
+        }
+        for (life, next) in heard {
+            watch.heard(now, &life, next);
         }
         self.records.read(|directory| {
             if hosts_changed {
@@ -142,6 +150,7 @@ impl Liveness {
             tracing::warn!(late_ms = elapsed_ms, "this process was paused, liveness starts over");
         }
         self.records.read(|directory| self.watch.poll(now, directory));
+        self.inbox.contacts.set_silent(self.watch.silent());
         self.note_held();
         while let Some(output) = self.watch.poll_output() {
             match output {
@@ -189,6 +198,7 @@ impl Liveness {
     fn take(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Probed { life, probe, alive: true } => {
+                self.inbox.contacts.note([&life], wall_clock());
                 self.watch.probe_answered(self.now(), &life, probe);
             }
             Outcome::Probed { life, alive: false, .. } => {

@@ -18,6 +18,7 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
+use fabricast_groups::watch::Life;
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 use fabricast_wire::{encode_group, encode_member, encode_node};
@@ -55,6 +56,8 @@ pub(crate) struct Affected {
     pub(crate) hints: BTreeSet<Hint>,
     /// The set of nodes that host group agents may have changed.
     pub(crate) hosts: bool,
+    /// Nodes that have registered a new life.
+    pub(crate) nodes: Vec<Life>,
 }
 
 impl Records {
@@ -138,6 +141,13 @@ impl Records {
     /// Returns whether the collectives do not take all failures into account yet.
     pub(crate) fn collectives_lag(&self) -> bool {
         self.collectives.newest().failed != self.failed()
+    }
+
+    /// The nodes that are up.
+    pub(crate) fn nodes_up(&self) -> Vec<Life> {
+        let state = self.state.read();
+        let up = state.directory.nodes().filter(|node| node.state == NodeState::Up);
+        up.map(|node| (node.name.clone(), node.incarnation)).collect()
     }
 
     /// The nodes whose ports are down.
@@ -280,7 +290,14 @@ fn note_affected(directory: &Directory, change: &Change, affected: &mut Affected
             hint(directory.group(*gn).and_then(|group| group.agent.as_ref()), *gn);
             affected.hosts = true;
         }
-        Change::NodePut(_) => affected.hosts = true,
+        Change::NodePut(node) => {
+            affected.hosts = true;
+            let before = directory.node(&node.name).map(|node| node.incarnation);
+            if node.state == NodeState::Up && before != Some(node.incarnation) {
+                affected.nodes.push((node.name.clone(), node.incarnation));
+            }
+        }
+        Change::NodeRemoved(_) => affected.hosts = true,
         Change::MemberPut(_)
         | Change::MemberDeleted(_)
         | Change::MgidRetired(..)
@@ -290,6 +307,7 @@ fn note_affected(directory: &Directory, change: &Change, affected: &mut Affected
         | Change::RequestPut(_)
         | Change::RequestDeleted(_)
         | Change::NextGnPut(_)
+        | Change::FirstIncarnationPut(_)
         | Change::RevisionPut(_) => {}
     }
 }
@@ -305,6 +323,7 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
     }
     let message = |change: &Change| match change {
         Change::NodePut(node) => Some(Kind::Node(encode_node(node, wall_clock()))),
+        Change::NodeRemoved(name) => Some(Kind::RemovedNode(name.to_string())),
         Change::GroupPut(group) => {
             groups.remove(&group.gn).map(|group| Kind::Group(wire_group(directory, group, false)))
         }
@@ -318,6 +337,7 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         | Change::RequestPut(_)
         | Change::RequestDeleted(_)
         | Change::NextGnPut(_)
+        | Change::FirstIncarnationPut(_)
         | Change::RevisionPut(_) => None,
     };
     changes.iter().filter_map(message).map(wrap).collect()

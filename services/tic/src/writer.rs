@@ -29,7 +29,6 @@ use crate::audit;
 use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::hints::Hints;
-use crate::liveness::inbox::LivenessInbox;
 use crate::records::keys::{self, LEADER, Puts, RecordsError};
 use crate::records::redo_log::{self, Written};
 use crate::records::storage::Storage;
@@ -52,7 +51,6 @@ pub(crate) struct Writer {
     pub(crate) storage: Storage,
     pub(crate) lease: LeaderLease,
     pub(crate) hints: Arc<Hints>,
-    pub(crate) liveness: Arc<LivenessInbox>,
     /// The state may differ from what is durable: read the store before the next decision.
     pub(crate) in_doubt: bool,
     /// When the store last had no space.
@@ -157,7 +155,10 @@ impl Writer {
             let affected = records.publish(&changes, &spans.watch_origins());
             self.hints.add(affected.hints, spans.origins());
             if affected.hosts {
-                self.liveness.hosts_changed();
+                self.state.liveness.hosts_changed();
+            }
+            if !affected.nodes.is_empty() {
+                self.state.liveness.registered(affected.nodes);
             }
         }
         for reply in replies {
@@ -236,7 +237,7 @@ impl Writer {
                 let records = &self.state.records;
                 if loaded.directory.revision() != records.read(Directory::revision) {
                     records.replace(loaded.directory.clone());
-                    self.liveness.hosts_changed();
+                    self.state.liveness.hosts_changed();
                 }
                 self.state.start_over(loaded);
                 self.in_doubt = false;
@@ -260,6 +261,7 @@ fn frees_space(changes: &[Change], puts: &Puts) -> bool {
             Change::MemberDeleted(_)
                 | Change::GroupDeleted(_)
                 | Change::JobDeleted(_)
+                | Change::NodeRemoved(_)
                 | Change::MgidReleased(_)
         )
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fabricast_groups::command::{Answer, Command};
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
-use fabricast_groups::watch::{NodeWatch, WatchConfig, WatchOutput};
+use fabricast_groups::watch::{NodeWatch, UNTOLD, WatchConfig, WatchOutput};
 use fabricast_groups::{Moment, Refusal, TicRefusal};
 use fabricast_topology::Mgid;
 
@@ -259,7 +259,7 @@ impl LeaderState {
             }
             Message::Status(incarnation, groups) => {
                 let Party::Node(at) = from else { return };
-                self.watch.heard(now, &(name(at), incarnation));
+                self.watch.heard(now, &(name(at), incarnation), UNTOLD);
                 let verdict = self.committed.verdict(&name(at), incarnation, &groups);
                 out.push((from, Message::Verdict(incarnation, verdict)));
             }

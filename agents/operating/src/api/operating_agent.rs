@@ -69,13 +69,20 @@ pub(super) async fn first_message<T>(
     first.map_err(|_| missing(field))??.ok_or_else(|| missing(field))
 }
 
+/// Refuses an operating agent that acts for a node of another, and a tenant that is not the group's.
+fn check_member(caller: &Caller, node: &str, group: &str) -> Result<(), Status> {
+    caller.check_node(node)?;
+    caller.check_group(group)
+}
+
 #[tonic::async_trait]
 impl OperatingAgentService for OperatingAgentServer {
     async fn join_group(
         &self,
         request: Request<v1::OperatingAgentServiceJoinGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
-        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
+        let asked = request.get_ref();
+        check_member(&Caller::of(request.extensions()), &asked.node, &asked.group)?;
         let (node, call) = read_join(&self.agent.runtime.nodes, request.into_inner())?;
         let membership = Some(join(&self.agent, node, call).await?);
         Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
@@ -85,7 +92,8 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceLeaveGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceLeaveGroupResponse>, Status> {
-        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
+        let asked = request.get_ref();
+        check_member(&Caller::of(request.extensions()), &asked.node, &asked.group)?;
         let (node, call) = read_leave(&self.agent.runtime.nodes, &request.into_inner())?;
         leave(&self.agent, node, call).await?;
         Ok(Response::new(v1::OperatingAgentServiceLeaveGroupResponse {}))
@@ -98,7 +106,7 @@ impl OperatingAgentService for OperatingAgentServer {
         use v1::join_end::End;
         let caller = Caller::of(request.extensions());
         let joins = request.into_inner().joins;
-        joins.iter().try_for_each(|join| caller.check_group(&join.group))?;
+        joins.iter().try_for_each(|join| check_member(&caller, &join.node, &join.group))?;
         let end = |end: Result<v1::Membership, Status>| match end {
             Ok(membership) => End::Membership(membership),
             Err(status) => End::Refusal(encode_refusal(status)),
@@ -114,7 +122,7 @@ impl OperatingAgentService for OperatingAgentServer {
     ) -> Result<Response<v1::OperatingAgentServiceLeaveManyResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let leaves = request.into_inner().leaves;
-        leaves.iter().try_for_each(|leave| caller.check_group(&leave.group))?;
+        leaves.iter().try_for_each(|leave| check_member(&caller, &leave.node, &leave.group))?;
         let ends = leave_all(&self.agent, &leaves).await?;
         Ok(Response::new(v1::OperatingAgentServiceLeaveManyResponse { ends }))
     }
@@ -123,7 +131,8 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<v1::OperatingAgentServiceQueryGroupRequest>,
     ) -> Result<Response<v1::OperatingAgentServiceQueryGroupResponse>, Status> {
-        Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
+        let asked = request.get_ref();
+        check_member(&Caller::of(request.extensions()), &asked.node, &asked.group)?;
         let request = request.into_inner();
         let node = live_node(&self.agent.runtime.nodes, &request.node)?;
         let group = decode_name("group", &request.group, GroupName::new)?;
@@ -231,8 +240,10 @@ impl OperatingAgentService for OperatingAgentServer {
         &self,
         request: Request<Streaming<v1::OpenLinkRequest>>,
     ) -> Result<Response<Self::OpenLinkStream>, Status> {
+        let caller = Caller::of(request.extensions());
         let mut requests = request.into_inner();
         let first = first_message(&mut requests, "to_node").await?;
+        caller.check_node(&first.from_node)?;
         let ends = Ends {
             node: decode_name("to_node", &first.to_node, NodeName::new)?,
             peer: decode_name("from_node", &first.from_node, NodeName::new)?,

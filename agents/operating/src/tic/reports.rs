@@ -20,6 +20,13 @@ const NODES_PER_REPORT: usize = 5_000;
 /// nodes need not report all of them each time.
 const IDLE_PER_ROUND: usize = 1_000;
 
+/// Time between two reports, and the time that one of them may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) interval: Duration,
+    pub(crate) deadline: Duration,
+}
+
 /// Reports to the TIC; clones share the calls in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct TicReports {
@@ -59,31 +66,38 @@ impl TicReports {
         });
     }
 
-    /// Reports the nodes that host group agents, which the TIC waits for, and some of the others,
-    /// which so learn of groups that no hint told them of. Does nothing while a report is in
+    /// Reports the nodes that host group agents, and some of the others: the TIC waits for all of
+    /// them, and tells of groups that no hint told them of. Does nothing while a report is in
     /// flight.
     ///
     /// - `round`: number of the report, from 0.
-    pub(crate) fn report_status(&self, round: usize, deadline: Duration) {
+    pub(crate) fn report_status(&self, round: usize, pace: Pace) {
         let this = self.clone();
         self.runtime.tasks.spawn(async move {
-            let report = this.send_status(round, deadline);
+            let report = this.send_status(round, pace);
             if let Some(Err(error)) = this.statuses.call((), report).await {
                 debug!(error = %error.message(), "status not taken by the TIC");
             }
         });
     }
 
-    async fn send_status(&self, round: usize, deadline: Duration) -> Result<(), RpcError> {
+    async fn send_status(&self, round: usize, pace: Pace) -> Result<(), RpcError> {
         let nodes = self.runtime.nodes.names();
         let turns = nodes.len().div_ceil(IDLE_PER_ROUND).max(1);
+        let next = pace.interval.saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX));
+        let next_report_in = prost_types::Duration::try_from(next).ok();
         let status = |(index, node): (usize, NodeName)| {
             self.runtime.nodes.read_agents(&node, |agents| {
                 let groups: Vec<_> = agents.status().iter().map(encode_hosted_group).collect();
                 let reports = !groups.is_empty() || index % turns == round % turns;
                 let incarnation = agents.incarnation().0;
                 let node = node.to_string();
-                reports.then_some(v1::GroupAgentStatus { node, incarnation, groups })
+                reports.then_some(v1::GroupAgentStatus {
+                    node,
+                    incarnation,
+                    groups,
+                    next_report_in,
+                })
             })
         };
         let statuses = nodes.into_iter().enumerate().filter_map(status);
@@ -91,7 +105,7 @@ impl TicReports {
         for part in statuses.chunks(NODES_PER_REPORT) {
             let request = v1::ReportGroupAgentsRequest { statuses: part.to_vec() };
             let mut tic = self.runtime.channels.tic();
-            let answer = within(deadline, tic.report_group_agents(request)).await?;
+            let answer = within(pace.deadline, tic.report_group_agents(request)).await?;
             for (status, verdict) in part.iter().zip(answer.verdicts) {
                 self.take_verdict(Incarnation(status.incarnation), &verdict);
             }

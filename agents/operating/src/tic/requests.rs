@@ -33,7 +33,7 @@ pub(crate) fn read_record(
     let node = required("node", answer.node)?;
     let state = match node.state() {
         v1::NodeState::Failed => NodeState::Failed,
-        v1::NodeState::Up | v1::NodeState::Unspecified => NodeState::Up,
+        v1::NodeState::Up | v1::NodeState::Silent | v1::NodeState::Unspecified => NodeState::Up,
     };
     Ok(NodeRecord {
         name: asked.name.clone(),

@@ -121,7 +121,11 @@ async fn directory(remote: &Remote) -> Result<Moment, Failure> {
                     groups.entry(gn).or_insert_with(v1::Group::default).members.push(member);
                 }
                 Kind::FailedElements(list) => moment.failed = list.elements,
-                Kind::Joined(_) | Kind::Left(_) | Kind::DeletedGn(_) | Kind::Node(_) => {}
+                Kind::Joined(_)
+                | Kind::Left(_)
+                | Kind::DeletedGn(_)
+                | Kind::Node(_)
+                | Kind::RemovedNode(_) => {}
             }
         }
         moment.revision = moment.revision.max(message.revision);

@@ -37,6 +37,7 @@ pub(super) fn decide(
         Command::CreateJob(request) => jobs::create(&mut draft, request),
         Command::DeleteJob { request_id, job } => jobs::delete(&mut draft, request_id, job),
         Command::ForgetFlaps { node } => forget_flaps(&mut draft, node),
+        Command::RemoveNode { node } => remove_node(&mut draft, node),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
         Command::ProcessFailed { node, incarnation, process } => {
             process_failed(&mut draft, node, *incarnation, process)
@@ -97,7 +98,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         name: asked.name.clone(),
         address: asked.address.clone(),
         endpoints: asked.endpoints.clone(),
-        incarnation: before.map_or(Incarnation(1), |node| node.incarnation.next()),
+        incarnation: before.map_or(directory.first_incarnation, |node| node.incarnation.next()),
         start_id: asked.start_id,
         state: NodeState::Up,
         flaps,
@@ -254,6 +255,21 @@ fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusa
         draft.changes.push(Change::NodePut(clear.clone()));
     }
     Ok(Answer::FlapsForgotten(clear))
+}
+
+/// Removes the record of a failed node, which has no members and owns no endpoints.
+fn remove_node(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal> {
+    let record = draft.base.nodes.get(node);
+    let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+    if record.state == NodeState::Up {
+        return Err(Refusal::NodeUp { node: node.clone() });
+    }
+    draft.changes.push(Change::NodeRemoved(node.clone()));
+    let next = record.incarnation.next();
+    if next > draft.base.first_incarnation {
+        draft.changes.push(Change::FirstIncarnationPut(next));
+    }
+    Ok(Answer::NodeRemoved)
 }
 
 fn process_failed(

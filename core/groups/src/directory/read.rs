@@ -183,6 +183,11 @@ impl Directory {
         self.hosts.contains_key(node)
     }
 
+    /// Returns the number of groups whose agents a node hosts.
+    pub fn hosted_groups(&self, node: &NodeName) -> usize {
+        self.hosts.get(node).map_or(0, BTreeSet::len)
+    }
+
     /// Returns everything that a group's agent must know. Cost: O(members).
     pub fn snapshot(&self, gn: Gn) -> Option<GroupSnapshot> {
         let group = self.groups.get(&gn)?;

@@ -13,6 +13,7 @@ impl Change {
     pub fn store_key(&self) -> String {
         match self {
             Self::NodePut(node) => format!("node/{}", node.name),
+            Self::NodeRemoved(name) => format!("node/{name}"),
             Self::GroupPut(group) => format!("group/{:016x}", group.gn.0),
             Self::GroupDeleted(gn) => format!("group/{:016x}", gn.0),
             Self::MemberPut(member) | Self::MemberDeleted(member) => {
@@ -24,6 +25,7 @@ impl Change {
             Self::RequestPut(request) => format!("request/{:016x}", request.sequence),
             Self::RequestDeleted(sequence) => format!("request/{sequence:016x}"),
             Self::NextGnPut(_) => "counter/gn".to_owned(),
+            Self::FirstIncarnationPut(_) => "counter/incarnation".to_owned(),
             Self::RevisionPut(_) => "counter/revision".to_owned(),
         }
     }
@@ -41,8 +43,10 @@ impl Change {
             Self::JobPut(job) => serde_json::to_vec(job),
             Self::RequestPut(request) => serde_json::to_vec(request),
             Self::NextGnPut(gn) => serde_json::to_vec(gn),
+            Self::FirstIncarnationPut(incarnation) => serde_json::to_vec(incarnation),
             Self::RevisionPut(revision) => serde_json::to_vec(revision),
-            Self::GroupDeleted(_)
+            Self::NodeRemoved(_)
+            | Self::GroupDeleted(_)
             | Self::MemberDeleted(_)
             | Self::MgidReleased(_)
             | Self::JobDeleted(_)
@@ -74,6 +78,7 @@ impl Change {
             Some(("job", _)) => Self::JobPut(read(key, value)?),
             Some(("request", _)) => Self::RequestPut(read(key, value)?),
             Some(("counter", "gn")) => Self::NextGnPut(read(key, value)?),
+            Some(("counter", "incarnation")) => Self::FirstIncarnationPut(read(key, value)?),
             Some(("counter", "revision")) => Self::RevisionPut(read(key, value)?),
             Some(_) | None => return Err(DecodeError::UnknownKey { key: key.to_owned() }),
         };

@@ -48,6 +48,7 @@ fn records_decode_to_what_was_encoded() {
             revision: Revision(2),
         }),
         Change::NextGnPut(Gn(8)),
+        Change::FirstIncarnationPut(Incarnation(8)),
         Change::RevisionPut(Revision(9)),
     ] {
         let value = change.encode().unwrap();

@@ -2,9 +2,11 @@
 
 use fabricast_groups::ids::Gn;
 use fabricast_proto::v1;
+use fabricast_rpc::Caller;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::choice_report::{ReportContext, ReportReader};
+use crate::api::term_holder::TermHolder;
 use crate::api::{fields, pages};
 use crate::domain::choices::text::{self, Topic};
 use crate::writer::queue::WriterQueue;
@@ -15,6 +17,7 @@ use crate::writer::requests::ViewChoices;
 pub(crate) struct RouteChoices {
     pub(crate) queue: WriterQueue,
     pub(crate) context: ReportContext,
+    pub(crate) term_holder: TermHolder,
 }
 
 #[tonic::async_trait]
@@ -23,8 +26,10 @@ impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
         &self,
         request: Request<Streaming<v1::RecordRouteChoicesRequest>>,
     ) -> Result<Response<v1::RecordRouteChoicesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let mut messages = request.into_inner();
         let mut message = messages.message().await?.ok_or_else(|| fields::missing("fence"))?;
+        self.term_holder.check(message.fence.unwrap_or_default().term, &caller)?;
         let mut reader = ReportReader::start(&self.context, &message)?;
         reader.read(&message)?;
         while !message.last {

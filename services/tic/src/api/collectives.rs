@@ -6,13 +6,14 @@ use std::sync::Arc;
 use fabricast_collectives::{Quota, ReservationId};
 use fabricast_groups::names::GroupName;
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::Graph;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
+use crate::api::term_holder::TermHolder;
 use crate::api::{fields, pages};
 use crate::domain::collectives::published::{Published, Publisher};
 use crate::domain::collectives::request::{
@@ -32,6 +33,7 @@ pub(crate) struct Collectives {
     pub(crate) queue: WriterQueue,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) graph: Arc<Graph>,
+    pub(crate) term_holder: TermHolder,
 }
 
 /// Accepts the name of a collective, tenant or job.
@@ -221,8 +223,10 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::ReportAggregationTreesRequest>,
     ) -> Result<Response<v1::ReportAggregationTreesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let term = fields::not_zero("term", request.term)?;
+        self.term_holder.check(term, &caller)?;
         let (revision, missing) = (request.revision, request.missing_trees);
         self.queue.write(ReportTrees { term, revision, missing }).await?;
         Ok(Response::new(v1::ReportAggregationTreesResponse {}))

@@ -216,6 +216,7 @@ fn directory_reason(refusal: &Refusal) -> (Reason, (&'static str, &str)) {
         Refusal::NodeFailed { node } | Refusal::StaleIncarnation { node, .. } => {
             (Reason::StaleIncarnation, ("node", node.as_str()))
         }
+        Refusal::NodeUp { node } => (Reason::NodeUp, ("node", node.as_str())),
         Refusal::NoEndpoints { node } => (Reason::FieldMissing, ("node", node.as_str())),
         Refusal::UnknownEndpoint { endpoint, .. } => {
             (Reason::UnknownEndpoint, ("endpoint", endpoint.as_str()))

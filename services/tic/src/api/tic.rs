@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_groups::command::{Refusal, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
 use fabricast_groups::names::{GroupName, LayerName, NodeName};
 use fabricast_groups::record::{NodeRecord, Route, RouteState};
+use fabricast_groups::watch::UNTOLD;
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{Caller, Reason};
@@ -19,8 +21,9 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::api::mgid_plan::{self, GroupOutline};
+use crate::api::term_holder::TermHolder;
 use crate::api::topology::TopologyChunks;
-use crate::api::{fields, members, pages, status};
+use crate::api::{fields, members, nodes, pages, status};
 use crate::audit;
 use crate::clock::wall_clock;
 use crate::domain::elements::{self, ElementKey};
@@ -30,7 +33,9 @@ use crate::leadership::state::LeaderState;
 use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
-use crate::writer::directory::{DeleteGroup, ForgetFlaps, NodeFailed, RecordRoutes, Registered};
+use crate::writer::directory::{
+    DeleteGroup, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
+};
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
     AcquireRouteTerm, CopyMgidPlanner, FollowFabric, PutFailedElements, ReleaseRouteTerm,
@@ -50,6 +55,7 @@ pub(crate) struct Tic {
     pub(crate) colors: u16,
     pub(crate) space: MgidSpace,
     pub(crate) route_term: GrantedTerm,
+    pub(crate) term_holder: TermHolder,
     /// Permits of plans that are made at one time.
     pub(crate) plans: Arc<Semaphore>,
     /// Set while this TIC does not lead: it answers stale reads only.
@@ -218,7 +224,7 @@ impl v1::tic_service_server::TicService for Tic {
         Ok(Response::new(self.records.read(|directory| {
             let nodes = directory.nodes_after(after.as_ref());
             let now = wall_clock();
-            let nodes = nodes.map(|node| encode_node(node, now));
+            let nodes = nodes.map(|node| nodes::wire_node(node, &self.liveness.contacts, now));
             let (nodes, next) = pages::fill(request.page_size, nodes);
             let last = nodes.last().filter(|_| next.is_some());
             let next_page_token = last.map(|node| pages::node_token(&node.name));
@@ -229,6 +235,26 @@ impl v1::tic_service_server::TicService for Tic {
                 held_node_count: self.liveness.held(),
             }
         })))
+    }
+
+    async fn get_node(
+        &self,
+        request: Request<v1::GetNodeRequest>,
+    ) -> Result<Response<v1::GetNodeResponse>, Status> {
+        let name = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        self.readable(false).await?;
+        nodes::look_up(&self.records, &self.liveness.contacts, &name).map(Response::new)
+    }
+
+    async fn remove_node(
+        &self,
+        request: Request<v1::RemoveNodeRequest>,
+    ) -> Result<Response<v1::RemoveNodeResponse>, Status> {
+        let node = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        let revision = self.queue.write(RemoveNode { node: node.clone() }).await?.revision.0;
+        self.liveness.contacts.forget(&node);
+        tracing::info!(%node, "record of the node removed");
+        Ok(Response::new(v1::RemoveNodeResponse { revision }))
     }
 
     async fn report_node_failure(
@@ -275,6 +301,8 @@ impl v1::tic_service_server::TicService for Tic {
         let caller = Caller::of(request.extensions());
         let statuses = request.into_inner().statuses;
         statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
+        let nexts = statuses.iter().map(|status| next_report(status.next_report_in.as_ref()));
+        let nexts: Vec<Duration> = nexts.collect();
         let statuses = statuses.iter().map(decode_group_agent_status);
         let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
         let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
@@ -283,8 +311,11 @@ impl v1::tic_service_server::TicService for Tic {
             };
             statuses.iter().map(verdict).collect()
         });
-        let heard = statuses.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.expelled);
-        self.liveness.heard(heard.map(|((node, incarnation, _), _)| (node.clone(), *incarnation)));
+        let heard = statuses.iter().zip(nexts).zip(&verdicts);
+        let heard = heard.filter(|(_, verdict)| !verdict.expelled);
+        let heard =
+            heard.map(|(((node, incarnation, _), next), _)| ((node.clone(), *incarnation), next));
+        self.liveness.heard(heard.collect());
         let answers =
             statuses.into_iter().zip(verdicts).map(|((node, ..), verdict)| v1::GroupAgentVerdict {
                 node: node.into(),
@@ -380,12 +411,14 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::AcquireRouteTermRequest>,
     ) -> Result<Response<v1::AcquireRouteTermResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let router = fields::router(&request.router, request.address)?;
         let name = router.name.clone();
         let request = AcquireRouteTerm { router, take_over: request.take_over };
         let granted = self.queue.write(request).await?;
         let term = granted.term;
+        self.term_holder.note(term, caller);
         tracing::info!(router = %name, term, "route service has a new term");
         audit::route_term(&name, term);
         let lease = prost_types::Duration::try_from(granted.lease).ok();
@@ -396,10 +429,13 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::RenewRouteTermRequest>,
     ) -> Result<Response<v1::RenewRouteTermResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let v1::RenewRouteTermRequest { router: name, term, address } = request.into_inner();
         let router = fields::router(&name, address)?;
         let term = fields::not_zero("term", term)?;
+        self.term_holder.check(term, &caller)?;
         let lease = self.queue.write(RenewRouteTerm { router, term }).await?;
+        self.term_holder.note(term, caller);
         let lease = prost_types::Duration::try_from(lease).ok();
         Ok(Response::new(v1::RenewRouteTermResponse { lease }))
     }
@@ -408,7 +444,9 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::ReleaseRouteTermRequest>,
     ) -> Result<Response<v1::ReleaseRouteTermResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let term = fields::not_zero("term", request.into_inner().term)?;
+        self.term_holder.check(term, &caller)?;
         self.queue.write(ReleaseRouteTerm(term)).await?;
         tracing::info!(term, "route service has given up its term");
         Ok(Response::new(v1::ReleaseRouteTermResponse {}))
@@ -418,8 +456,10 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::ReportRoutesRequest>,
     ) -> Result<Response<v1::ReportRoutesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let term = fields::not_zero("term", request.term)?;
+        self.term_holder.check(term, &caller)?;
         let fence = request.fence.ok_or_else(|| fields::missing("fence"))?;
         if fence.term != term {
             let message = format!("fence.term: {} differs from term {term}", fence.term);
@@ -437,6 +477,17 @@ impl v1::tic_service_server::TicService for Tic {
         let revision = self.queue.write(ReportRoutes { report, routes }).await?;
         Ok(Response::new(v1::ReportRoutesResponse { revision: revision.0 }))
     }
+}
+
+/// Reads the time until the next report of a node; that of a node that has not told it if it is left
+/// out, or no time. Read field by field, because the conversion of prost-types panics on some
+/// numbers.
+fn next_report(given: Option<&prost_types::Duration>) -> Duration {
+    let told = given.and_then(|given| {
+        let seconds = Duration::from_secs(u64::try_from(given.seconds).ok()?);
+        seconds.checked_add(Duration::from_nanos(u64::try_from(given.nanos).ok()?))
+    });
+    told.filter(|told| !told.is_zero()).unwrap_or(UNTOLD)
 }
 
 /// Reads a route that the route service reports, and checks it against the tables of the fabric.

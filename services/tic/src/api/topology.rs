@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::{Graph, ibnetdiscover};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::api::status;
+use crate::api::{fields, status};
 use crate::domain::topology::TopologyChange;
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::TopologyReply;
@@ -30,9 +30,17 @@ impl v1::topology_service_server::TopologyService for Topologies {
         &self,
         request: Request<Streaming<v1::ReportTopologyRequest>>,
     ) -> Result<Response<v1::ReportTopologyResponse>, Status> {
-        let graph = read(request.into_inner(), |message| message.chunk).await?;
+        let caller = Caller::of(request.extensions());
+        let mut messages = request.into_inner();
+        let first = messages.message().await?.unwrap_or_default();
+        let reporter = fields::label("reporter", &first.reporter)?.to_owned();
+        caller.check_reporter(&reporter)?;
+        let graph = read(first.chunk, messages, |message| message.chunk).await?;
         let reply = self.queue.write(TopologyChange::Merge(graph)).await?;
         let TopologyReply { summary, changed } = reply;
+        if changed {
+            tracing::info!(reporter, "topology changed by a report");
+        }
         Ok(Response::new(v1::ReportTopologyResponse { topology: Some(summary), changed }))
     }
 
@@ -40,7 +48,7 @@ impl v1::topology_service_server::TopologyService for Topologies {
         &self,
         request: Request<Streaming<v1::ReplaceTopologyRequest>>,
     ) -> Result<Response<v1::ReplaceTopologyResponse>, Status> {
-        let graph = read(request.into_inner(), |message| message.chunk).await?;
+        let graph = read(Vec::new(), request.into_inner(), |message| message.chunk).await?;
         let reply = self.queue.write(TopologyChange::Replace(graph)).await?;
         let TopologyReply { summary, changed } = reply;
         Ok(Response::new(v1::ReplaceTopologyResponse { topology: Some(summary), changed }))
@@ -48,12 +56,14 @@ impl v1::topology_service_server::TopologyService for Topologies {
 }
 
 /// Joins the chunks of a stream and parses them.
+///
+/// - `bytes`: of messages that were read before.
 async fn read<T>(
+    mut bytes: Vec<u8>,
     mut messages: Streaming<T>,
     chunk: impl Fn(T) -> Vec<u8>,
 ) -> Result<Arc<Graph>, Status> {
     let invalid = |why: String| Reason::TopologyInvalid.status(why, &[("field", "chunk")]);
-    let mut bytes = Vec::new();
     while let Some(message) = messages.message().await? {
         bytes.extend(chunk(message));
         if bytes.len() > MAX_BYTES {

@@ -1,9 +1,9 @@
 //! Finds nodes for jobs: applies `fabricast_placement` to the nodes of the directory.
 //!
 //! A node is what has registered under one name, or a single endpoint that no node has. Failed
-//! nodes and those behind failed parts of the fabric are left out. The allocator is built when it
-//! is first needed, and anew when a node or the fabric has changed; jobs that begin and end are
-//! followed.
+//! nodes, silent ones and those behind failed parts of the fabric are left out. The allocator is
+//! built when it is first needed, and anew when a node or the fabric has changed; jobs that begin
+//! and end are followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +19,15 @@ use fabricast_topology::{EndpointId, FatTree, Faults, Graph};
 use thiserror::Error;
 
 use crate::domain::elements::ElementKey;
+
+/// Parts of the fabric and nodes that jobs cannot use, although no record of a node says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Down {
+    /// Failed parts of the fabric.
+    pub(crate) elements: BTreeSet<ElementKey>,
+    /// Nodes that do not answer.
+    pub(crate) nodes: Arc<BTreeSet<NodeName>>,
+}
 
 /// The nodes that a job asks for.
 #[derive(Clone, Debug)]
@@ -55,7 +64,7 @@ pub(crate) struct JobAllocations {
 
 #[derive(Debug)]
 struct JobSnapshot {
-    failed: BTreeSet<ElementKey>,
+    down: Down,
     nodes: Vec<JobNode>,
     view: JobView,
     ids: BTreeMap<JobName, JobId>,
@@ -83,7 +92,7 @@ impl JobAllocations {
     /// Follows a change of the directory.
     pub(crate) fn applied(&mut self, change: &Change) {
         match change {
-            Change::NodePut(_) => self.snapshot = None,
+            Change::NodePut(_) | Change::NodeRemoved(_) => self.snapshot = None,
             Change::JobPut(job) => {
                 if let Some(snapshot) = &mut self.snapshot {
                     snapshot.note(job);
@@ -103,6 +112,7 @@ impl JobAllocations {
             | Change::RequestPut(_)
             | Change::RequestDeleted(_)
             | Change::NextGnPut(_)
+            | Change::FirstIncarnationPut(_)
             | Change::RevisionPut(_) => {}
         }
     }
@@ -111,10 +121,10 @@ impl JobAllocations {
     pub(crate) fn place(
         &mut self,
         directory: &Directory,
-        failed: &BTreeSet<ElementKey>,
+        down: &Down,
         request: &PlacementRequest,
     ) -> Result<(JobClass, Vec<JobNode>), PlacementError> {
-        let snapshot = self.snapshot(directory, failed)?;
+        let snapshot = self.snapshot(directory, down)?;
         let names = &snapshot.view.names;
         let numbers = match request {
             PlacementRequest::Count(..) => Vec::new(),
@@ -139,35 +149,30 @@ impl JobAllocations {
     pub(crate) fn view(
         &mut self,
         directory: &Directory,
-        failed: &BTreeSet<ElementKey>,
+        down: &Down,
     ) -> Result<JobView, PlacementError> {
-        self.snapshot(directory, failed).map(|snapshot| snapshot.view.clone())
+        self.snapshot(directory, down).map(|snapshot| snapshot.view.clone())
     }
 
     fn snapshot(
         &mut self,
         directory: &Directory,
-        failed: &BTreeSet<ElementKey>,
+        down: &Down,
     ) -> Result<&mut JobSnapshot, PlacementError> {
-        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.failed != *failed) {
+        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.down != *down) {
             self.snapshot = None;
         }
         let Self { graph, fat_tree, snapshot } = self;
         let fat_tree = fat_tree.as_ref().ok_or(PlacementError::NotAFatTree)?;
-        Ok(snapshot.get_or_insert_with(|| JobSnapshot::build(graph, fat_tree, directory, failed)))
+        Ok(snapshot.get_or_insert_with(|| JobSnapshot::build(graph, fat_tree, directory, down)))
     }
 }
 
 impl JobSnapshot {
-    fn build(
-        graph: &Graph,
-        fat_tree: &FatTree,
-        directory: &Directory,
-        failed: &BTreeSet<ElementKey>,
-    ) -> Self {
+    fn build(graph: &Graph, fat_tree: &FatTree, directory: &Directory, down: &Down) -> Self {
         let mut faults = Faults::new();
-        failed.iter().for_each(|element| element.note_in(&mut faults, graph));
-        let nodes = nodes_in_order(graph, directory, &mut faults);
+        down.elements.iter().for_each(|element| element.note_in(&mut faults, graph));
+        let nodes = nodes_in_order(graph, directory, &mut faults, &down.nodes);
         let endpoints: Vec<Vec<EndpointId>> =
             nodes.iter().map(|(endpoints, _)| endpoints.iter().copied().collect()).collect();
         let nodes: Vec<JobNode> = nodes.into_iter().map(|(_, node)| node).collect();
@@ -179,8 +184,8 @@ impl JobSnapshot {
         };
         let allocator = JobAllocator::new(Arc::new(topology));
         let view = JobView { allocator, names };
-        let failed = failed.clone();
-        let mut snapshot = Self { failed, nodes, view, ids: BTreeMap::new(), next: 0 };
+        let down = down.clone();
+        let mut snapshot = Self { down, nodes, view, ids: BTreeMap::new(), next: 0 };
         directory.jobs_after(None).for_each(|job| snapshot.note(job));
         snapshot
     }
@@ -214,11 +219,13 @@ impl JobSnapshot {
     }
 }
 
-/// Lists the nodes in the order of their endpoints; those that failed are added to the faults.
+/// Lists the nodes in the order of their endpoints; those that failed or are silent are added to the
+/// faults.
 fn nodes_in_order(
     graph: &Graph,
     directory: &Directory,
     faults: &mut Faults,
+    silent: &BTreeSet<NodeName>,
 ) -> Vec<(BTreeSet<EndpointId>, JobNode)> {
     let mut owned = BTreeSet::new();
     let mut nodes: Vec<(BTreeSet<EndpointId>, JobNode)> = Vec::new();
@@ -230,7 +237,7 @@ fn nodes_in_order(
             graph.find_endpoint(name.as_str()).filter(|endpoint| owned.insert(*endpoint))
         });
         let has: BTreeSet<EndpointId> = has.collect();
-        if node.state == NodeState::Failed {
+        if node.state == NodeState::Failed || silent.contains(&node.name) {
             for endpoint in &has {
                 faults.fail_endpoint(*endpoint);
             }

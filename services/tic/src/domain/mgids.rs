@@ -111,6 +111,8 @@ impl MgidAllocations {
                 Change::MemberDeleted(member) => self.left(member),
                 Change::GroupPut(_)
                 | Change::NodePut(_)
+                | Change::NodeRemoved(_)
+                | Change::FirstIncarnationPut(_)
                 | Change::MgidRetired(..)
                 | Change::JobPut(_)
                 | Change::JobDeleted(_)

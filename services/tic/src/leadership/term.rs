@@ -23,6 +23,7 @@ use crate::api::choices::RouteChoices;
 use crate::api::collectives::Collectives;
 use crate::api::gate::{CurrentServices, LeaderServices};
 use crate::api::jobs::Jobs;
+use crate::api::term_holder::TermHolder;
 use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
 use crate::clock::BootClock;
@@ -115,6 +116,7 @@ impl TermBuilder {
             colors: setup.config.colors,
             space: *mgids.space(),
             route_term: route_terms.granted(),
+            term_holder: TermHolder::default(),
             plans: Arc::new(Semaphore::new(PLANS)),
             stale_reads: None,
         };
@@ -136,13 +138,13 @@ impl TermBuilder {
             topology,
             next_topology: None,
             records: Arc::clone(&records),
+            liveness: Arc::clone(&inbox),
         };
         let writer = Writer {
             state,
             storage: self.storage.clone(),
             lease: lease.clone(),
             hints: Arc::clone(&hints),
-            liveness: Arc::clone(&inbox),
             in_doubt: false,
             no_space: None,
         };
@@ -172,6 +174,7 @@ impl TermBuilder {
             colors: self.setup.config.colors,
             space: *mgids.space(),
             route_term: GrantedTerm::default(),
+            term_holder: TermHolder::default(),
             plans: Arc::new(Semaphore::new(PLANS)),
             stale_reads: Some(StaleReads {
                 leader: Arc::clone(&self.current.leader),
@@ -204,7 +207,10 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
         queue: queue.clone(),
         publisher: Arc::clone(&tic.records.collectives),
         graph: Arc::clone(graph),
+        term_holder: tic.term_holder.clone(),
     };
+    let choices =
+        RouteChoices { queue: queue.clone(), context, term_holder: tic.term_holder.clone() };
     LeaderServices {
         lease: lease.clone(),
         queue: queue.clone(),
@@ -214,7 +220,7 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
         }),
         topologies: TopologyServiceServer::new(Topologies { queue: queue.clone() })
             .max_decoding_message_size(BATCH_MESSAGE),
-        choices: RouteChoiceServiceServer::new(RouteChoices { queue: queue.clone(), context }),
+        choices: RouteChoiceServiceServer::new(choices),
         collectives: CollectiveServiceServer::new(collectives),
         batches: GroupBatchServiceServer::new(GroupBatches::new(tic.clone()))
             .max_decoding_message_size(BATCH_MESSAGE),

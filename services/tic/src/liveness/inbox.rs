@@ -1,11 +1,15 @@
 //! The queue of reports to the watch over nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use fabricast_groups::watch::Life;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::clock::wall_clock;
+use crate::liveness::contacts::Contacts;
 
 /// Reports that wait for the watch. It holds each incarnation of a node at most once per kind of
 /// report, and so never overflows.
@@ -15,11 +19,15 @@ pub(crate) struct LivenessInbox {
     arrived: Notify,
     /// Nodes that are kept only because too many are silent at once.
     held: AtomicU32,
+    pub(crate) contacts: Contacts,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    pub(crate) heard: BTreeSet<Life>,
+    /// Nodes that have registered.
+    pub(crate) registered: BTreeSet<Life>,
+    /// Nodes that have reported, and the time until their next reports.
+    pub(crate) heard: BTreeMap<Life, Duration>,
     pub(crate) reported: BTreeSet<Life>,
     pub(crate) cut_off: CutOff,
     pub(crate) hosts_changed: bool,
@@ -35,8 +43,15 @@ pub(crate) struct CutOff {
 }
 
 impl LivenessInbox {
-    /// These nodes have reported.
-    pub(crate) fn heard(&self, lives: impl IntoIterator<Item = Life>) {
+    /// These nodes have registered.
+    pub(crate) fn registered(&self, lives: Vec<Life>) {
+        self.contacts.note(&lives, wall_clock());
+        self.put(|pending| pending.registered.extend(lives));
+    }
+
+    /// These nodes have reported; each with the time until its next report.
+    pub(crate) fn heard(&self, lives: Vec<(Life, Duration)>) {
+        self.contacts.note(lives.iter().map(|(life, _)| life), wall_clock());
         self.put(|pending| pending.heard.extend(lives));
     }
 

@@ -78,6 +78,12 @@ pub(crate) struct ForgetFlaps {
     pub(crate) node: NodeName,
 }
 
+/// Removes the record of a node that takes no part.
+#[derive(Debug)]
+pub(crate) struct RemoveNode {
+    pub(crate) node: NodeName,
+}
+
 /// Records the routes that the switches hold.
 #[derive(Debug)]
 pub(crate) struct RecordRoutes {
@@ -140,6 +146,9 @@ directory_requests! {
     };
     ForgetFlaps => NodeRecord: this => Command::ForgetFlaps { node: this.node }, {
         Answer::FlapsForgotten(node) => node
+    };
+    RemoveNode => (): this => Command::RemoveNode { node: this.node }, {
+        Answer::NodeRemoved => ()
     };
     NodeFailed => usize: this => {
         Command::NodeFailed { node: this.node, incarnation: this.incarnation }

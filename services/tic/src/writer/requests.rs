@@ -159,7 +159,8 @@ pub(crate) struct ViewUsage;
 write_requests! {
     PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
     ViewJobs => JobView: |_this, state, _writes| {
-        Ok(state.jobs.view(&state.directory, &state.records.failed())?)
+        let down = state.down();
+        Ok(state.jobs.view(&state.directory, &down)?)
     };
     CopyMgidPlanner => MgidPlanner: |_this, state, _writes| Ok(state.mgids.planner());
     AcquireRouteTerm => RouteTermLease: |this, state, writes| {
@@ -231,8 +232,8 @@ fn place_job(
     if let Some(job) = state.directory.created_job(&request_id, &job)? {
         return Ok(job.clone());
     }
-    let failed = state.records.failed();
-    let (class, nodes) = state.jobs.place(&state.directory, &failed, &placement)?;
+    let down = state.down();
+    let (class, nodes) = state.jobs.place(&state.directory, &down, &placement)?;
     if validate_only {
         return Ok(JobRecord {
             name: job,

@@ -8,10 +8,11 @@ use fabricast_groups::record::Change;
 use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceRecords;
 use crate::domain::collectives::CollectiveAllocations;
-use crate::domain::jobs::JobAllocations;
+use crate::domain::jobs::{Down, JobAllocations};
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::RouteTerms;
 use crate::domain::topology::TopologySnapshot;
+use crate::liveness::inbox::LivenessInbox;
 use crate::records::Records;
 use crate::records::keys::{self, Puts};
 use crate::records::storage::Loaded;
@@ -32,6 +33,7 @@ pub(crate) struct WriterState {
     pub(crate) next_topology: Option<TopologySnapshot>,
     /// The committed records.
     pub(crate) records: Arc<Records>,
+    pub(crate) liveness: Arc<LivenessInbox>,
 }
 
 /// The writes of one batch.
@@ -60,6 +62,11 @@ impl WriterState {
         }
         writes.changes.extend(decision.changes);
         Ok(Decided { answer: decision.answer, revision: decision.revision })
+    }
+
+    /// What no job can use now, whatever the records of nodes say.
+    pub(crate) fn down(&self) -> Down {
+        Down { elements: self.records.failed(), nodes: self.liveness.contacts.silent() }
     }
 
     /// Notes that the batch is durable.

@@ -75,7 +75,9 @@ async fn send_of_nodes(tic: &Tic, number: u64) {
     for field in 0..4 {
         let at = |index| if index == field { number } else { 1 };
         let groups = vec![v1::HostedGroup { gn: at(1), epoch: at(2), known_revision: at(3) }];
-        let status = v1::GroupAgentStatus { node: "n0".to_owned(), incarnation: at(0), groups };
+        let next_report_in = Some(prost_types::Duration { seconds: i64::MIN, nanos: i32::MAX });
+        let (node, incarnation) = ("n0".to_owned(), at(0));
+        let status = v1::GroupAgentStatus { node, incarnation, groups, next_report_in };
         let _ = client
             .report_group_agents(v1::ReportGroupAgentsRequest { statuses: vec![status] })
             .await;

@@ -141,9 +141,11 @@ impl Tic {
         self.client.clone().list_groups(request).await.unwrap().into_inner().groups
     }
 
+    /// The nodes as recorded: without their last contact, which is this TIC's own.
     pub(crate) async fn nodes(&self) -> Vec<v1::Node> {
         let request = v1::ListNodesRequest::default();
-        self.client.clone().list_nodes(request).await.unwrap().into_inner().nodes
+        let nodes = self.client.clone().list_nodes(request).await.unwrap().into_inner().nodes;
+        nodes.into_iter().map(|node| v1::Node { last_contact_time: None, ..node }).collect()
     }
 
     pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {

@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 
 use crate::harness::{Tic, link, reason, setup, switch};
 
-fn create(job: &str, node_count: u32) -> v1::CreateJobRequest {
+pub(crate) fn create(job: &str, node_count: u32) -> v1::CreateJobRequest {
     v1::CreateJobRequest {
         request_id: format!("create {job}"),
         job: job.to_owned(),
@@ -14,21 +14,21 @@ fn create(job: &str, node_count: u32) -> v1::CreateJobRequest {
     }
 }
 
-fn named(job: &str, nodes: &[&str]) -> v1::CreateJobRequest {
+pub(crate) fn named(job: &str, nodes: &[&str]) -> v1::CreateJobRequest {
     let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
     v1::CreateJobRequest { nodes, ..create(job, 0) }
 }
 
-fn delete(job: &str) -> v1::DeleteJobRequest {
+pub(crate) fn delete(job: &str) -> v1::DeleteJobRequest {
     v1::DeleteJobRequest { request_id: format!("delete {job}"), job: job.to_owned() }
 }
 
-async fn created(tic: &Tic, request: v1::CreateJobRequest) -> Result<v1::Job, Status> {
+pub(crate) async fn created(tic: &Tic, request: v1::CreateJobRequest) -> Result<v1::Job, Status> {
     let answer = tic.jobs().create_job(request).await?;
     Ok(answer.into_inner().job.unwrap())
 }
 
-fn nodes(job: &v1::Job) -> Vec<&str> {
+pub(crate) fn nodes(job: &v1::Job) -> Vec<&str> {
     job.nodes.iter().map(|node| node.node.as_str()).collect()
 }
 

@@ -13,20 +13,20 @@ use crate::harness::{Tic, endpoint, join, link, reason, registration, setup, swi
 use crate::hosts::Host;
 
 /// A setup with these timeouts for reports and for answers to probes.
-fn patient(report_timeout: Duration, timeout: Duration) -> Setup {
+pub(crate) fn patient(report_timeout: Duration, timeout: Duration) -> Setup {
     let detector = DetectorConfig::new(report_timeout, Probing { timeout, attempts: 1 });
     let mut setup = setup(StoreLocation::Memory);
     setup.config.watch = WatchConfig::new(detector);
     setup
 }
 
-const SOON: Duration = Duration::from_millis(50);
+pub(crate) const SOON: Duration = Duration::from_millis(50);
 /// Long enough for any answer on a busy machine.
-const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3_600);
 
 /// Waits until the watch shows a node as failed.
-async fn failed(watch: &mut Streaming<v1::WatchDirectoryResponse>) -> v1::Node {
+pub(crate) async fn failed(watch: &mut Streaming<v1::WatchDirectoryResponse>) -> v1::Node {
     loop {
         for change in watch.message().await.unwrap().unwrap().changes {
             if let Some(Kind::Node(node)) = change.kind
@@ -45,10 +45,11 @@ async fn fail(tic: &Tic, node: &str, incarnation: u64) -> v1::ReportNodeFailureR
 }
 
 fn status(node: &str, groups: &[v1::HostedGroup]) -> v1::GroupAgentStatus {
-    v1::GroupAgentStatus { node: node.to_owned(), incarnation: 1, groups: groups.to_vec() }
+    let (node, groups) = (node.to_owned(), groups.to_vec());
+    v1::GroupAgentStatus { node, incarnation: 1, groups, ..Default::default() }
 }
 
-async fn report_agents(
+pub(crate) async fn report_agents(
     tic: &Tic,
     statuses: Vec<v1::GroupAgentStatus>,
 ) -> Vec<v1::GroupAgentVerdict> {

@@ -17,6 +17,7 @@ mod hosts;
 mod jobs;
 mod liveness;
 mod mgids;
+mod nodes;
 mod refusals;
 mod routes;
 mod topology;

@@ -103,7 +103,11 @@ async fn bad_names_in_reports(tic: &Tic, name: &str) {
     let failure =
         v1::ReportNodeFailureRequest { node: name(), incarnation: 0, reporter, probe_first: false };
     check(client.report_node_failure(failure).await, "node", why);
-    let status = v1::GroupAgentStatus { node: name(), incarnation: 1, groups: vec![] };
+    let get = v1::GetNodeRequest { node: name() };
+    check(client.get_node(get).await, "node", why);
+    let remove = v1::RemoveNodeRequest { node: name() };
+    check(client.remove_node(remove).await, "node", why);
+    let status = v1::GroupAgentStatus { node: name(), incarnation: 1, ..Default::default() };
     let report = v1::ReportGroupAgentsRequest { statuses: vec![status] };
     check(client.report_group_agents(report).await, "statuses.node", why);
     let report = v1::ReportFailedElementsRequest { reporter: name(), elements: vec![] };
@@ -152,6 +156,7 @@ async fn a_missing_field_is_named() {
                 node: "n0".to_owned(),
                 incarnation: 1,
                 groups: vec![v1::HostedGroup::default()],
+                ..Default::default()
             },
         ),
     ] {

@@ -53,8 +53,11 @@ impl Tic {
         patiently(async || {
             // Chunks, one of which ends in the middle of a line.
             let pieces = text.as_bytes().chunks(1_000);
-            let pieces: Vec<_> =
-                pieces.map(|piece| v1::ReportTopologyRequest { chunk: piece.to_vec() }).collect();
+            let pieces = pieces.map(|piece| v1::ReportTopologyRequest {
+                chunk: piece.to_vec(),
+                reporter: "agent".to_owned(),
+            });
+            let pieces: Vec<_> = pieces.collect();
             Ok(client.report_topology(tokio_stream::iter(pieces)).await?.into_inner())
         })
         .await
@@ -179,12 +182,14 @@ async fn the_topology_is_replaced_as_a_whole_unless_a_node_would_lose_its_endpoi
 async fn a_bad_text_and_a_topology_from_a_file_are_refused() {
     let tic = start(StoreLocation::Memory).await;
     for bad in
-        ["", "no topology at all", "\u{0}", "Switch 5 \"S-1\" # \"\" lid 0\n[1] \"S-2\"[1]\n"]
+        ["\n", "no topology at all", "\u{0}", "Switch 5 \"S-1\" # \"\" lid 0\n[1] \"S-2\"[1]\n"]
     {
         let refused = tic.report(bad).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{bad}");
         assert_eq!(reason(&refused), "TOPOLOGY_INVALID", "{bad}");
     }
+    // Without a message there is no reporter.
+    assert_eq!(reason(&tic.report("").await.unwrap_err()), "NAME_INVALID");
     assert_eq!(reason(&tic.download().await.unwrap_err()), "NO_TOPOLOGY");
     let fixed = Tic::on_memory().await;
     let refused = fixed.report(&ibnetdiscover::write(&leaves(2))).await.unwrap_err();

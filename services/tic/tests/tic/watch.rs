@@ -46,6 +46,9 @@ impl Mirror {
                 Kind::Node(node) => {
                     self.nodes.insert(node.name.clone(), node);
                 }
+                Kind::RemovedNode(node) => {
+                    self.nodes.remove(&node).expect("a node that is known");
+                }
                 Kind::FailedElements(failed) => self.failed = failed.elements,
             }
         }

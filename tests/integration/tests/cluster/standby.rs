@@ -2,7 +2,7 @@
 
 use fabricast_integration::{Cluster, Layout, Traffic, copied, eventually};
 use fabricast_proto::v1;
-use fabricast_rpc::Leader;
+use fabricast_rpc::{Leader, Peer, Reason, RpcError};
 use fabricast_topology::Faults;
 use v1::route_service_client::RouteServiceClient;
 
@@ -55,6 +55,32 @@ async fn a_takeover_with_nothing_changed_writes_nothing() {
     assert_eq!(client.revision().await, revision, "nothing was reported anew");
     assert!(flow.stop().await > 0);
     traffic.all_arrived(&groups).await;
+}
+
+/// A standby has compared no table: its answer would say that all is well.
+#[tokio::test]
+async fn a_standby_lists_no_drifts_and_names_the_one_that_does() {
+    let cluster = Cluster::start(two_routers(Layout::leaf_spine())).await;
+    cluster.client.join_all("all", &["n0", "n5"]).await;
+    cluster.client.settled().await;
+    let first = status(&cluster.router).await.active;
+    let (one, other) = (&cluster.router, &cluster.other_routers[0]);
+    let (works, waits) = if first { (one, other) } else { (other, one) };
+    let channel = Peer::new(&waits.address().to_string()).unwrap().channel();
+    let request = v1::ListTableDriftsRequest {};
+    let refused = RouteServiceClient::new(channel).list_table_drifts(request).await.unwrap_err();
+    let refused = RpcError::from(refused);
+    assert_eq!(refused.reason(), Some(Reason::NotLeader), "{refused:?}");
+    assert_eq!(refused.fact("leader"), Some(works.address().to_string()));
+    // A client that knows only the standby is led to it.
+    let leader = Leader::new(&[waits.address().to_string()]).unwrap();
+    let mut client = RouteServiceClient::new(leader.channel());
+    eventually("the active one has compared tables", async || {
+        let listed = client.list_table_drifts(request).await.map_err(|error| error.to_string())?;
+        let listed = listed.into_inner();
+        if listed.compared_tables > 0 { Ok(()) } else { Err(format!("{listed:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..20, 0u32..5, group, process, id, 1u64..4).prop_map(
+    (0u32..22, 0u32..5, group, process, id, 1u64..4).prop_map(
         |(kind, node, group, process, id, life)| match kind {
             0 | 1 => register(node, life),
             2..=6 => Command::Join(Join {
@@ -37,6 +37,7 @@ fn random_command() -> impl Strategy<Value = Command> {
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
+            20 | 21 => Command::RemoveNode { node: node_name(node) },
             16 | 17 => Command::DeleteJobGroups(batches::teardown(&id, &process, 9)),
             _ => Command::FormGroups(Arc::new(FormGroups {
                 request_id: RequestId::new(&id).unwrap(),
@@ -61,7 +62,7 @@ fn random_command() -> impl Strategy<Value = Command> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// G1, DIR-1, DIR-2, DIR-3, FLAP-1, and the store half of S3
+    /// G1, DIR-1, DIR-2, DIR-3, DIR-4, FLAP-1, and the store half of S3
     #[test]
     fn every_history_keeps_the_invariants_and_loads_equal(
         commands in proptest::collection::vec(random_command(), 1..120),
@@ -75,14 +76,22 @@ proptest! {
         for node in 0..4 {
             tic.run(&register(node, 1)).unwrap();
         }
+        let mut lives: BTreeMap<NodeName, Incarnation> = BTreeMap::new();
         for command in &commands {
             let before = tic.directory.clone();
             tic.now = tic.now.after(Duration::from_secs(1));
             let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
             let members = before.groups.values().flat_map(|group| group.members.values());
             let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
-            if tic.run(command).is_err() {
+            let answer = tic.run(command);
+            if answer.is_err() {
                 prop_assert_eq!(&before, &tic.directory);
+            }
+            if let Ok(Answer::Node(node)) = answer
+                && before.node(&node.name).is_none_or(|old| old.incarnation != node.incarnation)
+            {
+                let last = lives.insert(node.name, node.incarnation);
+                prop_assert!(last.is_none_or(|last| last < node.incarnation), "DIR-4");
             }
             for member in tic.directory.groups.values().flat_map(|g| g.members.values()) {
                 if let Some(pn) = pns.get(&life(member)) {

@@ -45,3 +45,21 @@ fn groups_of_an_endpoint_are_those_its_processes_are_in() {
     };
     assert_eq!((of("h0/0"), of("h0/1"), of("h1/0")), (vec![1, 2], vec![], vec![2]));
 }
+
+#[test]
+fn only_the_record_of_a_failed_node_is_removed_and_its_next_life_is_a_later_one() {
+    let mut tic = Tic::with_nodes(2);
+    tic.join("g", 0, "p");
+    let remove = |node| Command::RemoveNode { node: node_name(node) };
+    let up = Refusal::NodeUp { node: node_name(0) };
+    assert_eq!(tic.run(&remove(0)), Err(up), "it has members");
+    tic.run(&node_failed(0)).unwrap();
+    tic.run(&remove(0)).unwrap();
+    tic.check();
+    assert!(tic.directory.node(&node_name(0)).is_none());
+    let unknown = Refusal::UnknownNode { node: node_name(0) };
+    assert_eq!(tic.run(&remove(0)), Err(unknown));
+    // The agent that was taken for dead registers again.
+    let Ok(Answer::Node(node)) = tic.run(&register(0, 2)) else { panic!("it is welcome") };
+    assert_eq!((node.incarnation, node.state), (Incarnation(2), NodeState::Up));
+}

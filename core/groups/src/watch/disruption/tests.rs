@@ -62,7 +62,7 @@ fn directory(every: usize) -> Directory {
     directory
 }
 
-/// Runs the watch of a TIC that does not reach the first `cut` nodes for a time, and 20 s after;
+/// Runs the watch, to which all nodes report, of a TIC that does not reach the first `cut` nodes for a time, and 20 s after;
 /// returns who was expelled, when the first was, and the most that were held.
 fn watch(
     config: WatchConfig,
@@ -79,10 +79,10 @@ fn watch(
     while elapsed < begin + time + Duration::from_secs(20) {
         let now = Moment(0).after(elapsed);
         let lost = |number: usize| number < cut && elapsed >= begin && elapsed < begin + time;
-        for number in (0..NODES).step_by(every) {
+        for number in 0..NODES {
             let due = elapsed + STEP * u32::try_from(number).unwrap();
             if due.as_nanos().is_multiple_of(REPORT.as_nanos()) && !lost(number) {
-                watch.heard(now, &life(number));
+                watch.heard(now, &life(number), REPORT);
             }
         }
         watch.poll(now, &directory);
@@ -125,8 +125,11 @@ fn a_watch_that_is_cut_off_from_all_nodes_expels_none() {
 #[test]
 fn more_than_the_set_share_is_kept_and_less_is_expelled() {
     let minute = Duration::from_secs(60);
-    for (cut, expelled) in [(4, 4), (20, 20), (22, 22), (23, 0), (36, 0)] {
-        assert_eq!(watch(config(), 1, cut, minute).0.len(), expelled, "{cut} of {NODES}");
+    for every in [1, 8, NODES] {
+        for (cut, expected) in [(1, 1), (4, 4), (20, 20), (22, 22), (23, 0), (36, 0)] {
+            let expelled = watch(config(), every, cut, minute).0;
+            assert_eq!(expelled.len(), expected, "{cut} of {NODES}, every {every}th is a host");
+        }
     }
     let anyway = WatchConfig { max_silent_percent: 100, ..config() };
     assert_eq!(watch(anyway, 1, NODES, minute).0.len(), NODES);

@@ -1,0 +1,73 @@
+//! The last contact with each node, and the nodes that are silent, for readers outside the watch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fabricast_groups::ids::{Incarnation, Moment};
+use fabricast_groups::names::NodeName;
+use fabricast_groups::watch::Life;
+use parking_lot::RwLock;
+
+/// Contacts of one term: a TIC that begins to lead knows of none.
+#[derive(Debug, Default)]
+pub(crate) struct Contacts {
+    last: RwLock<BTreeMap<NodeName, (Incarnation, Moment)>>,
+    silent: RwLock<Arc<BTreeSet<NodeName>>>,
+}
+
+impl Contacts {
+    /// Notes that these nodes have reported or answered.
+    ///
+    /// - `now`: the wall clock.
+    pub(crate) fn note<'a>(&self, lives: impl IntoIterator<Item = &'a Life>, now: Moment) {
+        let mut last = self.last.write();
+        for (node, incarnation) in lives {
+            match last.get_mut(node) {
+                Some(known) => *known = (*incarnation, now),
+                None => drop(last.insert(node.clone(), (*incarnation, now))),
+            }
+        }
+    }
+
+    /// The time of the last contact with a node in this incarnation.
+    pub(crate) fn last(&self, node: &NodeName, incarnation: Incarnation) -> Option<Moment> {
+        let last = self.last.read();
+        last.get(node).filter(|(known, _)| *known == incarnation).map(|(_, at)| *at)
+    }
+
+    /// Forgets a node whose record is gone.
+    pub(crate) fn forget(&self, node: &NodeName) {
+        self.last.write().remove(node);
+    }
+
+    /// The nodes that are overdue or suspected and have not answered.
+    pub(crate) fn silent(&self) -> Arc<BTreeSet<NodeName>> {
+        Arc::clone(&self.silent.read())
+    }
+
+    /// Replaces them.
+    pub(crate) fn set_silent<'a>(&self, lives: impl Iterator<Item = &'a Life>) {
+        let silent: BTreeSet<NodeName> = lives.map(|(node, _)| node.clone()).collect();
+        if silent != *self.silent() {
+            *self.silent.write() = Arc::new(silent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_contact_is_that_of_the_present_life() {
+        let contacts = Contacts::default();
+        let node = NodeName::new("n").unwrap();
+        contacts.note([&(node.clone(), Incarnation(1))], Moment(5));
+        assert_eq!(contacts.last(&node, Incarnation(1)), Some(Moment(5)));
+        assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another life");
+        contacts.note([&(node.clone(), Incarnation(2))], Moment(9));
+        assert_eq!(contacts.last(&node, Incarnation(2)), Some(Moment(9)));
+        contacts.forget(&node);
+        assert_eq!(contacts.last(&node, Incarnation(2)), None);
+    }
+}
