@@ -1,5 +1,7 @@
 //! The command line as a person and a script meet it: the real binary, its output and exit codes.
 
+#[path = "cli/access_matrix.rs"]
+mod access_matrix;
 #[path = "cli/certificates.rs"]
 mod certificates;
 #[path = "cli/collectives.rs"]

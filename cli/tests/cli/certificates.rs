@@ -11,12 +11,14 @@ use crate::support::{Run, Sandbox, data};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// All parts as processes; killed when dropped.
-struct Parts {
-    sandbox: Sandbox,
+pub(crate) struct Parts {
+    pub(crate) sandbox: Sandbox,
     children: Vec<Child>,
-    tic: String,
-    switches: String,
-    agents: String,
+    pub(crate) tic: String,
+    pub(crate) switches: String,
+    pub(crate) agents: String,
+    pub(crate) router: String,
+    pub(crate) fabric: String,
 }
 
 fn free_address() -> String {
@@ -25,7 +27,7 @@ fn free_address() -> String {
 }
 
 /// Has the authority in `ca` name somebody.
-fn issue(sandbox: &Sandbox, folder: &str, identities: &[&str], hosts: &[&str]) {
+pub(crate) fn issue(sandbox: &Sandbox, folder: &str, identities: &[&str], hosts: &[&str]) {
     let mut arguments = vec!["certs", "issue", "--authority", "ca", "--out", folder];
     for identity in identities {
         arguments.extend(["--identity", identity]);
@@ -37,7 +39,7 @@ fn issue(sandbox: &Sandbox, folder: &str, identities: &[&str], hosts: &[&str]) {
 }
 
 impl Parts {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let sandbox = Sandbox::new();
         sandbox.ok(&["certs", "authority", "--out", "ca"]);
         let here = ["127.0.0.1"];
@@ -65,7 +67,8 @@ impl Parts {
              {{ name = 'gpu042', endpoints = ['gpu042 HCA-1'] }}]\n"
         );
         sandbox.write("f.toml", text);
-        let mut parts = Self { sandbox, children: Vec::new(), tic, switches, agents };
+        let children = Vec::new();
+        let mut parts = Self { sandbox, children, tic, switches, agents, router, fabric };
         for role in ["fabric", "tic", "switch-agent", "operating-agent", "router"] {
             let mut command = parts.sandbox.command(&[role, "--config", "f.toml"]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -80,7 +83,13 @@ impl Parts {
     }
 
     /// Asks until an answer is as wanted; one that fails is asked for again.
-    fn wait(&self, who: &str, arguments: &[&str], server: &str, wanted: impl Fn(&Value) -> bool) {
+    pub(crate) fn wait(
+        &self,
+        who: &str,
+        arguments: &[&str],
+        server: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) {
         let started = Instant::now();
         loop {
             let run = self.run(who, arguments, server);

@@ -292,8 +292,8 @@ impl NodeWatch {
         self.take_verdicts();
     }
 
-    /// Probes the nodes whose reports are overdue, unless the detector watches them or the probes of
-    /// others show that too many are silent.
+    /// Probes the nodes whose reports are overdue, unless the detector watches them or too many are
+    /// known to be silent.
     fn doubt_overdue(&mut self, now: Moment, directory: &Directory) {
         while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
             if !is_up(directory, &life) {

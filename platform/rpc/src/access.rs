@@ -14,6 +14,7 @@ use crate::log_budget::LogBudget;
 use crate::middleware::{InnerService, Middleware};
 use crate::status::Reason;
 
+use Bound::{Agent, Endpoint, Group, Member, Node, Nothing, Probe, Reporter, Term};
 use Role::{Administrator, Fabric, OperatingAgent, Router, SwitchAgent, Tenant, Tic};
 
 /// The roles that may make one call.
@@ -25,6 +26,62 @@ pub struct Access {
     pub call: &'static str,
     /// Roles that may make it.
     pub roles: &'static [Role],
+    /// Objects of the caller that it is bound to.
+    pub bound: Bound,
+}
+
+/// Objects of the caller that a call is bound to: with those of another party it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// It names no object of a party, or only roles that may use all of them make it.
+    Nothing,
+    /// The nodes of an operating agent.
+    Node,
+    /// The groups of a tenant.
+    Group,
+    /// The nodes of an operating agent, and the groups of a tenant.
+    Member,
+    /// The name of a switch agent.
+    Reporter,
+    /// The term that a route service holds.
+    Term,
+    /// An operating agent may name any node, and the TIC probes it before it does anything else.
+    Probe,
+    /// The groups whose agent an operating agent hosts, as the TIC has told.
+    Agent,
+    /// The endpoints that an operating agent has attached, or that nobody has.
+    Endpoint,
+}
+
+impl Bound {
+    /// The words for it in the documentation.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "-",
+            Self::Node => "own nodes",
+            Self::Group => "own groups",
+            Self::Member => "own nodes, own groups",
+            Self::Reporter => "own name",
+            Self::Term => "own term",
+            Self::Probe => "any node, probed first",
+            Self::Agent => "groups that it is the agent of",
+            Self::Endpoint => "own and free endpoints",
+        }
+    }
+
+    /// True if it binds callers of this role; the others may use all objects.
+    #[must_use]
+    pub fn binds(self, role: Role) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Group => role == Tenant,
+            Self::Member => matches!(role, OperatingAgent | Tenant),
+            Self::Reporter => role == SwitchAgent,
+            Self::Term => role == Router,
+            Self::Node | Self::Probe | Self::Agent | Self::Endpoint => role == OperatingAgent,
+        }
+    }
 }
 
 /// Every role.
@@ -41,168 +98,177 @@ const ROUTERS: &[Role] = &[Router];
 const SWITCHES: &[Role] = &[SwitchAgent];
 
 /// The calls of one service.
-type Calls = (&'static str, &'static [(&'static str, &'static [Role])]);
+type Calls = (&'static str, &'static [(&'static str, &'static [Role], Bound)]);
 
 const TABLE: &[Calls] = &[
-    ("AdministrationService", &[("GetServerInfo", ALL)]),
+    ("AdministrationService", &[("GetServerInfo", ALL, Nothing)]),
     (
         "TicService",
         &[
-            ("RegisterNode", AGENTS),
-            ("JoinGroup", AGENTS),
-            ("LeaveGroup", AGENTS),
-            ("DeleteGroup", LAUNCHERS),
-            ("PlanMgids", LAUNCHERS),
-            ("GetGroup", ALL),
-            ("ListGroups", ALL),
-            ("ListNodes", PARTS),
-            ("GetNode", PARTS),
-            ("RemoveNode", ADMIN),
-            ("ReportNodeFailure", &[OperatingAgent, Administrator]),
-            ("ReadmitNode", ADMIN),
-            ("ReportGroupAgents", AGENTS),
-            ("ReportFailedElements", SWITCHES),
-            ("ListReporters", ADMIN),
-            ("RemoveReporter", ADMIN),
-            ("WatchDirectory", &[Router, Administrator]),
-            ("DownloadTopology", ALL),
-            ("AcquireRouteTerm", ROUTERS),
-            ("RenewRouteTerm", ROUTERS),
-            ("ReleaseRouteTerm", ROUTERS),
-            ("ReportRoutes", ROUTERS),
+            ("RegisterNode", AGENTS, Node),
+            ("JoinGroup", AGENTS, Node),
+            ("LeaveGroup", AGENTS, Node),
+            ("DeleteGroup", LAUNCHERS, Group),
+            ("PlanMgids", LAUNCHERS, Group),
+            ("GetGroup", ALL, Group),
+            ("ListGroups", ALL, Group),
+            ("ListNodes", PARTS, Nothing),
+            ("GetNode", PARTS, Nothing),
+            ("RemoveNode", ADMIN, Nothing),
+            ("ReportNodeFailure", &[OperatingAgent, Administrator], Probe),
+            ("ReadmitNode", ADMIN, Nothing),
+            ("ReportGroupAgents", AGENTS, Node),
+            ("ReportFailedElements", SWITCHES, Reporter),
+            ("ListReporters", ADMIN, Nothing),
+            ("RemoveReporter", ADMIN, Nothing),
+            ("WatchDirectory", &[Router, Administrator], Nothing),
+            ("DownloadTopology", ALL, Nothing),
+            ("AcquireRouteTerm", ROUTERS, Nothing),
+            ("RenewRouteTerm", ROUTERS, Term),
+            ("ReleaseRouteTerm", ROUTERS, Term),
+            ("ReportRoutes", ROUTERS, Term),
         ],
     ),
-    ("TopologyService", &[("ReportTopology", SWITCHES), ("ReplaceTopology", ADMIN)]),
+    (
+        "TopologyService",
+        &[("ReportTopology", SWITCHES, Reporter), ("ReplaceTopology", ADMIN, Nothing)],
+    ),
     (
         "GroupBatchService",
         &[
-            ("FormGroups", LAUNCHERS),
-            ("DeleteJobGroups", ADMIN),
-            ("JoinMany", AGENTS),
-            ("LeaveMany", AGENTS),
-            ("GetMany", AGENTS),
+            ("FormGroups", LAUNCHERS, Group),
+            ("DeleteJobGroups", ADMIN, Nothing),
+            ("JoinMany", AGENTS, Node),
+            ("LeaveMany", AGENTS, Node),
+            ("GetMany", AGENTS, Nothing),
         ],
     ),
-    ("RouteChoiceService", &[("RecordRouteChoices", ROUTERS), ("ListRouteChoices", ROUTERS)]),
+    (
+        "RouteChoiceService",
+        &[("RecordRouteChoices", ROUTERS, Term), ("ListRouteChoices", ROUTERS, Nothing)],
+    ),
     (
         "JobService",
         &[
-            ("CreateJob", ADMIN),
-            ("DeleteJob", ADMIN),
-            ("GetJob", ADMIN),
-            ("ListJobs", ADMIN),
-            ("GetJobReport", ADMIN),
+            ("CreateJob", ADMIN, Nothing),
+            ("DeleteJob", ADMIN, Nothing),
+            ("GetJob", ADMIN, Nothing),
+            ("ListJobs", ADMIN, Nothing),
+            ("GetJobReport", ADMIN, Nothing),
         ],
     ),
     (
         "CollectiveService",
         &[
-            ("CreateCollective", ADMIN),
-            ("ReleaseCollective", ADMIN),
-            ("GetCollective", PARTS),
-            ("ListCollectives", PARTS),
-            ("ReserveEntries", ADMIN),
-            ("CancelReservation", ADMIN),
-            ("SetCollectiveQuota", ADMIN),
-            ("GetEntryUsage", ADMIN),
-            ("WatchAggregationTrees", ROUTERS),
-            ("ReportAggregationTrees", ROUTERS),
+            ("CreateCollective", ADMIN, Nothing),
+            ("ReleaseCollective", ADMIN, Nothing),
+            ("GetCollective", PARTS, Nothing),
+            ("ListCollectives", PARTS, Nothing),
+            ("ReserveEntries", ADMIN, Nothing),
+            ("CancelReservation", ADMIN, Nothing),
+            ("SetCollectiveQuota", ADMIN, Nothing),
+            ("GetEntryUsage", ADMIN, Nothing),
+            ("WatchAggregationTrees", ROUTERS, Nothing),
+            ("ReportAggregationTrees", ROUTERS, Term),
         ],
     ),
-    ("CollectiveAgentService", &[("RunCollective", ADMIN)]),
+    ("CollectiveAgentService", &[("RunCollective", ADMIN, Nothing)]),
     (
         "GroupAgentService",
         &[
-            ("RegisterMember", AGENTS),
-            ("RegisterMembers", AGENTS),
-            ("WatchGroupMembers", AGENTS),
-            ("DeregisterMember", AGENTS),
-            ("ReportOperatingAgents", AGENTS),
-            ("QueryGroup", &[OperatingAgent, Administrator]),
-            ("NotifyGroups", &[Tic]),
+            ("RegisterMember", AGENTS, Node),
+            ("RegisterMembers", AGENTS, Node),
+            ("WatchGroupMembers", AGENTS, Nothing),
+            ("DeregisterMember", AGENTS, Node),
+            ("ReportOperatingAgents", AGENTS, Node),
+            ("QueryGroup", &[OperatingAgent, Administrator], Nothing),
+            ("NotifyGroups", &[Tic], Nothing),
         ],
     ),
     (
         "OperatingAgentService",
         &[
-            ("JoinGroup", USERS),
-            ("LeaveGroup", USERS),
-            ("JoinMany", USERS),
-            ("LeaveMany", USERS),
-            ("QueryGroup", USERS),
-            ("ListMemberships", ADMIN),
-            ("SendPacket", ADMIN),
-            ("ReceivePackets", ADMIN),
-            ("ProbeNode", &[Tic, OperatingAgent, Administrator]),
-            ("UpdatePositions", AGENTS),
-            ("OpenLink", AGENTS),
-            ("ListHostedNodes", ADMIN),
-            ("StopNode", ADMIN),
-            ("StartNode", ADMIN),
+            ("JoinGroup", USERS, Member),
+            ("LeaveGroup", USERS, Member),
+            ("JoinMany", USERS, Member),
+            ("LeaveMany", USERS, Member),
+            ("QueryGroup", USERS, Member),
+            ("ListMemberships", ADMIN, Nothing),
+            ("SendPacket", ADMIN, Nothing),
+            ("ReceivePackets", ADMIN, Nothing),
+            ("ProbeNode", &[Tic, OperatingAgent, Administrator], Nothing),
+            ("UpdatePositions", AGENTS, Agent),
+            ("OpenLink", AGENTS, Node),
+            ("ListHostedNodes", ADMIN, Nothing),
+            ("StopNode", ADMIN, Nothing),
+            ("StartNode", ADMIN, Nothing),
         ],
     ),
     // At a Unix domain socket only, where no certificates are shown.
     (
         "ProcessService",
         &[
-            ("ListLocalNodes", NOBODY),
-            ("AttachProcess", NOBODY),
-            ("ShareMemory", NOBODY),
-            ("ReserveMembers", NOBODY),
-            ("JoinGroup", NOBODY),
-            ("LeaveGroup", NOBODY),
-            ("ListMembers", NOBODY),
-            ("WatchMembers", NOBODY),
-            ("TakePart", NOBODY),
-            ("ListParticipants", NOBODY),
-            ("SendMessage", NOBODY),
-            ("RunOperation", NOBODY),
+            ("ListLocalNodes", NOBODY, Nothing),
+            ("AttachProcess", NOBODY, Nothing),
+            ("ShareMemory", NOBODY, Nothing),
+            ("ReserveMembers", NOBODY, Nothing),
+            ("JoinGroup", NOBODY, Nothing),
+            ("LeaveGroup", NOBODY, Nothing),
+            ("ListMembers", NOBODY, Nothing),
+            ("WatchMembers", NOBODY, Nothing),
+            ("TakePart", NOBODY, Nothing),
+            ("ListParticipants", NOBODY, Nothing),
+            ("SendMessage", NOBODY, Nothing),
+            ("RunOperation", NOBODY, Nothing),
         ],
     ),
     (
         "RouteService",
         &[
-            ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator]),
-            ("ExplainRoute", ADMIN),
-            ("ListTableDrifts", ADMIN),
+            ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator], Nothing),
+            ("ExplainRoute", ADMIN, Nothing),
+            ("ListTableDrifts", ADMIN, Nothing),
         ],
     ),
     (
         "SwitchAgentService",
         &[
-            ("ListSwitches", &[Router, Administrator]),
-            ("ReadTables", &[Router, Administrator]),
-            ("ReadCounters", &[Router, Administrator]),
-            ("WriteTables", ROUTERS),
-            ("ListPorts", &[Router, Administrator]),
+            ("ListSwitches", &[Router, Administrator], Nothing),
+            ("ReadTables", &[Router, Administrator], Nothing),
+            ("ReadCounters", &[Router, Administrator], Nothing),
+            ("WriteTables", ROUTERS, Nothing),
+            ("ListPorts", &[Router, Administrator], Nothing),
         ],
     ),
     (
         "SwitchAggregationService",
-        &[("ReadAggregation", &[Router, Administrator]), ("WriteAggregation", ROUTERS)],
+        &[
+            ("ReadAggregation", &[Router, Administrator], Nothing),
+            ("WriteAggregation", ROUTERS, Nothing),
+        ],
     ),
     (
         "FabricService",
         &[
-            ("AttachEndpoints", AGENTS),
-            ("InjectPacket", ADMIN),
-            ("FailElement", ADMIN),
-            ("HealElement", ADMIN),
-            ("DisturbSwitch", ADMIN),
-            ("WatchFailedElements", &[SwitchAgent, Administrator]),
-            ("ListFabricSwitches", &[SwitchAgent, Administrator]),
-            ("ReadSwitchTables", &[SwitchAgent, Administrator]),
-            ("ReadSwitchCounters", &[SwitchAgent, Administrator]),
-            ("WriteSwitchTables", SWITCHES),
-            ("ListSwitchPorts", &[SwitchAgent, Administrator]),
+            ("AttachEndpoints", AGENTS, Endpoint),
+            ("InjectPacket", ADMIN, Nothing),
+            ("FailElement", ADMIN, Nothing),
+            ("HealElement", ADMIN, Nothing),
+            ("DisturbSwitch", ADMIN, Nothing),
+            ("WatchFailedElements", &[SwitchAgent, Administrator], Nothing),
+            ("ListFabricSwitches", &[SwitchAgent, Administrator], Nothing),
+            ("ReadSwitchTables", &[SwitchAgent, Administrator], Nothing),
+            ("ReadSwitchCounters", &[SwitchAgent, Administrator], Nothing),
+            ("WriteSwitchTables", SWITCHES, Nothing),
+            ("ListSwitchPorts", &[SwitchAgent, Administrator], Nothing),
         ],
     ),
     (
         "FabricAggregationService",
         &[
-            ("ReadFabricAggregation", &[SwitchAgent, Administrator]),
-            ("WriteFabricAggregation", SWITCHES),
-            ("ContributeValues", AGENTS),
+            ("ReadFabricAggregation", &[SwitchAgent, Administrator], Nothing),
+            ("WriteFabricAggregation", SWITCHES, Nothing),
+            ("ContributeValues", AGENTS, Endpoint),
         ],
     ),
 ];
@@ -210,7 +276,7 @@ const TABLE: &[Calls] = &[
 /// The access of every call of `fabricast.v1`.
 pub fn access_table() -> impl Iterator<Item = Access> {
     TABLE.iter().flat_map(|(service, calls)| {
-        calls.iter().map(|(call, roles)| Access { service, call, roles })
+        calls.iter().map(|(call, roles, bound)| Access { service, call, roles, bound: *bound })
     })
 }
 
@@ -320,7 +386,7 @@ mod tests {
     fn the_documentation_has_the_same_table() {
         let documentation = include_str!("../../../docs/security.md");
         let rows = documentation.lines().filter(|line| line.contains("Service` | `"));
-        let written = access_table().map(|Access { service, call, roles }| {
+        let written = access_table().map(|Access { service, call, roles, bound }| {
             let mut roles = roles.to_vec();
             roles.sort();
             let words: Vec<_> = roles.iter().map(|role| role.word()).collect();
@@ -329,7 +395,7 @@ mod tests {
                 roles if roles == ALL => "all".to_owned(),
                 _ => words.join(", "),
             };
-            format!("| `{service}` | `{call}` | {words} |")
+            format!("| `{service}` | `{call}` | {words} | {} |", bound.words())
         });
         assert_eq!(rows.collect::<Vec<_>>(), written.collect::<Vec<_>>());
     }

@@ -43,7 +43,7 @@ mod status;
 mod topology;
 mod unreadable_requests;
 
-pub use access::{Access, access_table};
+pub use access::{Access, Bound, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;

@@ -12,6 +12,7 @@ use fabricast_emulator::{
     Values,
 };
 use fabricast_proto::v1;
+use fabricast_rpc::Caller;
 use fabricast_telemetry::metrics::FABRIC_PACKETS;
 use fabricast_topology::{EndpointId, Graph};
 use parking_lot::{Mutex, MutexGuard};
@@ -86,8 +87,8 @@ impl Fabric {
     }
 
     /// Creates the mailbox of a process that is about to attach.
-    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
-        Arc::new(Mailbox::new(self.queue, Arc::clone(&self.dropped)))
+    pub(crate) fn mailbox(&self, owner: Caller) -> Arc<Mailbox> {
+        Arc::new(Mailbox::new(owner, self.queue, Arc::clone(&self.dropped)))
     }
 
     /// Subscribes to the failed parts.
@@ -127,6 +128,12 @@ impl Core {
                 Ok(())
             }
         }
+    }
+
+    /// Returns whether another caller has attached an endpoint.
+    pub(crate) fn is_of_another(&self, endpoint: EndpointId, caller: &Caller) -> bool {
+        let owner = self.mailboxes[endpoint.index()].as_ref().map(|mailbox| &mailbox.owner);
+        owner.is_some_and(|owner| owner != caller)
     }
 
     /// Detaches an endpoint that the caller has attached.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_emulator::Packet;
+use fabricast_rpc::Caller;
 use fabricast_topology::EndpointId;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -25,6 +26,8 @@ pub(crate) type Delivery = (EndpointId, Arc<Packet>);
 /// The queue of one attached process.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
+    /// The caller that has attached the endpoints.
+    pub(crate) owner: Caller,
     queue: Mutex<Queue>,
     filled: Notify,
     capacity: usize,
@@ -44,8 +47,8 @@ impl Mailbox {
     ///
     /// - `capacity`: most deliveries in the queue.
     /// - `dropped`: count of dropped deliveries, shared by all mailboxes of the fabric.
-    pub(crate) fn new(capacity: usize, dropped: Arc<AtomicU64>) -> Self {
-        Self { queue: Mutex::default(), filled: Notify::new(), capacity, dropped }
+    pub(crate) fn new(owner: Caller, capacity: usize, dropped: Arc<AtomicU64>) -> Self {
+        Self { owner, queue: Mutex::default(), filled: Notify::new(), capacity, dropped }
     }
 
     /// Queues a delivery, or drops and counts it if the queue is full or closed. Never waits.
@@ -118,7 +121,7 @@ mod tests {
 
     fn mailbox(capacity: usize) -> (Mailbox, Arc<AtomicU64>) {
         let dropped = Arc::default();
-        (Mailbox::new(capacity, Arc::clone(&dropped)), dropped)
+        (Mailbox::new(Caller::default(), capacity, Arc::clone(&dropped)), dropped)
     }
 
     fn packet(mgid: u32, bytes: usize) -> Arc<Packet> {

@@ -69,7 +69,7 @@ pub(super) async fn first_message<T>(
     first.map_err(|_| missing(field))??.ok_or_else(|| missing(field))
 }
 
-/// Refuses an operating agent that acts for a node of another, and a tenant that is not the group's.
+/// Refuses an operating agent that acts for a node of another, and a tenant that has not the group.
 fn check_member(caller: &Caller, node: &str, group: &str) -> Result<(), Status> {
     caller.check_node(node)?;
     caller.check_group(group)

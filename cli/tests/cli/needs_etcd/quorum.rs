@@ -1,4 +1,4 @@
-//! What an administrator sees while the etcds have no quorum: nobody leads, no TIC serves, and the
+//! The etcds without a quorum, as an administrator sees them: nobody leads, no TIC serves, and the
 //! metrics from which the alerts are computed say so.
 
 use std::time::{Duration, Instant};

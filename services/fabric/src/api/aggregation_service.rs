@@ -6,7 +6,7 @@ use std::time::Duration;
 use fabricast_emulator::{ContributionError, Failure, Fence};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_aggregation_service_server::FabricAggregationService;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::{AggregationNode, Graph};
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxStream;
@@ -64,11 +64,17 @@ impl FabricAggregationService for AggregationService {
         &self,
         request: Request<v1::ContributeValuesRequest>,
     ) -> Result<Response<v1::ContributeValuesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let timeout = timeout(request.timeout)?;
         let (tree, sequence) = (request.tree, request.sequence);
         let graph = &self.fabric.graph;
         let contribution = aggregation::read_contribution(graph, request)?;
+        if self.fabric.core().is_of_another(contribution.endpoint, &caller) {
+            let endpoint = graph.endpoint_name(contribution.endpoint);
+            let why = format!("process.endpoint: another has attached '{endpoint}', not {caller}");
+            return Err(Reason::NotPermitted.status(why, &[("endpoint", endpoint)]));
+        }
         let sent = self.fabric.core().contribute(contribution);
         let mut result = sent.map_err(|error| not_sent(graph, error))?;
         let running = RunningOperation { fabric: &self.fabric, tree, sequence };

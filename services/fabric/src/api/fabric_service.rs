@@ -6,7 +6,7 @@ use fabricast_emulator::Fence;
 use fabricast_proto::v1;
 use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_proto::v1::fabric_service_server::FabricService;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -44,7 +44,7 @@ impl FabricService for Service {
         &self,
         request: Request<Streaming<v1::AttachEndpointsRequest>>,
     ) -> Result<Response<Self::AttachEndpointsStream>, Status> {
-        let mailbox = self.fabric.mailbox();
+        let mailbox = self.fabric.mailbox(Caller::of(request.extensions()));
         let (answer_sender, answers) = mpsc::channel(MESSAGES_IN_FLIGHT);
         let (to, responses) = mpsc::channel(MESSAGES_IN_FLIGHT);
         let fabric = Arc::clone(&self.fabric);

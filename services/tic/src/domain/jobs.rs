@@ -219,8 +219,8 @@ impl JobSnapshot {
     }
 }
 
-/// Lists the nodes in the order of their endpoints; those that failed or are silent are added to the
-/// faults.
+/// Lists the nodes in the order of their endpoints; those that failed or are silent are added to
+/// the faults.
 fn nodes_in_order(
     graph: &Graph,
     directory: &Directory,

@@ -64,7 +64,7 @@ impl WriterState {
         Ok(Decided { answer: decision.answer, revision: decision.revision })
     }
 
-    /// What no job can use now, whatever the records of nodes say.
+    /// Everything that no job can use now, whatever the records of nodes say.
     pub(crate) fn down(&self) -> Down {
         Down { elements: self.records.failed(), nodes: self.liveness.contacts.silent() }
     }
