@@ -5,10 +5,11 @@
 //! its own [`Policy`]. With [`Policy::Probe`] the node itself is probed before anything is decided
 //! (G5), since a group agent knows only that *it* cannot reach the node.
 //!
-//! All nodes report, and are watched. A host of group agents has failed, or is probed, when its
-//! report is late by the timeout of the detector. The others tell when their next report comes,
-//! since a process that hosts very many nodes reports them in turns; one whose report is overdue is
-//! probed. The agents of a member's groups watch its node, too, and notice sooner.
+//! Every node is watched by somebody. A host of group agents has failed, or is probed, when its
+//! report is late by the timeout of the detector. The node of a member is watched by the agents of
+//! its groups, and here only from a suspicion until it has answered: it may work although it does
+//! not reach the TIC. A node in no group tells when its next report comes, since a process that
+//! hosts very many nodes reports them in turns; one whose report is overdue is probed.
 //!
 //! If very many nodes are silent at once, the TIC itself is more likely cut off than all of them
 //! dead. While more than [`WatchConfig::max_silent_percent`] of the nodes are silent, none is
@@ -292,13 +293,15 @@ impl NodeWatch {
         self.take_verdicts();
     }
 
-    /// Probes the nodes whose reports are overdue, unless the detector watches them or too many are
-    /// known to be silent.
+    /// Probes the nodes in no group whose reports are overdue, unless too many are known to be
+    /// silent.
     fn doubt_overdue(&mut self, now: Moment, directory: &Directory) {
         while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
+            let is_member = directory.memberships(&life.0).next().is_some();
             if !is_up(directory, &life) {
                 self.deadlines.forget(&life);
-            } else if self.detector.health(&life).is_none()
+            } else if !is_member
+                && self.detector.health(&life).is_none()
                 && !self.disruption.lasts
                 && self.suspects.len() < MAX_OVERDUE
             {

@@ -279,7 +279,8 @@ impl Client {
     /// The TIC's refusal.
     pub async fn nodes(&self) -> Result<Vec<v1::Node>, Status> {
         let request = v1::ListNodesRequest { page_size: 10_000, ..Default::default() };
-        Ok(self.tic().list_nodes(request).await?.into_inner().nodes)
+        let nodes = self.tic().list_nodes(request).await?.into_inner().nodes;
+        Ok(nodes.into_iter().map(|node| v1::Node { last_contact_time: None, ..node }).collect())
     }
 
     /// All groups with members, as the TIC records them, and its revision.

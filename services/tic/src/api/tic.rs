@@ -479,8 +479,8 @@ impl v1::tic_service_server::TicService for Tic {
     }
 }
 
-/// Reads the time until the next report of a node; without one, that of a node that has not told it.
-/// Read field by field, because the conversion of prost-types panics on some numbers.
+/// Reads the time until the next report of a node; without one, that of a node that has not told
+/// it. Read field by field, because the conversion of prost-types panics on some numbers.
 fn next_report(given: Option<&prost_types::Duration>) -> Duration {
     let told = given.and_then(|given| {
         let seconds = Duration::from_secs(u64::try_from(given.seconds).ok()?);

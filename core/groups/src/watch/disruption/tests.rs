@@ -62,8 +62,8 @@ fn directory(every: usize) -> Directory {
     directory
 }
 
-/// Runs the watch of a TIC, to which all nodes report, that does not reach the first `cut` nodes for
-/// a time, and 20 s after; returns who was expelled, when the first was, and the most that were
+/// Runs the watch of a TIC, to which all nodes report, that does not reach the first `cut` nodes
+/// for a time, and 20 s after; returns who was expelled, when the first was, and the most that were
 /// held.
 fn watch(
     config: WatchConfig,
