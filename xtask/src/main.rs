@@ -38,7 +38,7 @@ usage: cargo xtask <verb>
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
                     reached, for so many minutes each (5); needs a C++ compiler
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
-  mutants           plant bugs in the protocol and demand that the simulation finds each
+  mutants [NAME]    plant bugs and demand that the simulation or a named test finds each
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
@@ -78,7 +78,8 @@ fn main() -> Result<ExitCode> {
             fuzz::run(&root, target, minutes)?
         }
         ["sim", options @ ..] => steps::simulate(&root, options)?,
-        ["mutants"] => mutants::run(&root)?,
+        ["mutants"] => mutants::run(&root, "")?,
+        ["mutants", filter] => mutants::run(&root, filter)?,
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,
         ["kubernetes"] => kubernetes::run(&root)?,

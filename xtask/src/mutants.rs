@@ -1,8 +1,9 @@
-//! Plants bugs in the protocol, one at a time, and looks whether the simulation finds them.
+//! Plants bugs, one at a time, and looks whether the simulation or a named test finds them.
 //!
 //! A check that finds nothing proves nothing before it has found what is known to be there. The
 //! bugs are listed in `tests/simulation/mutations.toml` as replacements of text; they are made in a
-//! copy of the tree.
+//! copy of the tree. A bug outside of the simulated core names the test of its crate that must find
+//! it.
 
 use std::fs;
 use std::path::Path;
@@ -22,36 +23,59 @@ struct Mutation {
     file: String,
     old: String,
     new: String,
-    options: String,
+    finder: Finder,
 }
 
-/// Tries every mutation. `false` if one was not found.
+/// The check that must find a mutation.
+enum Finder {
+    /// The simulation, with these options.
+    Simulation { options: String },
+    /// A test of a package, by its full name.
+    Test { package: String, test: String },
+}
+
+/// Tries every mutation whose name contains `filter`. `false` if one was not found.
 ///
 /// # Errors
 ///
-/// A list that does not fit the sources, or a command that cannot be started.
-pub(crate) fn run(root: &Path) -> Result<bool> {
-    let mutations = read(root)?;
+/// A list that does not fit the sources, a test that fails without a mutation, or a command that
+/// cannot be started.
+pub(crate) fn run(root: &Path, filter: &str) -> Result<bool> {
+    let mut mutations = read(root)?;
+    mutations.retain(|mutation| mutation.name.contains(filter));
+    ensure!(!mutations.is_empty(), "no mutation has '{filter}' in its name");
     let tree = root.join("target/mutants/tree");
     copy(root, &tree)?;
-    println!(
-        "unchanged: {}",
-        simulate(&tree, OPTIONS)?.unwrap_or_else(|| "no violation".to_owned())
-    );
+    if mutations.iter().any(|mutation| matches!(mutation.finder, Finder::Simulation { .. })) {
+        println!(
+            "unchanged: {}",
+            simulate(&tree, OPTIONS)?.unwrap_or_else(|| "no violation".to_owned())
+        );
+    }
+    for mutation in &mutations {
+        if let Finder::Test { package, test } = &mutation.finder {
+            let failed = run_test(&tree, package, test)?;
+            ensure!(failed.is_none(), "{package}: {test} fails without a mutation");
+        }
+    }
     let mut missed = 0;
     for mutation in &mutations {
         let file = tree.join(&mutation.file);
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         fs::write(&file, text.replacen(&mutation.old, &mutation.new, 1))?;
-        let found = simulate(&tree, &mutation.options)
-            .with_context(|| format!("with '{}'", mutation.name))?;
+        let found = match &mutation.finder {
+            Finder::Simulation { options } => simulate(&tree, options),
+            Finder::Test { package, test } => run_test(&tree, package, test),
+        };
         fs::write(&file, text)?;
+        let found = found.with_context(|| format!("with '{}'", mutation.name))?;
         missed += usize::from(found.is_none());
         let found =
             found.map_or_else(|| "NOT FOUND".to_owned(), |with| format!("found with {with}"));
         println!("{}: {found}", mutation.name);
     }
-    println!("{} of {} found", mutations.len() - missed, mutations.len());
+    let found = mutations.len() - missed;
+    println!("{found} of {} found, {} %", mutations.len(), 100 * found / mutations.len());
     Ok(missed == 0)
 }
 
@@ -73,7 +97,14 @@ fn read(root: &Path) -> Result<Vec<Mutation>> {
             file: word("file")?,
             old: word("old")?,
             new: word("new")?,
-            options: entry.get("options").map_or(Ok(OPTIONS.to_owned()), |_| word("options"))?,
+            finder: match entry.get("test") {
+                Some(_) => Finder::Test { package: word("package")?, test: word("test")? },
+                None => Finder::Simulation {
+                    options: entry
+                        .get("options")
+                        .map_or(Ok(OPTIONS.to_owned()), |_| word("options"))?,
+                },
+            },
         };
         let source = fs::read_to_string(root.join(&mutation.file))
             .with_context(|| format!("{LIST}: read {}", mutation.file))?;
@@ -123,6 +154,30 @@ fn simulate(tree: &Path, options: &str) -> Result<Option<String>> {
         String::from_utf8_lossy(&ran.stderr)
     );
     Ok(found.map(str::to_owned))
+}
+
+/// Runs one test of a package in a tree; its name if it fails.
+fn run_test(tree: &Path, package: &str, test: &str) -> Result<Option<String>> {
+    let build = tree.with_file_name("build");
+    let cargo = |more: &[&str]| {
+        let mut command = outside("cargo", tree);
+        command.args(["test", "--quiet", "--package", package]).args(more);
+        command.env("CARGO_TARGET_DIR", &build).env("CARGO_INCREMENTAL", "1");
+        command.env("CARGO_PROFILE_DEV_DEBUG", "none");
+        command.output().context("start cargo")
+    };
+    // A change that does not compile shows nothing.
+    let built = cargo(&["--lib", "--tests", "--no-run"])?;
+    let said = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "{package} does not compile:\n{said}");
+    let ran = cargo(&["--lib", "--tests", "--no-fail-fast", "--", "--exact", test])?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    if ran.status.success() {
+        ensure!(said.contains("1 passed"), "{package} has no test '{test}'");
+        return Ok(None);
+    }
+    ensure!(said.contains("1 failed"), "{package}: '{test}' did not run:\n{said}");
+    Ok(Some(test.to_owned()))
 }
 
 #[cfg(test)]
