@@ -127,7 +127,11 @@ impl<O: Environment> ControlLoop<O> {
     ) -> Result<(), LoopEnd> {
         loop {
             while let Some(output) = self.reconciler.poll_output() {
-                self.carry_out(output, queries).await?;
+                if let Some(reply) = self.carry_out(output, queries).await? {
+                    // A turn that begins now takes what has arrived meanwhile.
+                    self.take_messages(messages)?;
+                    self.plan(Input::Reply(reply));
+                }
                 self.log();
             }
             // While nothing is carried out there is a deadline.
@@ -137,9 +141,7 @@ impl<O: Environment> ControlLoop<O> {
                 biased; // equal events give equal runs
                 Some(query) = queries.recv() => self.answer(query),
                 () = environment.sleep_until(due) => {
-                    while self.reconciler.has_room() && let Ok(message) = messages.try_recv() {
-                        self.take_message(message)?;
-                    }
+                    self.take_messages(messages)?;
                     self.meet_deadline();
                 }
                 Some(message) = messages.recv(), if self.reconciler.has_room() => {
@@ -152,6 +154,18 @@ impl<O: Environment> ControlLoop<O> {
 
     fn handle(&mut self, input: Input) {
         self.reconciler.handle(self.environment.now(), input);
+    }
+
+    fn take_messages(
+        &mut self,
+        messages: &mut mpsc::Receiver<WatchMessage>,
+    ) -> Result<(), LoopEnd> {
+        while self.reconciler.has_room()
+            && let Ok(message) = messages.try_recv()
+        {
+            self.take_message(message)?;
+        }
+        Ok(())
     }
 
     fn take_message(&mut self, message: WatchMessage) -> Result<(), LoopEnd> {
@@ -201,18 +215,18 @@ impl<O: Environment> ControlLoop<O> {
         }
     }
 
-    /// Carries out one output, and hands its answer to the reconciler. Queries are answered
-    /// meanwhile.
+    /// Carries out one output; returns the answer to a call. Queries are answered meanwhile.
     async fn carry_out(
         &mut self,
         output: Output,
         queries: &mut mpsc::Receiver<Query>,
-    ) -> Result<(), LoopEnd> {
-        if let Output::EndTurn(end) = output {
-            return self.end_turn(end);
-        }
+    ) -> Result<Option<Reply>, LoopEnd> {
         let origin = self.turn.as_ref().map(|turn| turn.spans.origin()).unwrap_or_default();
-        let reply = match output {
+        Ok(Some(match output {
+            Output::EndTurn(end) => {
+                self.end_turn(end)?;
+                return Ok(None);
+            }
             Output::ReadBack { agent, switches } => {
                 let (environment, graph) = (self.environment.clone(), self.topology.graph.clone());
                 let names = switches.iter().map(|one| graph.switch_name(*one).to_owned());
@@ -237,9 +251,7 @@ impl<O: Environment> ControlLoop<O> {
                     }
                 }
             }
-        };
-        self.plan(Input::Reply(reply));
-        Ok(())
+        }))
     }
 
     fn caller(&self) -> Caller {
