@@ -198,7 +198,7 @@ impl<O: Environment> ControlLoop<O> {
         let was_in_turn = self.reconciler.is_in_turn();
         let started = self.environment.now();
         let origin = self.turn.as_ref().map(|turn| turn.spans.origin()).unwrap_or_default();
-        let span = Span::begin("plan", Side::Inner, &origin);
+        let span = (!was_in_turn).then(|| Span::begin("plan", Side::Inner, &origin));
         self.handle(input);
         drop(span);
         if self.reconciler.is_in_turn() && !was_in_turn {

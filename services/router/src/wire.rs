@@ -289,12 +289,12 @@ pub(crate) fn encode_drifts(graph: &Graph, list: &DriftList) -> v1::ListTableDri
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fabricast_topology::spec::TopologySpec;
 
     use super::*;
 
-    fn graph() -> Graph {
+    pub(crate) fn graph() -> Graph {
         let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
         TopologySpec::parse(spec).unwrap().generate().unwrap()
     }

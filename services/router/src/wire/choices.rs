@@ -184,12 +184,8 @@ fn messages(
 mod tests {
     use super::*;
     use fabricast_topology::SwitchId;
-    use fabricast_topology::spec::TopologySpec;
 
-    fn graph() -> Graph {
-        let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
-        TopologySpec::parse(spec).unwrap().generate().unwrap()
-    }
+    use crate::wire::tests::graph;
 
     #[test]
     fn only_an_engine_with_root_scopes_has_another_scheme_with_another_scope() {
