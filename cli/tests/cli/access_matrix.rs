@@ -100,7 +100,7 @@ impl Outcome {
             (Self::Answered(bytes), "RegisterMembers") => has(bytes, "NOT_PERMITTED"),
             (Self::Answered(bytes), "UpdatePositions") => !bytes.is_empty(),
             (Self::Answered(bytes), "AttachEndpoints") => has(bytes, "ENDPOINT_ATTACHED"),
-            // What is not one's own is left out.
+            // The answer leaves out objects of others.
             (Self::Answered(bytes), "ListGroups") => !has(bytes, "rows/1"),
             (Self::Answered(_) | Self::LetIn, _) => false,
         }

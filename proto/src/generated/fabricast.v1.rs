@@ -5389,8 +5389,8 @@ pub struct Node {
     /// Output only. Why it is suppressed; empty if it is not.
     #[prost(string, tag = "7")]
     pub suppressed_reason: ::prost::alloc::string::String,
-    /// Output only. When the node's agent last reported to the TIC that leads, or answered it; unset if it has not since that TIC leads.
-    /// Set in answers of GetNode and ListNodes only.
+    /// Output only. When the node's agent last reported to the TIC that leads, or answered it; unset
+    /// if it has not since that TIC leads. Set in answers of GetNode and ListNodes only.
     #[prost(message, optional, tag = "8")]
     pub last_contact_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -5404,8 +5404,9 @@ pub enum NodeState {
     Up = 1,
     /// The node was expelled from all its groups; it may come back with a new incarnation.
     Failed = 2,
-    /// The node's agent is overdue and has not answered yet: it is about to be expelled, or kept as too many nodes are silent at once. No
-    /// job gets the node. In answers of GetNode and ListNodes only.
+    /// The node's agent is overdue and has not answered yet: it is about to be expelled, or kept as
+    /// too many nodes are silent at once. No job gets the node. In answers of GetNode and ListNodes
+    /// only.
     Silent = 3,
 }
 impl NodeState {
@@ -5813,8 +5814,8 @@ pub struct GroupAgentStatus {
     /// Required. What it hosts.
     #[prost(message, repeated, tag = "3")]
     pub groups: ::prost::alloc::vec::Vec<HostedGroup>,
-    /// Optional. Longest time until the next report of a node without group agents, at most an hour; left out or 0 means 30 seconds. One
-    /// with group agents reports within `\[tic\] report_timeout`.
+    /// Optional. Longest time until the next report of a node without group agents, at most an hour;
+    /// left out or 0 means 30 seconds. One with group agents reports within `\[tic\] report_timeout`.
     #[prost(message, optional, tag = "4")]
     pub next_report_in: ::core::option::Option<::prost_types::Duration>,
 }
@@ -6439,10 +6440,10 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "GetNode"));
             self.inner.unary(req, path, codec).await
         }
-        /// An administrator says that a node is gone for good, or has another name now: its record is removed, and its endpoints are free for
-        /// another node. One that still runs registers again.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part; ReportNodeFailure expels it),
-        /// INVALID_ARGUMENT / NAME_INVALID.
+        /// An administrator says that a node is gone for good, or has another name now: its record is
+        /// removed, and its endpoints are free for another node. One that still runs registers again.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part;
+        /// ReportNodeFailure expels it), INVALID_ARGUMENT / NAME_INVALID.
         pub async fn remove_node(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveNodeRequest>,
@@ -6520,8 +6521,9 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ReadmitNode"));
             self.inner.unary(req, path, codec).await
         }
-        /// Status report of several nodes and their group agents; the answer says which groups they are behind on. Each node reports, also one
-        /// without group agents: the TIC probes a node whose report is overdue, and expels it if it does not answer.
+        /// Status report of several nodes and their group agents; the answer says which groups they are
+        /// behind on. Each node reports, also one without group agents: the TIC probes a node whose report
+        /// is overdue, and expels it if it does not answer.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn report_group_agents(
             &mut self,
@@ -6892,10 +6894,10 @@ pub mod tic_service_server {
             &self,
             request: tonic::Request<super::GetNodeRequest>,
         ) -> std::result::Result<tonic::Response<super::GetNodeResponse>, tonic::Status>;
-        /// An administrator says that a node is gone for good, or has another name now: its record is removed, and its endpoints are free for
-        /// another node. One that still runs registers again.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part; ReportNodeFailure expels it),
-        /// INVALID_ARGUMENT / NAME_INVALID.
+        /// An administrator says that a node is gone for good, or has another name now: its record is
+        /// removed, and its endpoints are free for another node. One that still runs registers again.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / NODE_UP (it takes part;
+        /// ReportNodeFailure expels it), INVALID_ARGUMENT / NAME_INVALID.
         async fn remove_node(
             &self,
             request: tonic::Request<super::RemoveNodeRequest>,
@@ -6922,8 +6924,9 @@ pub mod tic_service_server {
             tonic::Response<super::ReadmitNodeResponse>,
             tonic::Status,
         >;
-        /// Status report of several nodes and their group agents; the answer says which groups they are behind on. Each node reports, also one
-        /// without group agents: the TIC probes a node whose report is overdue, and expels it if it does not answer.
+        /// Status report of several nodes and their group agents; the answer says which groups they are
+        /// behind on. Each node reports, also one without group agents: the TIC probes a node whose report
+        /// is overdue, and expels it if it does not answer.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn report_group_agents(
             &self,
@@ -15351,7 +15354,8 @@ pub mod route_service_client {
     use tonic::codegen::http::Uri;
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
+    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE /
+    /// NOT_LEADER, whose facts name it, too.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -15555,7 +15559,8 @@ pub mod route_service_server {
     }
     /// Route service: computes trees, programs switches.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER, whose facts name it, too.
+    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE /
+    /// NOT_LEADER, whose facts name it, too.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -16683,7 +16688,8 @@ pub mod topology_service_client {
         /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
         /// stays, since it may have failed. Durable once answered. Safe to repeat.
         /// With certificates the reporter is the agent that the caller's certificate names.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
+        /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
         pub async fn report_topology(
             &mut self,
@@ -16762,7 +16768,8 @@ pub mod topology_service_server {
         /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
         /// stays, since it may have failed. Durable once answered. Safe to repeat.
         /// With certificates the reporter is the agent that the caller's certificate names.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID, FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
+        /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
         async fn report_topology(
             &self,

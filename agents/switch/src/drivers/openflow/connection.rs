@@ -165,7 +165,7 @@ impl Connection {
     ) -> Result<Vec<Answer>, Closed> {
         let (done, mut answered) = oneshot::channel();
         let (first, bytes) = self.register(bodies, done);
-        // Whoever waits no longer for the answers gives the call up.
+        // A caller that waits no longer for the answers has given the call up.
         let _pending = PendingGuard { shared: &self.shared, first };
         if timeout(limit, self.shared.outgoing.send(bytes)).await.is_err() {
             return Err(self.close(Closed::Late(limit)));
