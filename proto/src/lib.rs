@@ -3,6 +3,8 @@
 //! Read the `.proto` files first; they say what each call does and which errors it has. The Rust
 //! in `generated/` is checked in and written by `cargo xtask proto`, so a build needs no `protoc`.
 
+mod calls;
+
 /// Messages, clients and servers of the package `fabricast.v1`.
 pub mod v1 {
     include!("generated/fabricast.v1.rs");

@@ -5,6 +5,8 @@
 //! `docs/adr/0003-generated-protobuf-checked-in.md`). What that costs is that
 //! the two can drift apart, so [`check`] compares them byte for byte.
 
+mod calls;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,9 +99,9 @@ fn generate(proto_root: &Path) -> Result<Generated> {
 
     let mut files = Generated::new();
     for (name, text) in read_folder(scratch.path())? {
-        let mut with_header = HEADER.as_bytes().to_vec();
-        with_header.extend(text);
-        files.insert(name, with_header);
+        let text = String::from_utf8(text).with_context(|| format!("read {name}"))?;
+        let text = format!("{HEADER}{}", calls::share(&text)?);
+        files.insert(name, text.into_bytes());
     }
     files.insert(DESCRIPTOR.to_owned(), descriptors.encode_to_vec());
     Ok(files)
