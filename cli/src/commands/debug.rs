@@ -1,5 +1,7 @@
 //! `fabricast debug`: what a control plane knows of itself, in files to be looked at elsewhere.
 
+mod replay;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{self, Remote, block_on};
+use replay::ReplayArgs;
 
 /// Largest page of a list.
 const PAGE: u32 = 10_000;
@@ -27,6 +30,11 @@ pub(crate) enum DebugCommand {
     /// Collect the state of the servers named, and of those that they name, into a folder. It holds
     /// names of groups, nodes and processes, but no keys and no payloads.
     Bundle(BundleArgs),
+    /// Run a route service's recording again, offline, and print each input with what followed.
+    ///
+    /// `debug bundle` saves recordings. The replay makes the same decisions as the recorded
+    /// run, and ends with an error at the first one that differs.
+    Replay(ReplayArgs),
 }
 
 /// Flags of `debug bundle`.
@@ -48,7 +56,10 @@ pub(crate) struct BundleArgs {
 impl Run for DebugCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
-        let Self::Bundle(args) = self;
+        let args = match self {
+            Self::Bundle(args) => args,
+            Self::Replay(args) => return args.replay(format),
+        };
         block_on(async {
             let remote = Remote::new(&args.server)?;
             let mut bundle = Bundle::begin(&args)?;
@@ -175,6 +186,10 @@ impl Bundle {
         }
         let drifts = client.list_table_drifts(v1::ListTableDriftsRequest {}).await;
         self.has_drifts |= self.keep("table-drifts", address, drifts)?.is_some();
+        match recording(client).await {
+            Ok(file) => self.write(address, "route-service.recording", &file)?,
+            Err(error) => self.problem(address, "recording", error.message()),
+        }
         Ok(None)
     }
 
@@ -266,7 +281,7 @@ impl Bundle {
         self.summary.problems.push(format!("{address}: {what}: {why}"));
     }
 
-    fn write(&mut self, address: &str, name: &str, text: &str) -> Result<(), Failure> {
+    fn write(&mut self, address: &str, name: &str, text: impl AsRef<[u8]>) -> Result<(), Failure> {
         let folder = self.draft.path().join(address.replace([':', '[', ']', '/'], "_"));
         let file = folder.join(name);
         std::fs::create_dir_all(&folder)
@@ -292,4 +307,17 @@ impl Bundle {
             format!("{place}: {files} files of {servers} servers{}", lines.concat())
         })
     }
+}
+
+/// Fetches the recording of the active route service.
+async fn recording(
+    mut client: RouteServiceClient<fabricast_rpc::Channel>,
+) -> Result<Vec<u8>, RpcError> {
+    let request = v1::DownloadRecordingRequest {};
+    let mut stream = remote::answer(client.download_recording(request)).await?;
+    let mut file = Vec::new();
+    while let Some(response) = stream.message().await? {
+        file.extend(response.part);
+    }
+    Ok(file)
 }

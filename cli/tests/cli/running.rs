@@ -8,6 +8,8 @@ mod drift;
 mod endpoint_names;
 #[path = "running/guest.rs"]
 mod guest;
+#[path = "running/recording.rs"]
+mod recording;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -145,6 +147,7 @@ fn everything_is_driven_from_the_command_line() {
     a_node_that_comes_and_goes_is_suppressed(&up);
     files_of_groups_are_formed_or_refused_whole(&up);
     drift::tables_drift_and_are_repaired(&up);
+    recording::the_run_is_recorded_and_played_again(&up);
     batches::a_job_comes_and_goes_with_all_its_groups(&up);
     endpoint_names::endpoints_are_named_by_guid(&up);
     unknown_names_are_refused(&up);

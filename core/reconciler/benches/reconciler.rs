@@ -13,7 +13,7 @@ use fabricast_groups::Moment;
 use fabricast_groups::ids::{Gn, Pn, Revision};
 use fabricast_groups::names::GroupName;
 use fabricast_reconciler::{
-    CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, GroupState, Input,
+    CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, Generations, GroupState, Input,
     MemberEndpoint, Output, Reconciler, RecordedChoices, Reply, Setup, SwitchTable, Timing,
     WatchEvent,
 };
@@ -116,6 +116,7 @@ impl Bench {
             },
             agents: vec!["agent".to_owned()],
             recorded: RecordedChoices::None,
+            generations: Generations::default(),
         };
         let reconciler = Reconciler::new(setup, Moment(0)).expect("a fat tree");
         let mut bench = Self {

@@ -48,14 +48,15 @@ enum State {
 
 impl ChoiceLog {
     /// - `recorded`: what earlier route services have recorded.
-    pub(crate) fn new(recorded: RecordedChoices) -> Self {
+    /// - `generation`: number of the latest report in this term.
+    pub(crate) fn new(recorded: RecordedChoices, generation: u64) -> Self {
         let (state, recorded, unreadable) = match recorded {
             RecordedChoices::None => (State::Blank, RecordedPlan::default(), Vec::new()),
             RecordedChoices::Foreign => (State::Foreign, RecordedPlan::default(), Vec::new()),
             RecordedChoices::Ours { plan, unreadable } => (State::Ours, plan, unreadable),
         };
         Self {
-            generation: 0,
+            generation,
             state,
             unconfirmed: unreadable.into_iter().collect(),
             found: Some(recorded.clone()).filter(|plan| !plan.chosen.is_empty()),
@@ -68,6 +69,23 @@ impl ChoiceLog {
     /// Returns the choices of an earlier route service, once, if there are any of our scheme.
     pub(crate) fn take_recorded(&mut self) -> Option<RecordedPlan> {
         self.found.take()
+    }
+
+    /// Number of the latest report.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The choices at the TIC; `None` while that may differ from the plan.
+    pub(crate) fn recorded(&self) -> Option<RecordedChoices> {
+        let is_known = !self.is_behind && self.unconfirmed.is_empty() && self.found.is_none();
+        is_known.then(|| match self.state {
+            State::Blank => RecordedChoices::None,
+            State::Foreign => RecordedChoices::Foreign,
+            State::Ours => {
+                RecordedChoices::Ours { plan: self.recorded.clone(), unreadable: Vec::new() }
+            }
+        })
     }
 
     /// Notes that the plan may have changed.

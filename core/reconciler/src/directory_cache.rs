@@ -63,6 +63,7 @@ pub struct GroupState {
     /// Revision of the latest change of the membership.
     pub members_revision: Revision,
     /// Route as reported last; senders hear of it through the TIC.
+    #[serde(with = "crate::interface::as_json")]
     pub route: Option<Route>,
 }
 
@@ -188,6 +189,32 @@ impl DirectoryCache {
         records.failed_changed = true;
         records.mgids_held_back = true;
         *self = records;
+    }
+
+    /// The records as a snapshot; `None` if the record of a group has yet to arrive.
+    ///
+    /// - `route`: the route of a group by GN.
+    pub(crate) fn snapshot(&self, route: impl Fn(Gn) -> Option<Route>) -> Option<DirectoryUpdate> {
+        let mut changes = Vec::new();
+        for (gn, group) in &self.groups {
+            changes.push(DirectoryChange::Group(GroupState {
+                gn: *gn,
+                name: group.name.clone()?,
+                mgid: group.mgid,
+                exclusive: group.exclusive,
+                incomplete: group.incomplete,
+                members_revision: group.members_revision,
+                route: route(*gn),
+            }));
+            let joined = |(pn, member): (&Pn, &CachedMember)| DirectoryChange::Joined {
+                gn: *gn,
+                pn: *pn,
+                member: member.clone(),
+            };
+            changes.extend(group.members.iter().map(joined));
+        }
+        changes.push(DirectoryChange::Failed(self.failed.clone()));
+        Some(DirectoryUpdate { revision: self.revision, changes })
     }
 
     /// Applies changes.

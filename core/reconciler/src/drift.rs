@@ -79,6 +79,13 @@ impl DriftLog {
         self.drifts.push_back(Drift { switch, seen: now, repaired: None, difference });
     }
 
+    /// Takes over the drifts and counts of another log.
+    pub(crate) fn take_over(&mut self, other: &mut Self) {
+        self.drifts = std::mem::take(&mut other.drifts);
+        (self.count, self.compared) = (other.count, other.compared);
+        self.last_compared = other.last_compared;
+    }
+
     /// Marks drifts as repaired whose switches hold what is desired.
     pub(crate) fn settle(&mut self, tables: &Tables, now: Moment) {
         let Self { drifts, events, .. } = self;

@@ -91,6 +91,21 @@ pub enum Output {
     EndTurn(TurnEnd),
 }
 
+/// Why entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteReason {
+    /// The switches are shown the term before they are read; nothing is written.
+    ShowTerm,
+    /// The engine has given entries to another tree of the same color: they go first.
+    ReplacedTree,
+    /// Ports that trees need are added; no packet takes another way yet.
+    Addition,
+    /// Packets of endpoints are led up their new trees.
+    Swap,
+    /// No sender needs these ports any more.
+    Removal,
+}
+
 /// Answer to an output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -175,6 +190,7 @@ pub struct GroupRoute {
     /// Group number.
     pub gn: Gn,
     /// Its route.
+    #[serde(with = "as_json")]
     pub route: Route,
 }
 
@@ -239,4 +255,24 @@ pub enum Event {
         /// The difference that was repaired.
         difference: Difference,
     },
+}
+
+/// Values of types that only formats with names can hold, as JSON text.
+pub(crate) mod as_json {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        serde_json::to_string(value).map_err(S::Error::custom)?.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
 }

@@ -12,6 +12,7 @@
 //! | switch agents: reading back, writes, drifts | `switch_agents.rs`, `drift.rs` |
 //! | time for senders to hear of routes | `drain.rs`, `retiring.rs` |
 //! | choices that are made durable | `choices.rs` |
+//! | recording and replay | `recording.rs` |
 //!
 //! The route service (`services/router`) gives it sockets and a clock; the simulation
 //! (`tests/simulation`) gives it a world that loses calls.
@@ -27,6 +28,7 @@ mod pace;
 mod planner;
 mod reconciler;
 mod recorded;
+mod recording;
 mod retiring;
 mod switch_agents;
 mod table_state;
@@ -38,10 +40,13 @@ pub use directory_cache::{
 pub use drift::{DriftList, TableDrift};
 pub use interface::{
     CallError, ErrorKind, Event, GroupRoute, Input, Output, Refusal, Reply, RouteReport,
-    SwitchTable, SwitchWrite, Timing, TurnEnd, WatchEvent,
+    SwitchTable, SwitchWrite, Timing, TurnEnd, WatchEvent, WriteReason,
 };
 pub use planner::{PlanError, PlanStatus, RouteExplanation, TreeLink};
-pub use reconciler::{Reconciler, Setup, Status};
+pub use reconciler::{Generations, Reconciler, Setup, Status};
 pub use recorded::{ChoiceReport, Chosen, ChosenTree, GroupChoices, RecordedChoices, RecordedPlan};
+pub use recording::{
+    Recorder, Recording, RecordingError, Renewal, Replay, ReplayError, Section, Step, StepKind,
+};
 pub use switch_agents::{Outcome, ProgramError};
 pub use table_state::{Difference, Write};

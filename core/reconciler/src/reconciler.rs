@@ -11,15 +11,16 @@ use std::sync::Arc;
 use fabricast_groups::Moment;
 use fabricast_groups::ids::{Gn, Revision};
 use fabricast_groups::record::{Route, RouteState};
-use fabricast_routing::{EngineKind, EngineOptions, PortLoads};
-use fabricast_topology::{Graph, SwitchId};
+use fabricast_routing::{EngineKind, EngineOptions, PortLoads, VirtualGroup};
+use fabricast_topology::{Graph, Mgid, SwitchId};
+use serde::{Deserialize, Serialize};
 
 use crate::choices::ChoiceLog;
 use crate::debounce::Debounce;
-use crate::directory_cache::DirectoryCache;
+use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::drain::{Drain, takes_away};
 use crate::drift::DriftList;
-use crate::interface::{Event, GroupRoute, Input, Output, Reply, Timing, WatchEvent};
+use crate::interface::{Event, GroupRoute, Input, Output, Reply, SwitchTable, Timing, WatchEvent};
 use crate::pace::Pace;
 use crate::planner::{
     Handover, PlanError, PlanStatus, Planner, RouteExplanation, has_color, needs_swap,
@@ -28,7 +29,7 @@ use crate::planner::{
 use crate::recorded::RecordedChoices;
 use crate::retiring::RetiringTrees;
 use crate::switch_agents::SwitchAgents;
-use crate::table_state::{EntryPoint, Writes};
+use crate::table_state::{EntryPoint, Write, Writes};
 use crate::turn::Stage;
 
 /// Parts and settings of a new reconciler.
@@ -46,6 +47,17 @@ pub struct Setup {
     pub agents: Vec<String>,
     /// Choices that earlier route services have recorded.
     pub recorded: RecordedChoices,
+    /// Numbers that this term has used already; a new term begins with none.
+    pub generations: Generations,
+}
+
+/// Numbers of the latest calls of a term; receivers refuse older ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generations {
+    /// Of writes and reports.
+    pub write: u64,
+    /// Of reports of choices.
+    pub choice: u64,
 }
 
 /// The state of a route service in one term, without sockets and clock.
@@ -101,14 +113,14 @@ impl Reconciler {
     ///
     /// [`PlanError`] if the engine does not fit the topology or the options.
     pub fn new(setup: Setup, now: Moment) -> Result<Self, PlanError> {
-        let Setup { graph, engine, engine_options, timing, agents, recorded } = setup;
+        let Setup { graph, engine, engine_options, timing, agents, recorded, generations } = setup;
         Ok(Self {
             timing,
-            generation: 0,
+            generation: generations.write,
             directory: DirectoryCache::default(),
             planner: Planner::new(&graph, engine, engine_options)?,
             agents: SwitchAgents::new(graph, agents),
-            choices: ChoiceLog::new(recorded),
+            choices: ChoiceLog::new(recorded, generations.choice),
             reported: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             unreported: BTreeSet::new(),
@@ -209,6 +221,55 @@ impl Reconciler {
     /// Explains the route of a group; `None` if there is no such group.
     pub fn explain(&self, group: &str) -> Option<RouteExplanation> {
         self.planner.explain(&self.directory, group)
+    }
+
+    /// Returns the entries that a switch has confirmed, rising by input port and color.
+    pub fn held(&self, switch: SwitchId) -> Vec<Write> {
+        self.agents.tables().held().entries(switch).collect()
+    }
+
+    /// Returns whether a table is as its switch has confirmed it.
+    pub(crate) fn holds(&self, table: &SwitchTable) -> bool {
+        self.agents.tables().held().entries(table.switch).eq(table.entries.iter().copied())
+    }
+
+    /// True if both hold and desire the same entries.
+    pub(crate) fn has_tables_of(&self, other: &Self) -> bool {
+        let (own, other) = (self.agents.tables(), other.agents.tables());
+        own.held() == other.held() && own.desired() == other.desired()
+    }
+
+    /// Route of a group as reported last.
+    pub(crate) fn reported_route(&self, gn: Gn) -> Option<Route> {
+        self.reported.get(&gn).cloned()
+    }
+
+    /// True if nothing is carried out, waits or is in doubt.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let is_idle = self.next_deadline().is_some() && self.retry_at.is_none();
+        let is_told = self.is_connected && self.has_snapshot && self.unconfirmed.is_empty();
+        let is_left = !self.drain.is_blind() && self.drain.due().is_none();
+        is_idle
+            && is_told
+            && is_left
+            && self.knows_all_routes()
+            && self.retiring.is_empty()
+            && self.agents.are_known()
+            && self.agents.tables().are_equal()
+            && !self.directory.mgids_held_back
+    }
+
+    /// Names of the groups whose planned trees use a color at a switch.
+    pub(crate) fn groups_at(&self, switch: SwitchId, color: u16) -> BTreeSet<&str> {
+        let plan = self.planner.status().plan;
+        let graph = self.planner.graph();
+        let uses = |tree: &VirtualGroup<'_>| {
+            tree.color == color && tree.ports.iter().any(|port| graph.switch_of(*port) == switch)
+        };
+        let mgids: BTreeSet<Mgid> =
+            plan.virtual_groups().filter(uses).flat_map(|tree| tree.groups).copied().collect();
+        let groups = self.directory.groups.values();
+        groups.filter(|group| mgids.contains(&group.mgid)).map(CachedGroup::name).collect()
     }
 
     /// Lists the switches that held something else than they had confirmed.

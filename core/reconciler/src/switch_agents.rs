@@ -137,6 +137,26 @@ impl SwitchAgents {
         self.drifts.list(now)
     }
 
+    pub(crate) fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Takes over the list of drifts of other agents.
+    pub(crate) fn take_over_drifts(&mut self, other: &mut Self) {
+        self.drifts.take_over(&mut other.drifts);
+    }
+
+    /// True if every agent's switches are known to hold what they have confirmed, and have seen the
+    /// fence.
+    pub(crate) fn are_known(&self) -> bool {
+        self.agents.iter().all(|agent| agent.is_known && agent.is_fenced)
+    }
+
+    /// Switches of an agent that were there when it was read.
+    pub(crate) fn answering(&self, agent: usize) -> impl Iterator<Item = SwitchId> {
+        self.owned(agent).filter(|switch| !self.silent.contains(switch))
+    }
+
     /// Takes the facts for the log since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.drifts.events)

@@ -121,6 +121,11 @@ impl TableState {
         self.record_all(switch, &writes.into_iter().collect::<Vec<_>>());
     }
 
+    /// The entries of one switch, rising by input port and color.
+    pub(crate) fn entries(&self, switch: SwitchId) -> impl Iterator<Item = Write> {
+        self.table(switch).rows().map(|(in_port, color, out)| Write { in_port, color, out })
+    }
+
     /// Removes one switch and returns a state that has only this one.
     pub(crate) fn take(&mut self, switch: SwitchId) -> Self {
         let table = self.switches.remove_entry(&switch);
@@ -183,7 +188,6 @@ impl Tables {
     }
 
     /// Entries that the switches ought to hold.
-    #[cfg(test)]
     pub(crate) fn desired(&self) -> &TableState {
         &self.desired
     }

@@ -19,7 +19,9 @@ use fabricast_topology::Graph;
 use thiserror::Error;
 
 use crate::drain::Drain;
-use crate::interface::{CallError, ErrorKind, GroupRoute, Output, Reply, RouteReport, TurnEnd};
+use crate::interface::{
+    CallError, ErrorKind, GroupRoute, Output, Reply, RouteReport, TurnEnd, WriteReason,
+};
 use crate::planner::{Handover, RouteOverlap};
 use crate::reconciler::{ChangedRoutes, Reconciler};
 use crate::recorded::ChoiceReport;
@@ -172,6 +174,24 @@ impl Reconciler {
             }
             Stage::Release(report) => Some(Output::Report(report.clone())),
             Stage::End(end) => Some(Output::EndTurn(end.clone())),
+        }
+    }
+
+    /// Why the present stage writes entries; `None` if it does not.
+    pub(crate) fn write_reason(&self) -> Option<WriteReason> {
+        match &self.stage {
+            Stage::ReadBack(_) => Some(WriteReason::ShowTerm),
+            Stage::RemoveRebuilt(..) => Some(WriteReason::ReplacedTree),
+            Stage::Add(..) => Some(WriteReason::Addition),
+            Stage::Swap(_) => Some(WriteReason::Swap),
+            Stage::Remove(_) => Some(WriteReason::Removal),
+            Stage::Idle
+            | Stage::Compare(_)
+            | Stage::Record(_)
+            | Stage::Report(..)
+            | Stage::Withdraw(..)
+            | Stage::Release(_)
+            | Stage::End(_) => None,
         }
     }
 

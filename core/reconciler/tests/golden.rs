@@ -16,12 +16,13 @@ use fabricast_groups::names::GroupName;
 use fabricast_groups::record::{Route, RouteState};
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, ErrorKind, FailedElement,
-    GroupState, Input, MemberEndpoint, Output, Reconciler, RecordedChoices, Refusal, Reply, Setup,
-    SwitchTable, Timing, TurnEnd, WatchEvent, Write,
+    Generations, GroupState, Input, MemberEndpoint, Output, RecordedChoices, Recorder, Recording,
+    Refusal, Renewal, Replay, ReplayError, Reply, Setup, StepKind, SwitchTable, Timing, TurnEnd,
+    WatchEvent, Write,
 };
 use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Graph, Mgid, SwitchId, TableKind};
+use fabricast_topology::{EndpointId, Graph, Mgid, SwitchId, TableKind, ibnetdiscover};
 
 const FABRIC: &str = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2\n";
 /// Names of the switches, in the order of their numbers.
@@ -32,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A fabric whose one switch agent does what it is told, unless a script says otherwise.
 struct World {
     graph: Arc<Graph>,
-    reconciler: Reconciler,
+    reconciler: Recorder,
     now: Moment,
     revision: u64,
     mgids: BTreeMap<u32, Mgid>,
@@ -44,7 +45,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(recording_bytes: usize) -> Self {
         let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
         let setup = Setup {
             graph: Arc::clone(&graph),
@@ -53,10 +54,11 @@ impl World {
             timing: Timing { drain: DRAIN, read_back: Duration::from_hours(1), read_back_rate: 1 },
             agents: vec!["agent".to_owned()],
             recorded: RecordedChoices::None,
+            generations: Generations::default(),
         };
         let now = Moment(0);
         Self {
-            reconciler: Reconciler::new(setup, now).unwrap(),
+            reconciler: Recorder::new(setup, recording_bytes, now).unwrap(),
             graph,
             now,
             revision: 1,
@@ -226,6 +228,36 @@ impl World {
         self.reconciler.handle(self.now, Input::Reply(reply));
     }
 
+    fn recording(&self) -> Recording {
+        let recording = self.reconciler.recording(self.now).unwrap();
+        let topology = ibnetdiscover::write(&self.graph);
+        Recording { topology, ..recording }
+    }
+
+    /// Plays the recording from its bytes, and compares the last state; returns its sections.
+    fn replayed(&self) -> usize {
+        let recording = self.recording();
+        let read = Recording::from_bytes(&recording.to_bytes()).unwrap();
+        assert_eq!(read, recording);
+        let graph = read.graph().unwrap();
+        for section in &read.sections {
+            let mut replay = Replay::new(section, Arc::clone(&graph)).unwrap();
+            let mut outputs = 0;
+            while let Some(step) = replay.step().unwrap() {
+                outputs += usize::from(matches!(step.kind, StepKind::Output(..)));
+            }
+            assert!(outputs > 0);
+            if Some(section) == read.sections.last() {
+                let (played, now) = (replay.reconciler(), &self.reconciler);
+                assert_eq!(format!("{:?}", played.status()), format!("{:?}", now.status()));
+                for switch in graph.switches() {
+                    assert_eq!(played.held(switch), now.held(switch));
+                }
+            }
+        }
+        read.sections.len()
+    }
+
     fn record(&mut self, generation: u64, switch: SwitchId, entry: Write) {
         let Write { in_port, color, out } = entry;
         let name = self.name(switch);
@@ -267,7 +299,7 @@ fn text(route: &Route) -> String {
 
 /// Runs the commands of a file; returns what it ought to hold.
 fn play(file: &str) -> String {
-    let mut world = World::new();
+    let mut world = World::new(1 << 20);
     let mut all = String::new();
     for line in file.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
@@ -279,6 +311,7 @@ fn play(file: &str) -> String {
     }
     let settled = world.reconciler.status().settled;
     writeln!(all, "settled: {settled}").unwrap();
+    assert_eq!(world.replayed(), 1, "one section");
     all
 }
 
@@ -303,4 +336,87 @@ fn the_reconciler_does_what_the_golden_files_say() {
         }
     }
     assert!(differing.is_empty(), "UPDATE_GOLDEN=1 rewrites these:\n{}", differing.join("\n"));
+}
+
+/// A world with two groups whose members come and go, and what `renew` said after each change.
+fn busy_world(recording_bytes: usize) -> (World, Vec<Renewal>) {
+    let mut world = World::new(recording_bytes);
+    let mut renewals = Vec::new();
+    for command in ["start", "group 1 mgid 0 h0 h2", "group 2 mgid 1 h1 h3"] {
+        world.run(command);
+    }
+    for round in 0..40 {
+        for command in
+            ["join 1 7 h3", "wait 3000", "fail leaf0 3", "leave 1 7", "wait 3000", "heal"]
+        {
+            world.run(command);
+            renewals.push(world.reconciler.renew(world.now));
+        }
+        if round % 8 == 0 {
+            world.run("refuse leaf1");
+            world.run("join 2 9 h0");
+            world.run("lose report");
+            world.run("leave 2 9");
+            world.run("wait 50");
+        }
+    }
+    world.run("wait 3000");
+    (world, renewals)
+}
+
+#[test]
+fn renewed_recordings_stay_bounded_and_change_nothing() {
+    let (world, renewals) = busy_world(20_000);
+    let count = renewals.iter().filter(|one| **one == Renewal::Done).count();
+    assert!(count > 2, "{count} renewals");
+    let recording = world.recording();
+    let bytes: usize = recording.sections.iter().map(fabricast_reconciler::Section::len).sum();
+    assert!(bytes <= 20_000, "{bytes}");
+    assert!(world.replayed() > 1);
+
+    let (unrenewed, renewals) = busy_world(1 << 30);
+    assert!(renewals.iter().all(|one| *one == Renewal::NotNow));
+    assert!(world.reconciler.status().settled && unrenewed.reconciler.status().settled);
+    assert_eq!(world.tables, unrenewed.tables);
+}
+
+#[test]
+fn records_that_are_too_large_are_not_recorded() {
+    let (world, renewals) = busy_world(400);
+    let too_large = renewals.iter().filter(|one| matches!(one, Renewal::TooLarge(_))).count();
+    assert_eq!(too_large, 1, "said once");
+    assert!(world.reconciler.recording(world.now).is_none());
+    let (world, renewals) = busy_world(0);
+    assert!(renewals.iter().all(|one| *one == Renewal::NotNow));
+    assert!(world.reconciler.recording(world.now).is_none());
+    assert!(world.reconciler.status().settled);
+}
+
+#[test]
+fn damaged_recordings_are_refused() {
+    let (world, _) = busy_world(6_000);
+    let file = world.recording().to_bytes();
+    assert!(Recording::from_bytes(b"").is_err());
+    assert!(Recording::from_bytes(&file[..file.len() - 1]).is_err());
+    let mut differing = 0;
+    for at in (0..file.len()).step_by(7) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x15;
+        let Ok(read) = Recording::from_bytes(&damaged) else { continue };
+        let Ok(graph) = read.graph() else { continue };
+        for section in &read.sections {
+            let Ok(mut replay) = Replay::new(section, Arc::clone(&graph)) else { continue };
+            loop {
+                match replay.step() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(error) => {
+                        differing += usize::from(matches!(error, ReplayError::Differs { .. }));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(differing > 0, "a changed input gives other outputs");
 }

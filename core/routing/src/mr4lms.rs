@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, TableKind};
 use fixedbitset::FixedBitSet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, ChangeError};
 use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
@@ -122,7 +122,7 @@ impl Mr4lmsOptions {
 }
 
 /// Treatment of the trees of groups that are merged (MR4LMS §3.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergePolicy {
     /// They stay and branches are added.
@@ -133,7 +133,7 @@ pub enum MergePolicy {
 
 /// Choice of the trees that a group is merged with; the paper's are the latter two (MR4LMS
 /// §3.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergePartner {
     /// With what is in the way of one of its best trees, under the color where that has the fewest

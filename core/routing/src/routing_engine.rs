@@ -8,7 +8,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, TableKind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::change::{Change, ChangeError};
@@ -369,7 +369,7 @@ pub struct UnknownEngine {
 }
 
 /// Where the dynamic engine looks for roots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RootScope {
     /// In the top midplane of the spanning tree, as the paper has it.
@@ -391,7 +391,7 @@ impl RootScope {
 }
 
 /// Options of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// Entries of a multicast table, 1 to [`crate::MAX_COLORS`].
     pub colors: u16,

@@ -66,6 +66,8 @@ pub struct RouterConfig {
     pub read_back: Duration,
     /// Tables that are read back in a second at most; where there are more, it takes longer.
     pub read_back_rate: u32,
+    /// Bytes that the recording of inputs may take in memory; 0 records nothing.
+    pub recording_bytes: usize,
 }
 
 impl RouterConfig {
@@ -167,6 +169,10 @@ pub struct RawRouterConfig {
     /// `read_back`, a round takes longer. Default 200: an InfiniBand table is about 100 packets,
     /// and one adapter sends 20000 a second.
     pub read_back_rate: u32,
+    /// Bytes of memory for the recording of the latest inputs, which `fabricast debug bundle`
+    /// fetches and `fabricast debug replay` plays; 0 records nothing. Default 67108864, some
+    /// hundred thousand changes.
+    pub recording_bytes: usize,
 }
 
 fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<Option<EngineKind>, D::Error> {
@@ -209,6 +215,7 @@ impl Default for RawRouterConfig {
             drain: Duration::from_secs(1),
             read_back: Duration::from_secs(10),
             read_back_rate: 200,
+            recording_bytes: 64 << 20,
         }
     }
 }
@@ -297,6 +304,7 @@ impl Role for RouterConfig {
             drain: raw.drain,
             read_back: raw.read_back,
             read_back_rate: raw.read_back_rate,
+            recording_bytes: raw.recording_bytes,
         })
     }
 }

@@ -228,6 +228,7 @@ const TABLE: &[Calls] = &[
             ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator], Nothing),
             ("ExplainRoute", ADMIN, Nothing),
             ("ListTableDrifts", ADMIN, Nothing),
+            ("DownloadRecording", ADMIN, Nothing),
         ],
     ),
     (

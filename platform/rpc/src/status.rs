@@ -224,6 +224,8 @@ reasons! {
     NotPermitted => PermissionDenied / "NOT_PERMITTED",
     /// The management key is wrong.
     ManagementKeyWrong => PermissionDenied / "MANAGEMENT_KEY_WRONG",
+    /// The route service records nothing, or has dropped what it had.
+    NothingRecorded => FailedPrecondition / "NOTHING_RECORDED",
     /// The store has no space left; nothing was changed.
     StoreFull => ResourceExhausted / "STORE_FULL",
     /// The store failed; nothing was acknowledged.

@@ -12050,6 +12050,16 @@ pub struct TreeLink {
     #[prost(uint32, tag = "5")]
     pub tree: u32,
 }
+/// Request of DownloadRecording.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DownloadRecordingRequest {}
+/// Response of DownloadRecording.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DownloadRecordingResponse {
+    /// The next bytes of the file.
+    #[prost(bytes = "vec", tag = "1")]
+    pub part: ::prost::alloc::vec::Vec<u8>,
+}
 /// Request of ListTableDrifts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTableDriftsRequest {}
@@ -12240,6 +12250,34 @@ pub mod route_service_client {
                 )
                 .await
         }
+        /// Returns what the route service was given and has done lately, as a file for `fabricast debug replay`, in parts of 1 MiB at most.
+        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
+        pub async fn download_recording(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DownloadRecordingRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DownloadRecordingResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.RouteService/DownloadRecording",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.RouteService", "DownloadRecording"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -12280,6 +12318,24 @@ pub mod route_service_server {
             request: tonic::Request<super::ListTableDriftsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListTableDriftsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the DownloadRecording method.
+        type DownloadRecordingStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::DownloadRecordingResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns what the route service was given and has done lately, as a file for `fabricast debug replay`, in parts of 1 MiB at most.
+        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
+        async fn download_recording(
+            &self,
+            request: tonic::Request<super::DownloadRecordingRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::DownloadRecordingStream>,
             tonic::Status,
         >;
     }
@@ -12408,6 +12464,23 @@ pub mod route_service_server {
                         req,
                         |request| async move {
                             <T as RouteService>::list_table_drifts(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.RouteService/DownloadRecording" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_stream(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as RouteService>::download_recording(&inner, request)
+                                .await
                         },
                     )
                 }

@@ -1,12 +1,15 @@
 //! The gRPC API of the route service.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::route_service_server::RouteService;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Leader, Reason};
+use fabricast_topology::ibnetdiscover;
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::control_loop::Query;
@@ -14,6 +17,11 @@ use crate::standby::ActiveRouter;
 
 /// Longest wait for the TIC when it is asked for its revision.
 const TIC_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Bytes of a part of a recording.
+const PART: usize = 1 << 20;
+
+type Parts = Pin<Box<dyn Stream<Item = Result<v1::DownloadRecordingResponse, Status>> + Send>>;
 
 /// Hands queries to the control loop and its answers back.
 #[derive(Clone, Debug)]
@@ -55,6 +63,8 @@ impl RouteServer {
 
 #[tonic::async_trait]
 impl RouteService for RouteServer {
+    type DownloadRecordingStream = Parts;
+
     async fn get_route_status(
         &self,
         _request: Request<v1::GetRouteStatusRequest>,
@@ -83,6 +93,28 @@ impl RouteService for RouteServer {
             return Err(self.not_active());
         }
         self.query(Query::Drifts).await.map(Response::new)
+    }
+
+    async fn download_recording(
+        &self,
+        _request: Request<v1::DownloadRecordingRequest>,
+    ) -> Result<Response<Parts>, Status> {
+        if self.active.own_term() == 0 {
+            return Err(self.not_active());
+        }
+        let Some((mut recording, graph)) = self.query(Query::Recording).await? else {
+            let why = "nothing is recorded, or the records take more than `recording_bytes` allows";
+            return Err(Reason::NothingRecorded.status(why, &[]));
+        };
+        let file = tokio::task::spawn_blocking(move || {
+            recording.topology = ibnetdiscover::write(&graph);
+            recording.to_bytes()
+        });
+        let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
+        let file = file.await.map_err(stopping)?;
+        let parts: Vec<_> = file.chunks(PART).map(<[u8]>::to_vec).collect();
+        let response = |part| Ok(v1::DownloadRecordingResponse { part });
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts.into_iter().map(response)))))
     }
 
     async fn explain_route(

@@ -1,15 +1,18 @@
 //! The loop of one term: gives the reconciler its inputs, and carries out what it says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
 use fabricast_reconciler::{
-    Event, Input, Output, Reconciler, Reply, RouteExplanation, Setup, TurnEnd, WatchEvent,
+    Event, Generations, Input, Output, Recorder, Recording, Renewal, Reply, RouteExplanation,
+    Setup, TurnEnd, WatchEvent,
 };
 use fabricast_rpc::Backoff;
 use fabricast_telemetry::audit;
 use fabricast_telemetry::traces::{Side, Span};
+use fabricast_topology::Graph;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
@@ -27,8 +30,13 @@ use crate::wire::{self, Caller, choices};
 #[derive(Debug)]
 pub(crate) enum Query {
     Status(oneshot::Sender<PlanStatus>),
-    Explain { group: String, reply: oneshot::Sender<Option<v1::RouteExplanation>> },
+    Explain {
+        group: String,
+        reply: oneshot::Sender<Option<v1::RouteExplanation>>,
+    },
     Drifts(oneshot::Sender<v1::ListTableDriftsResponse>),
+    /// The recording, without the text of the topology; `None` if nothing is recorded.
+    Recording(oneshot::Sender<Option<(Recording, Arc<Graph>)>>),
 }
 
 /// Why the loop ended.
@@ -62,7 +70,7 @@ pub(crate) struct ControlLoop<O> {
     topology: TopologySnapshot,
     scheme: v1::RouteChoiceScheme,
     term: u64,
-    reconciler: Reconciler,
+    reconciler: Recorder,
     backoff: Backoff,
     loads: Loads,
     /// Trace parents of changes that the next turn takes.
@@ -99,8 +107,10 @@ impl<O: Environment> ControlLoop<O> {
             timing: settings.live.timing(),
             agents: environment.agents(),
             recorded,
+            generations: Generations::default(),
         };
-        let reconciler = Reconciler::new(setup, environment.now()).map_err(RunError::from)?;
+        let limit = settings.live.config().recording_bytes;
+        let reconciler = Recorder::new(setup, limit, environment.now()).map_err(RunError::from)?;
         Ok(Self {
             environment,
             settings,
@@ -134,6 +144,7 @@ impl<O: Environment> ControlLoop<O> {
                 }
                 self.log();
             }
+            self.renew_recording();
             // While nothing is carried out there is a deadline.
             let due = self.reconciler.next_deadline().unwrap_or(Moment(0));
             let environment = self.environment.clone();
@@ -149,6 +160,12 @@ impl<O: Environment> ControlLoop<O> {
                 }
             }
             self.log();
+        }
+    }
+
+    fn renew_recording(&mut self) {
+        if let Renewal::TooLarge(bytes) = self.reconciler.renew(self.environment.now()) {
+            warn!(bytes, "records take more than `recording_bytes` allows, nothing is recorded");
         }
     }
 
@@ -295,6 +312,12 @@ impl<O: Environment> ControlLoop<O> {
                 let graph = &self.topology.graph;
                 let encode = |one: RouteExplanation| wire::encode_explanation(graph, one);
                 drop(reply.send(explanation.map(encode)));
+            }
+            Query::Recording(reply) => {
+                let now = self.environment.now();
+                let recording = self.reconciler.recording(now);
+                let graph = self.topology.graph.clone();
+                drop(reply.send(recording.map(|recording| (recording, graph))));
             }
             Query::Drifts(reply) => {
                 let list = self.reconciler.drifts(self.environment.now());

@@ -74,7 +74,8 @@ impl SwitchAgents {
         }
     }
 
-    fn owned(&self, agent: usize) -> impl Iterator<Item = SwitchId> {
+    /// Switches of an agent.
+    pub(crate) fn owned(&self, agent: usize) -> impl Iterator<Item = SwitchId> {
         self.owner.iter().filter(move |(_, owner)| **owner == agent).map(|(switch, _)| *switch)
     }
 

@@ -39,6 +39,8 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 /// Maximum time until senders learn of a route; must be shorter than the drain.
 const ROUTE_NEWS: Duration = Duration::from_millis(900);
 const READ_BACK: Duration = Duration::from_secs(3);
+/// So few that recordings are renewed many times in a run.
+const RECORDING_BYTES: usize = 64 << 10;
 /// Interval at which agents poll their hardware and report failed parts.
 const HARDWARE_POLL: Duration = Duration::from_millis(500);
 /// Timeout of a call.
@@ -154,6 +156,7 @@ impl RouteWorld {
             read_back: READ_BACK,
             read_back_rate: 100,
             counter_interval: Duration::from_hours(1),
+            recording_bytes: RECORDING_BYTES,
             ..RawRouterConfig::default()
         });
         let live = LiveSettings::new(config.expect("the settings are good"));

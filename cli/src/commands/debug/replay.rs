@@ -1,0 +1,432 @@
+//! `fabricast debug replay`: runs a recording of a route service again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use fabricast_groups::Moment;
+use fabricast_groups::ids::Gn;
+use fabricast_groups::record::{Route, RouteState};
+use fabricast_reconciler::{
+    DirectoryChange, DirectoryUpdate, FailedElement, Input, MemberEndpoint, Output, Recording,
+    Replay, ReplayError, Reply, Step, StepKind, SwitchWrite, TurnEnd, WatchEvent, WriteReason,
+};
+use fabricast_topology::{Graph, PortSet, SwitchId};
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::output;
+
+/// Flags of `debug replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Recording, as `debug bundle` saves it (`route-service.recording`).
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print only lines that name this group.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Print only lines that name this switch, by node id or description.
+    #[arg(long, value_name = "SWITCH")]
+    switch: Option<String>,
+}
+
+/// One line of the output.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    /// Number of the section, from 0.
+    section: usize,
+    /// Number of the step in the section.
+    step: usize,
+    /// Seconds before the recording was taken, as a negative number.
+    seconds: f64,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switch: Option<String>,
+    groups: BTreeSet<String>,
+}
+
+/// Counts of a replay.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    sections: usize,
+    steps: usize,
+    written_entries: usize,
+}
+
+impl ReplayArgs {
+    /// Plays all sections.
+    ///
+    /// # Errors
+    ///
+    /// A file that is no recording, names that it does not have, and a step that differs.
+    pub(crate) fn replay(&self, format: Format) -> Result<(), Failure> {
+        let named = || format!("read '{}'", self.file.display());
+        let file = std::fs::read(&self.file).with_context(named)?;
+        let refuse = |why: &dyn std::fmt::Display| {
+            Failure::input(format!("'{}': {why}", self.file.display()))
+        };
+        let recording = Recording::from_bytes(&file).map_err(|error| refuse(&error))?;
+        let graph = recording.graph().map_err(|error| refuse(&error))?;
+        let switch = match &self.switch {
+            Some(name) => {
+                let known = |id: &SwitchId| {
+                    graph.switch_name(*id) == name || graph.switch_description(*id) == name
+                };
+                let found = graph.switches().find(known);
+                let found = found.ok_or_else(|| refuse(&format!("no switch is named '{name}'")))?;
+                Some(graph.switch_label(found))
+            }
+            None => None,
+        };
+        let mut printer = Printer {
+            format,
+            graph: Arc::clone(&graph),
+            exported: recording.exported,
+            group: self.group.as_deref(),
+            switch: switch.as_deref(),
+            names: BTreeMap::new(),
+            records: BTreeMap::new(),
+            summary: Summary::default(),
+            section: 0,
+            has_group: false,
+        };
+        for (number, section) in recording.sections.iter().enumerate() {
+            printer.section = number;
+            let failed = |error: ReplayError| match error {
+                ReplayError::Differs { .. } => Failure::No(format!("section {number}: {error}")),
+                ReplayError::Recording(_) | ReplayError::Plan(_) => refuse(&error),
+            };
+            let mut replay = Replay::new(section, Arc::clone(&graph)).map_err(failed)?;
+            printer.summary.sections += 1;
+            let begins = format!("section {number} begins: a route service without records");
+            printer.line(section.begins(), 0, begins, None, BTreeSet::new())?;
+            loop {
+                // Before the step, so that a write can be compared with it.
+                let Some(step) = replay.step().map_err(failed)? else { break };
+                printer.step(&replay, &step)?;
+            }
+        }
+        printer.end(&refuse)
+    }
+}
+
+/// Prints the steps of a replay.
+struct Printer<'a> {
+    format: Format,
+    graph: Arc<Graph>,
+    exported: Moment,
+    group: Option<&'a str>,
+    switch: Option<&'a str>,
+    /// Names of the groups.
+    names: BTreeMap<Gn, String>,
+    /// Texts of the groups' records: reported routes come back as records.
+    records: BTreeMap<Gn, String>,
+    summary: Summary,
+    section: usize,
+    /// True once a line has named the group.
+    has_group: bool,
+}
+
+impl Printer<'_> {
+    fn step(&mut self, replay: &Replay<'_>, step: &Step) -> Result<(), Failure> {
+        self.summary.steps += 1;
+        let Step { number, at, kind, .. } = step;
+        let (number, at) = (*number, *at);
+        match kind {
+            StepKind::Input(Input::Watch(event)) => match event {
+                WatchEvent::Snapshot(parts) => self.snapshot(at, number, parts),
+                WatchEvent::Delta(update) => {
+                    for change in &update.changes {
+                        if let Some((text, groups)) = self.change(change) {
+                            self.line(at, number, text, None, groups)?;
+                        }
+                    }
+                    Ok(())
+                }
+                WatchEvent::Lost => self.fact(at, number, "the watch of the TIC is lost"),
+            },
+            StepKind::Input(Input::Reply(reply)) => self.reply(at, number, reply),
+            StepKind::Input(Input::Table(table)) => {
+                let text = format!("read {} entries", table.entries.len());
+                let switch = self.graph.switch_label(table.switch);
+                self.line(at, number, text, Some(switch), BTreeSet::new())
+            }
+            StepKind::Input(Input::TurnEnded { pause }) if !pause.is_zero() => {
+                self.fact(at, number, &format!("the next attempt follows after {pause:?}"))
+            }
+            StepKind::Input(Input::Timing(timing)) => {
+                self.fact(at, number, &format!("new settings: {timing:?}"))
+            }
+            StepKind::Input(Input::Loads(_)) => self.fact(at, number, "new loads of the ports"),
+            StepKind::Input(Input::Deadline | Input::TurnEnded { .. }) | StepKind::SameTable(_) => {
+                Ok(())
+            }
+            StepKind::Output(output, reason) => self.output(replay, step, output, *reason),
+        }
+    }
+
+    fn snapshot(
+        &mut self,
+        at: Moment,
+        number: usize,
+        parts: &[DirectoryUpdate],
+    ) -> Result<(), Failure> {
+        self.names.clear();
+        self.records.clear();
+        let (mut members, mut failed) = (0, 0);
+        for change in parts.iter().flat_map(|part| &part.changes) {
+            match change {
+                DirectoryChange::Joined { .. } => members += 1,
+                DirectoryChange::Failed(parts) => failed = parts.len(),
+                DirectoryChange::Group(_)
+                | DirectoryChange::Deleted(_)
+                | DirectoryChange::Left { .. } => {}
+            }
+            self.change(change);
+        }
+        let groups = self.names.len();
+        let revision = parts.iter().map(|part| part.revision.0).max().unwrap_or_default();
+        let text = format!(
+            "records at revision {revision}: {groups} groups, {members} members, {failed} failed parts"
+        );
+        let names = self.names.values().cloned().collect();
+        self.line(at, number, text, None, names)
+    }
+
+    /// Text of a change and the groups that it concerns; `None` if it is none.
+    fn change(&mut self, change: &DirectoryChange) -> Option<(String, BTreeSet<String>)> {
+        if let DirectoryChange::Group(state) = change {
+            self.names.insert(state.gn, state.name.as_str().to_owned());
+        }
+        Some(match change {
+            DirectoryChange::Group(state) => {
+                let mut text = format!("record of group {}: MGID {}", state.name, state.mgid.0);
+                if state.exclusive {
+                    text.push_str(", exclusive");
+                }
+                if state.incomplete {
+                    text.push_str(", waits for members");
+                }
+                let before = self.records.insert(state.gn, text.clone());
+                if before.as_ref() == Some(&text) {
+                    return None;
+                }
+                (text, BTreeSet::from([state.name.as_str().to_owned()]))
+            }
+            DirectoryChange::Deleted(gn) => {
+                (format!("group {} has ended", self.name(*gn)), BTreeSet::from([self.name(*gn)]))
+            }
+            DirectoryChange::Joined { gn, pn, member } => {
+                let endpoint = match &member.endpoint {
+                    MemberEndpoint::Known(endpoint) => self.graph.endpoint_name(*endpoint),
+                    MemberEndpoint::Unknown(name) => name.as_str(),
+                };
+                let name = self.name(*gn);
+                (format!("rank {pn} joins {name} at {endpoint}"), BTreeSet::from([name]))
+            }
+            DirectoryChange::Left { gn, pn } => {
+                let name = self.name(*gn);
+                (format!("rank {pn} leaves {name}"), BTreeSet::from([name]))
+            }
+            DirectoryChange::Failed(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.failed(*part)).collect();
+                let parts = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+                (format!("failed parts: {parts}"), BTreeSet::new())
+            }
+        })
+    }
+
+    fn failed(&self, part: FailedElement) -> String {
+        match part {
+            FailedElement::Link(port) => format!("link at {}", self.graph.port_label(port)),
+            FailedElement::Switch(switch) => self.graph.switch_label(switch),
+            FailedElement::Endpoint(endpoint) => self.graph.endpoint_name(endpoint).to_owned(),
+        }
+    }
+
+    fn reply(&mut self, at: Moment, number: usize, reply: &Reply) -> Result<(), Failure> {
+        let error = match reply {
+            Reply::Written(Ok(refusals)) => {
+                for refusal in refusals {
+                    let text = format!("refused: {}", refusal.error.message);
+                    let switch = refusal.switch.map(|switch| self.graph.switch_label(switch));
+                    let switch = switch.unwrap_or_else(|| refusal.switch_name.clone());
+                    self.line(at, number, text, Some(switch), BTreeSet::new())?;
+                }
+                None
+            }
+            Reply::Recorded(answer) | Reply::Read(answer) | Reply::Reported(answer) => {
+                answer.as_ref().err()
+            }
+            Reply::Listed(answer) => answer.as_ref().err(),
+            Reply::Written(Err(error)) => Some(error),
+        };
+        let text = error.map(|error| format!("the call failed: {}", error.message));
+        text.map_or(Ok(()), |text| self.fact(at, number, &text))
+    }
+
+    fn output(
+        &mut self,
+        replay: &Replay<'_>,
+        step: &Step,
+        output: &Output,
+        reason: Option<WriteReason>,
+    ) -> Result<(), Failure> {
+        let (at, number) = (step.at, step.number);
+        match output {
+            Output::Record(report) => {
+                let (changed, removed) = (report.changed.len(), report.removed.len());
+                let text = format!("record choices: {changed} groups, {removed} removed");
+                self.fact(at, number, &text)
+            }
+            Output::ReadBack { agent, switches } if switches.is_empty() => {
+                self.fact(at, number, &format!("read all tables of switch agent {agent}"))
+            }
+            Output::Write { generation, writes, .. } => {
+                for write in writes {
+                    self.write(replay, step, *generation, write, reason)?;
+                }
+                Ok(())
+            }
+            Output::Report(report) => {
+                for group in &report.routes {
+                    let name = self.name(group.gn);
+                    let text = format!("report route of {name}: {}", route_text(&group.route));
+                    self.line(at, number, text, None, BTreeSet::from([name]))?;
+                }
+                Ok(())
+            }
+            Output::EndTurn(TurnEnd::Incomplete(why)) => {
+                self.fact(at, number, &format!("left undone: {why}"))
+            }
+            Output::EndTurn(TurnEnd::Deposed) => {
+                self.fact(at, number, "another route service is active")
+            }
+            Output::EndTurn(TurnEnd::OtherTopology) => {
+                self.fact(at, number, "the TIC has another topology")
+            }
+            Output::ReadBack { .. } | Output::List { .. } | Output::EndTurn(TurnEnd::Complete) => {
+                Ok(())
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        replay: &Replay<'_>,
+        step: &Step,
+        generation: u64,
+        write: &SwitchWrite,
+        reason: Option<WriteReason>,
+    ) -> Result<(), Failure> {
+        let held: BTreeMap<(u8, u16), PortSet> = replay
+            .reconciler()
+            .held(write.switch)
+            .into_iter()
+            .map(|entry| ((entry.in_port, entry.color), entry.out))
+            .collect();
+        for entry in &write.entries {
+            self.summary.written_entries += 1;
+            let before = held.get(&(entry.in_port, entry.color)).copied().unwrap_or_default();
+            let groups: BTreeSet<String> = replay
+                .groups_at(write.switch, entry.color)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            let why = reason.map_or("", reason_text);
+            let text = format!(
+                "write {generation}: port {} color {}: {before:?} -> {:?}, {why}",
+                entry.in_port, entry.color, entry.out
+            );
+            let switch = Some(self.graph.switch_label(write.switch));
+            self.line(step.at, step.number, text, switch, groups)?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, gn: Gn) -> String {
+        self.names.get(&gn).cloned().unwrap_or_else(|| format!("group number {gn}"))
+    }
+
+    fn fact(&mut self, at: Moment, number: usize, text: &str) -> Result<(), Failure> {
+        self.line(at, number, text.to_owned(), None, BTreeSet::new())
+    }
+
+    fn line(
+        &mut self,
+        at: Moment,
+        step: usize,
+        text: String,
+        switch: Option<String>,
+        groups: BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let names_group = self.group.is_none_or(|group| groups.contains(group));
+        self.has_group |= names_group;
+        let names_switch = self.switch.is_none_or(|name| switch.as_deref() == Some(name));
+        if !names_group || !names_switch {
+            return Ok(());
+        }
+        let seconds = at.since(self.exported).as_secs_f64() - self.exported.since(at).as_secs_f64();
+        let line = Line { section: self.section, step, seconds, text, switch, groups };
+        output::print_text(&match self.format {
+            Format::Json => format!("{}\n", serde_json::to_string(&line)?),
+            Format::Table | Format::Hostlist | Format::Slurm => line.to_text(),
+        })
+    }
+
+    fn end(self, refuse: &dyn Fn(&dyn std::fmt::Display) -> Failure) -> Result<(), Failure> {
+        let Self { summary, group, has_group, format, .. } = self;
+        if let Some(group) = group.filter(|_| !has_group) {
+            return Err(refuse(&format!("no group is named '{group}'")));
+        }
+        output::print_text(&match format {
+            Format::Json => format!("{}\n", serde_json::to_string(&summary)?),
+            Format::Table | Format::Hostlist | Format::Slurm => {
+                let Summary { sections, steps, written_entries } = summary;
+                format!(
+                    "{steps} steps in {sections} sections with {written_entries} written entries: all as recorded\n"
+                )
+            }
+        })
+    }
+}
+
+impl Line {
+    fn to_text(&self) -> String {
+        let switch = self.switch.as_ref().map_or_else(String::new, |name| format!("{name} "));
+        let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
+        // Other lines name their group.
+        let groups = match (&self.switch, groups.as_slice()) {
+            (Some(_), [_, ..]) => format!(" (groups {})", groups.join(" ")),
+            _ => String::new(),
+        };
+        format!("{:>10.3} s  {switch}{}{groups}\n", self.seconds, self.text)
+    }
+}
+
+fn route_text(route: &Route) -> String {
+    let state = match route.state {
+        RouteState::Routed { colors, .. } => format!("color {}", colors.first),
+        RouteState::UnicastOnly => "no tree".to_owned(),
+    };
+    match route.reason.as_str() {
+        "" => state,
+        reason => format!("{state}: {reason}"),
+    }
+}
+
+const fn reason_text(reason: WriteReason) -> &'static str {
+    match reason {
+        WriteReason::ShowTerm => "the term is shown",
+        WriteReason::ReplacedTree => "the entry goes to another tree",
+        WriteReason::Addition => "added for new or changed trees",
+        WriteReason::Swap => "packets change to the new tree",
+        WriteReason::Removal => "no sender needs it any more",
+    }
+}
