@@ -3,7 +3,9 @@
 //! Source: C-MR4LMS §2 (compute and top network midplanes). A three-level tree is a four-level one
 //! cut short (a core switch is a top midplane of one switch), and so is a two-level one (a spine is
 //! a level-1 switch without up-ports). Parallel links between two switches are *lanes*, which the
-//! paper does not have.
+//! paper does not have. Top midplanes can share switches, but no links: where several level-1
+//! switches of a compute midplane are linked to one director or core switch, each has top midplanes
+//! of its own there.
 //!
 //! Positions that a regular tree of these parameters has but this fabric lacks are `None`; each of
 //! them is explained in [`FatTree::irregularities`].
@@ -13,6 +15,7 @@ mod irregular;
 mod levels;
 mod midplanes;
 mod report;
+mod shared_tops;
 
 pub use report::{Irregularity, NotFatTree, Reason};
 
@@ -74,7 +77,8 @@ impl FatTreeParams {
     }
 }
 
-/// Position of a switch in the fat tree.
+/// Position of a switch in the fat tree. A switch of level 2 or 3 that several top midplanes share
+/// has the position in the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Not part of the tree (unused or misplaced).

@@ -66,8 +66,8 @@ fn two_levels(hosts: &[u32], spines: usize) -> (Fabric, Vec<SwitchId>, Vec<Switc
     (fabric, leaves, spines)
 }
 
-/// Two pods of two leaves and two level-1 switches under four core switches.
-fn three_levels(hosts: u32) -> (Fabric, Vec<SwitchId>, Vec<SwitchId>) {
+/// Two pods of two leaves and two level-1 switches: fabric, leaves, level-1 switches by pod.
+fn two_pods(hosts: u32) -> (Fabric, Vec<SwitchId>, Vec<Vec<SwitchId>>) {
     let mut fabric = Fabric::default();
     let mut leaves = Vec::new();
     let pods: Vec<Vec<SwitchId>> = (0..2)
@@ -81,6 +81,12 @@ fn three_levels(hosts: u32) -> (Fabric, Vec<SwitchId>, Vec<SwitchId>) {
             high
         })
         .collect();
+    (fabric, leaves, pods)
+}
+
+/// Two pods under four core switches.
+fn three_levels(hosts: u32) -> (Fabric, Vec<SwitchId>, Vec<SwitchId>) {
+    let (mut fabric, leaves, pods) = two_pods(hosts);
     let cores = fabric.switches(4);
     for pod in &pods {
         for (core, index) in cores.iter().zip(0..) {
@@ -118,6 +124,47 @@ fn a_host_on_a_core_switch_is_named_and_the_levels_stay() {
     let tree = fabric.detect().unwrap();
     assert_eq!((tree.params().levels, tree.params().cns, tree.params().tns), (3, 2, 4));
     assert_eq!(named(&tree), ["endpoint H-16 on S-10, which is not a leaf switch"]);
+}
+
+#[test]
+fn a_cable_to_the_core_switch_of_another_group_is_stray() {
+    let (mut fabric, _, cores) = three_levels(4);
+    fabric.cable(SwitchId(2), cores[3]);
+    let tree = fabric.detect().unwrap();
+    assert_eq!((tree.params().tns_per_group, tree.params().tns), (2, 4));
+    assert_eq!(named(&tree), ["stray link between S-2[5] and S-11[3]"]);
+}
+
+#[test]
+fn core_switches_above_all_level_1_switches_are_shared() {
+    let (mut fabric, _, pods) = two_pods(4);
+    let cores = fabric.switches(2);
+    for spine in pods.iter().flatten() {
+        cores.iter().for_each(|core| fabric.cable(*spine, *core));
+    }
+    let tree = fabric.detect().unwrap();
+    assert_eq!((tree.params().levels, tree.params().tns_per_group, tree.params().tns), (3, 2, 4));
+    assert_eq!(named(&tree), [""; 0]);
+    // Trees at one position in both groups meet in no switch.
+    let tops = [0, 1, 2, 3].map(|tn| tree.l2_switch(tn, 0).unwrap());
+    assert_eq!(tops, [cores[0], cores[1], cores[1], cores[0]]);
+}
+
+#[test]
+fn a_line_switch_that_serves_a_whole_pod_divides_the_spines_of_its_director() {
+    let (mut fabric, _, pods) = two_pods(4);
+    let (lines, spines) = (fabric.switches(2), fabric.switches(2));
+    for (line, pod) in lines.iter().zip(&pods) {
+        pod.iter().for_each(|spine| fabric.cable(*spine, *line));
+        spines.iter().for_each(|spine| fabric.cable(*line, *spine));
+    }
+    let tree = fabric.detect().unwrap();
+    assert_eq!((tree.params().levels, tree.params().blocks, tree.params().l3_per_tn), (4, 2, 1));
+    assert_eq!(named(&tree), [""; 0]);
+    for (tn, spine) in (0..2).zip(spines) {
+        assert_eq!([0, 1].map(|block| tree.l2_switch(tn, block)), [Some(lines[0]), Some(lines[1])]);
+        assert_eq!(tree.l3_switch(tn, 0), Some(spine));
+    }
 }
 
 #[test]

@@ -94,12 +94,22 @@ fn read(graph: &Graph, endpoints: &[u32], solid: &FixedBitSet) -> Result<FatTree
     Ok(tree)
 }
 
-/// Positions and up-links of all switches.
+/// Positions of all switches, and the links between them.
 struct Reading<'a> {
     graph: &'a Graph,
     midplanes: Midplanes,
     places: Vec<Place>,
     tns_per_group: u32,
+}
+
+/// The links upwards of one position of the tree.
+struct UpLinks<'a> {
+    /// Level of the position: 0 to 2.
+    level: usize,
+    /// Row of the position in the table of its level.
+    row: u32,
+    /// Position among the switches above, and port; sorted.
+    links: &'a [(u32, PortId)],
 }
 
 impl<'a> Reading<'a> {
@@ -109,46 +119,82 @@ impl<'a> Reading<'a> {
         Self { graph, midplanes, places, tns_per_group }
     }
 
-    /// Returns the up-links of a switch as (position among the switches above, port), sorted.
-    fn up_links(&self, switch: SwitchId, links: &mut Vec<(u32, PortId)>) {
-        links.clear();
-        let here = self.places[switch.index()];
-        for (port, other) in super::levels::links(self.graph, switch) {
-            let position = match (here, self.places[other.index()]) {
-                (Place::Leaf { leaf }, Place::L1 { cn, g })
-                    if self.midplanes.leaf_cn[leaf as usize] == cn =>
-                {
-                    g
-                }
-                (Place::L1 { cn, g }, Place::L2 { tn, block })
-                    if tn / self.tns_per_group == g
-                        && self.midplanes.cn_block[cn as usize] == block =>
-                {
-                    tn % self.tns_per_group
-                }
-                (Place::L2 { tn, .. }, Place::L3 { tn: other, x }) if tn == other => x,
-                _ => continue,
-            };
-            links.push((position, port));
+    /// Returns the blocks of a top midplane.
+    fn blocks(&self) -> u32 {
+        dense(self.midplanes.groups.iter().flatten().map(|top| top.l2.len()).max().unwrap_or(0))
+    }
+
+    /// Walks all positions with links upwards, level by level. A switch that several top midplanes
+    /// share has a position in each.
+    ///
+    /// Cost: O(links), and their number and that of the positions for sorting.
+    fn each_position(&self, mut each: impl FnMut(UpLinks<'_>)) {
+        let Self { graph, midplanes, .. } = self;
+        let mut above = vec![NONE; self.places.len()]; // by switch: its position, where it has one
+        let mut links = Vec::new();
+        let mut read = |level, row, switch, above: &[u32]| {
+            links.clear();
+            links.extend(super::levels::links(graph, switch).filter_map(|(port, other)| {
+                let position = above[other.index()];
+                (position != NONE).then_some((position, port))
+            }));
+            links.sort_unstable();
+            each(UpLinks { level, row, links: &links });
+        };
+        let mut leaves_of = vec![Vec::new(); midplanes.cns as usize];
+        for ((leaf, switch), cn) in (0u32..).zip(&midplanes.leaves).zip(&midplanes.leaf_cn) {
+            leaves_of[*cn as usize].push((leaf, *switch));
         }
-        links.sort_unstable();
+        for (leaves, spines) in leaves_of.iter().zip(self.spines_by_cn()) {
+            let here = (0u32..).zip(spines).filter(|(_, switch)| **switch != NONE);
+            here.clone().for_each(|(g, switch)| above[*switch as usize] = g);
+            leaves.iter().for_each(|(leaf, switch)| read(0, *leaf, *switch, &above));
+            here.for_each(|(_, switch)| above[*switch as usize] = NONE);
+        }
+        let spines = midplanes.spines as usize;
+        for (g, tops) in midplanes.groups.iter().enumerate() {
+            for block in 0..midplanes.populated {
+                let l2s = (0u32..).zip(tops);
+                let l2s = l2s.filter_map(|(at, top)| Some((at, (*top.l2.get(block as usize)?)?)));
+                l2s.clone().for_each(|(at, l2)| above[l2.index()] = at);
+                for (cn, _) in midplanes.cn_block.iter().enumerate().filter(|(_, at)| **at == block)
+                {
+                    let l1 = midplanes.l1[cn * spines + g];
+                    if l1 != NONE {
+                        read(1, dense(cn * spines + g), SwitchId(l1), &above);
+                    }
+                }
+                l2s.for_each(|(_, l2)| above[l2.index()] = NONE);
+            }
+        }
+        let blocks = self.blocks();
+        for (group, tops) in (0u32..).zip(&midplanes.groups) {
+            for (tn, top) in (group * self.tns_per_group..).zip(tops) {
+                (0u32..).zip(&top.l3).for_each(|(x, l3)| above[l3.index()] = x);
+                for (block, l2) in (0u32..).zip(&top.l2).filter_map(|(at, l2)| Some((at, (*l2)?))) {
+                    read(2, tn * blocks + block, l2, &above);
+                }
+                top.l3.iter().for_each(|l3| above[l3.index()] = NONE);
+            }
+        }
+    }
+
+    /// Returns the level-1 switches of each compute midplane, [`NONE`] where one is missing; none
+    /// for one level.
+    fn spines_by_cn(&self) -> impl Iterator<Item = &[u32]> {
+        let spines = self.midplanes.spines as usize;
+        (0..self.midplanes.cns as usize).map(move |cn| {
+            self.midplanes.l1.get(cn * spines..(cn + 1) * spines).unwrap_or_default()
+        })
     }
 
     fn params(&self, endpoints: &[u32]) -> FatTreeParams {
         let midplanes = &self.midplanes;
         let mut lanes = [0; 3];
-        let mut links = Vec::new();
-        for switch in self.graph.switches() {
-            let level = match self.places[switch.index()] {
-                Place::Leaf { .. } => 0,
-                Place::L1 { .. } => 1,
-                Place::L2 { .. } => 2,
-                Place::L3 { .. } | Place::Outside => continue,
-            };
-            self.up_links(switch, &mut links);
+        self.each_position(|UpLinks { level, links, .. }| {
             let most = links.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
             lanes[level] = lanes[level].max(dense(most));
-        }
+        });
         let tops = || midplanes.groups.iter().flatten();
         let on_leaves = midplanes.leaves.iter().map(|leaf| endpoints[leaf.index()]);
         FatTreeParams {
@@ -160,7 +206,7 @@ impl<'a> Reading<'a> {
             tns_per_group: self.tns_per_group,
             lanes1: lanes[1],
             tns: self.tns_per_group * midplanes.spines,
-            blocks: dense(tops().map(|top| top.l2.len()).max().unwrap_or(0)),
+            blocks: self.blocks(),
             cns_per_block: most_of_one_value(&midplanes.cn_block, midplanes.populated),
             l3_per_tn: dense(tops().map(|top| top.l3.len()).max().unwrap_or(0)),
             lanes2: lanes[2],
@@ -179,12 +225,10 @@ impl<'a> Reading<'a> {
         let positions = by(self.midplanes.leaves.len(), params.leaf_up_ports())
             .saturating_add(by(l1, params.l1_up_ports()))
             .saturating_add(by(l2, params.l2_up_ports()));
-        let mut buffer = Vec::new();
-        let mut links = 0;
-        for switch in self.graph.switches() {
-            self.up_links(switch, &mut buffer);
-            links += u64::try_from(buffer.len()).expect("64 bits");
-        }
+        let mut links = 0u64;
+        self.each_position(|position| {
+            links += u64::try_from(position.links.len()).expect("64 bits");
+        });
         if positions > links.saturating_mul(4) {
             return Err(Reasons::only(Reason::TooSparse { links, positions }));
         }
@@ -211,35 +255,27 @@ impl<'a> Reading<'a> {
             l1: Vec::new(),
             irregularities: Vec::new(),
         };
-        let mut links = Vec::new();
-        for switch in self.graph.switches() {
-            let at = |row: u32, width: u32, slot: u32| (row * width + slot) as usize;
-            self.up_links(switch, &mut links);
-            let (ups, row, width, above, lanes_first) = match self.places[switch.index()] {
-                Place::Leaf { leaf } => {
-                    let width = params.leaf_up_ports();
-                    (&mut tree.leaf_up, leaf, width, params.lanes0, true)
-                }
-                Place::L1 { cn, g } => {
-                    let row = cn * params.spines + g;
-                    (&mut tree.l1_up, row, params.l1_up_ports(), params.tns_per_group, false)
-                }
-                Place::L2 { tn, block } => {
-                    tree.l2[at(tn, params.blocks, block)] = switch.0;
-                    let row = tn * params.blocks + block;
-                    (&mut tree.l2_up, row, params.l2_up_ports(), params.l3_per_tn, false)
-                }
-                Place::L3 { tn, x } => {
-                    tree.l3[at(tn, params.l3_per_tn, x)] = switch.0;
-                    continue;
-                }
-                Place::Outside => continue,
+        self.each_position(|UpLinks { level, row, links }| {
+            let (ups, width, above, lanes_first) = match level {
+                0 => (&mut tree.leaf_up, params.leaf_up_ports(), params.lanes0, true),
+                1 => (&mut tree.l1_up, params.l1_up_ports(), params.tns_per_group, false),
+                _ => (&mut tree.l2_up, params.l2_up_ports(), params.l3_per_tn, false),
             };
             for bundle in links.chunk_by(|a, b| a.0 == b.0) {
                 for (lane, (position, port)) in (0u32..).zip(bundle) {
                     let slot =
                         if lanes_first { position * above + lane } else { lane * above + position };
-                    ups[at(row, width, slot)] = port.0;
+                    ups[(row * width + slot) as usize] = port.0;
+                }
+            }
+        });
+        for (group, tops) in (0u32..).zip(&self.midplanes.groups) {
+            for (tn, top) in (group * self.tns_per_group..).zip(tops) {
+                for (block, l2) in (0u32..).zip(&top.l2).filter_map(|(at, l2)| Some((at, (*l2)?))) {
+                    tree.l2[(tn * params.blocks + block) as usize] = l2.0;
+                }
+                for (x, l3) in (0u32..).zip(&top.l3) {
+                    tree.l3[(tn * params.l3_per_tn + x) as usize] = l3.0;
                 }
             }
         }

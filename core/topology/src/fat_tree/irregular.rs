@@ -1,8 +1,10 @@
 //! Lists the irregularities of a fabric: parts that the regular fat tree has and the fabric lacks,
 //! and surplus parts.
 
+use fixedbitset::FixedBitSet;
+
 use super::levels::Levels;
-use super::{FatTree, Irregularity, Place};
+use super::{FatTree, Irregularity, NONE, Place};
 use crate::graph::Graph;
 use crate::ids::{Peer, SwitchId};
 
@@ -102,7 +104,8 @@ impl List<'_> {
             }
             let beside = (0..params.blocks).find_map(l2).expect("one is there");
             let beside = self.graph.switch_label(beside);
-            for x in (0..params.l3_per_tn).filter(|x| self.tree.l3_switch(tn, *x).is_none()) {
+            let l3s = if self.is_repeated(tn) { 0 } else { params.l3_per_tn };
+            for x in (0..l3s).filter(|x| self.tree.l3_switch(tn, *x).is_none()) {
                 let place = format!("number {x} of top midplane {tn} (of {beside})");
                 self.found.push(Irregularity::MissingSwitch { level: 3, place });
             }
@@ -120,6 +123,12 @@ impl List<'_> {
                 }
             }
         }
+    }
+
+    /// Tells whether a top midplane has level-3 switches that an earlier one has.
+    fn is_repeated(&self, tn: u32) -> bool {
+        let mut l3s = (0..self.tree.params.l3_per_tn).filter_map(|x| self.tree.l3_switch(tn, x));
+        l3s.any(|l3| matches!(self.tree.place(l3), Place::L3 { tn: first, .. } if first < tn))
     }
 
     /// Records that two switches have fewer links than `of`.
@@ -140,6 +149,7 @@ impl List<'_> {
             let (a, b) = (self.graph.port_label(*a), self.graph.port_label(*b));
             self.found.push(Irregularity::StrayLink { a, b });
         }
+        self.links_without_position();
         for switch in self.graph.switches() {
             for port in self.graph.ports(switch) {
                 let Peer::Switch(other) = self.graph.peer(port) else { continue };
@@ -153,6 +163,32 @@ impl List<'_> {
             if self.tree.place(switch) == Place::Outside {
                 let switch = self.graph.switch_label(switch);
                 self.found.push(Irregularity::UnusedSwitch { switch });
+            }
+        }
+    }
+
+    /// Lists links between neighbouring levels that have no position in the tree.
+    fn links_without_position(&mut self) {
+        let mut used = FixedBitSet::with_capacity(self.graph.port_count());
+        let ups = [&self.tree.leaf_up, &self.tree.l1_up, &self.tree.l2_up];
+        used.extend(
+            ups.into_iter().flatten().filter(|port| **port != NONE).map(|port| *port as usize),
+        );
+        let level = |switch| match self.tree.place(switch) {
+            Place::Outside => None,
+            Place::Leaf { .. } => Some(0u32),
+            Place::L1 { .. } => Some(1),
+            Place::L2 { .. } => Some(2),
+            Place::L3 { .. } => Some(3),
+        };
+        for switch in self.graph.switches() {
+            for (port, other) in super::levels::links(self.graph, switch) {
+                let (Some(low), Some(high)) = (level(switch), level(other)) else { continue };
+                if low + 1 == high && !used.contains(port.index()) {
+                    let Peer::Switch(end) = self.graph.peer(port) else { continue };
+                    let (a, b) = (self.graph.port_label(port), self.graph.port_label(end));
+                    self.found.push(Irregularity::StrayLink { a, b });
+                }
             }
         }
     }

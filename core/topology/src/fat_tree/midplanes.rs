@@ -2,9 +2,13 @@
 //!
 //! Needs the levels, and uses only links between neighbouring levels. Every numbering follows the
 //! switch numbers, so it is a function of the graph.
+//!
+//! Where every level-1 switch of a compute midplane has top midplanes of its own, the components
+//! above the leaves are the groups of top midplanes; else see [`find_shared_tops`].
 
 use super::levels::{Levels, UNREACHED, links};
 use super::report::{NotFatTree, Reason, Reasons};
+use super::shared_tops::find_shared_tops;
 use super::{NONE, Place};
 use crate::disjoint::DisjointSets;
 use crate::graph::Graph;
@@ -56,9 +60,13 @@ pub(super) fn find_midplanes(graph: &Graph, levels: &Levels) -> Result<Midplanes
         found.populated = 1;
         return Ok(found);
     }
-    let groups = find_groups(graph, levels, &switch_cn, &mut found)?;
     find_blocks(graph, levels, &switch_cn, &mut found);
-    find_tops(graph, levels, &groups, &switch_cn, &mut found)?;
+    let groups = find_groups(graph, levels, &switch_cn, &mut found);
+    let own_tops = groups.and_then(|groups| find_tops(graph, levels, &groups, &switch_cn, &found));
+    match own_tops {
+        Some(tops) => found.groups = tops,
+        None => find_shared_tops(graph, levels, &switch_cn, &mut found),
+    }
     Ok(found)
 }
 
@@ -95,7 +103,7 @@ fn check_connected(graph: &Graph, levels: &Levels, depth: u32) -> Result<(), Not
 }
 
 /// Iterates over the pairs of lower and upper switch with a link, once per link.
-fn neighbours<'a>(
+pub(super) fn neighbours<'a>(
     graph: &'a Graph,
     levels: &'a Levels,
 ) -> impl Iterator<Item = (SwitchId, SwitchId)> + 'a {
@@ -147,7 +155,8 @@ fn find_cns(graph: &Graph, levels: &Levels, found: &mut Midplanes) -> Vec<u32> {
 }
 
 /// Sorts the level-1 switches into groups that share top midplanes: fills `l1` and returns the
-/// group of every switch above the leaves.
+/// group of every switch above the leaves; `None` if two level-1 switches of one midplane share
+/// top midplanes, or one fits into no group.
 ///
 /// A *fragment* is a connected component above the leaves. The first midplane with all its level-1
 /// switches numbers the groups; a fragment that does not reach it (cut off by a fault) joins the
@@ -157,7 +166,7 @@ fn find_groups(
     levels: &Levels,
     switch_cn: &[u32],
     found: &mut Midplanes,
-) -> Result<Vec<u32>, NotFatTree> {
+) -> Option<Vec<u32>> {
     let mut sets = DisjointSets::new(levels.level.len());
     for (switch, other) in neighbours(graph, levels).filter(|(low, _)| levels.of(*low) >= 1) {
         sets.join(switch.0, other.0);
@@ -174,7 +183,6 @@ fn find_groups(
     found.spines = dense(most);
     found.l1 = vec![NONE; by_cn.len() * most];
     let mut group_of = vec![NONE; levels.level.len()];
-    let mut reasons = Reasons::default();
     for (turn, first) in order.enumerate() {
         let root = sets.find(first.0);
         let fragment = &by_fragment[root as usize];
@@ -182,36 +190,24 @@ fn find_groups(
             |switch: &SwitchId, group: usize| switch_cn[switch.index()] as usize * most + group;
         if group_of[root as usize] != NONE {
             if turn < most {
-                let group = group_of[root as usize] as usize;
-                let taken = SwitchId(found.l1[slot(first, group)]);
-                reasons.push(same_position(graph, taken, *first));
+                return None;
             }
             continue;
         }
         let free =
             |group: &usize| fragment.iter().all(|switch| found.l1[slot(switch, *group)] == NONE);
-        let group = if turn < most { Some(turn) } else { (0..most).find(free) };
-        let Some(group) = group else {
-            reasons.push(Reason::NoGroup { switch: graph.switch_label(*first) });
-            continue;
-        };
+        let group = if turn < most { turn } else { (0..most).find(free)? };
         group_of[root as usize] = dense(group);
         for switch in fragment {
             let taken = &mut found.l1[slot(switch, group)];
             if *taken == NONE {
                 *taken = switch.0;
-            } else if turn >= most || switch_cn[switch.index()] != switch_cn[first.index()] {
-                let taken = SwitchId(*taken);
-                reasons.push(same_position(graph, taken, *switch));
+            } else {
+                return None;
             }
         }
     }
-    reasons.check()?;
-    Ok(levels.level.iter().zip(0u32..).map(|(_, id)| group_of[sets.find(id) as usize]).collect())
-}
-
-fn same_position(graph: &Graph, a: SwitchId, b: SwitchId) -> Reason {
-    Reason::SamePosition { a: graph.switch_label(a), b: graph.switch_label(b) }
+    Some(levels.level.iter().zip(0u32..).map(|(_, id)| group_of[sets.find(id) as usize]).collect())
 }
 
 /// Sorts the compute midplanes into blocks that share level-2 switches.
@@ -252,14 +248,15 @@ fn find_blocks(graph: &Graph, levels: &Levels, switch_cn: &[u32], found: &mut Mi
     found.populated = dense(sizes.len()).max(1);
 }
 
-/// Builds the top midplanes and assigns their level-2 switches to blocks.
+/// Builds the top midplanes of each group and assigns their level-2 switches to blocks; `None` if
+/// two of one midplane serve one block.
 fn find_tops(
     graph: &Graph,
     levels: &Levels,
     group_of: &[u32],
     switch_cn: &[u32],
-    found: &mut Midplanes,
-) -> Result<(), NotFatTree> {
+    found: &Midplanes,
+) -> Option<Vec<Vec<TopMidplane>>> {
     let mut sets = DisjointSets::new(levels.level.len());
     for (switch, other) in neighbours(graph, levels).filter(|(low, _)| levels.of(*low) == 2) {
         sets.join(switch.0, other.0);
@@ -280,63 +277,64 @@ fn find_tops(
             .find(|(_, other)| levels.of(*other) == 1)
             .map(|(_, below)| found.cn_block[switch_cn[below.index()] as usize])
     };
-    found.groups = (0..found.spines).map(|_| Vec::new()).collect();
+    let mut groups: Vec<Vec<TopMidplane>> = (0..found.spines).map(|_| Vec::new()).collect();
     let whole = |part: &Parts| found.levels == 3 || !part.l3.is_empty();
     let most = parts.iter().filter(|part| whole(part)).map(|part| part.l2.len()).max();
     let blocks = most.unwrap_or(0).max(found.populated as usize);
-    let mut reasons = Reasons::default();
     for part in parts.iter().filter(|part| whole(part)) {
         let first = part.l2.first().or(part.l3.first()).expect("a part has a switch");
-        let Some(group) = found.groups.get_mut(group_of[first.index()] as usize) else {
+        let Some(group) = groups.get_mut(group_of[first.index()] as usize) else {
             continue; // reported as unused
         };
         let mut l2 = vec![None; blocks];
-        place_l2(&part.l2, found.populated as usize, &mut l2, block_of, |a, b| {
-            reasons.push(same_position(graph, a, b));
-        });
+        if !place_l2(&part.l2, found.populated as usize, &mut l2, block_of) {
+            return None;
+        }
         group.push(TopMidplane { l2, l3: part.l3.clone() });
     }
     // Level-2 switches that have lost their level 3: back to the midplane that lacks one.
     for part in parts.iter().filter(|part| !whole(part)) {
         for l2 in &part.l2 {
             let block = block_of(*l2).unwrap_or(0) as usize;
-            let Some(group) = found.groups.get_mut(group_of[l2.index()] as usize) else {
+            let Some(group) = groups.get_mut(group_of[l2.index()] as usize) else {
                 continue;
             };
-            match group.iter_mut().find(|top| top.l2[block].is_none()) {
-                Some(top) => top.l2[block] = Some(*l2),
-                None => {
-                    let mut slots = vec![None; blocks];
-                    slots[block] = Some(*l2);
-                    group.push(TopMidplane { l2: slots, l3: Vec::new() });
-                }
-            }
+            place_lost(group, *l2, block, blocks);
         }
     }
-    for group in &mut found.groups {
+    for group in &mut groups {
         group.sort_by_key(|top| top.l2.iter().flatten().chain(&top.l3).min().copied());
     }
-    reasons.check()
+    Some(groups)
 }
 
-/// Assigns level-2 switches to blocks. Those that serve no midplane take the unpopulated blocks; if
-/// there are too many of them, the first ones have lost their links and take the populated slots
-/// that are free.
+/// Puts a level-2 switch without a level 3 into the first midplane of its group that lacks one in
+/// its block, or into a new one.
+pub(super) fn place_lost(group: &mut Vec<TopMidplane>, l2: SwitchId, block: usize, blocks: usize) {
+    if let Some(top) = group.iter_mut().find(|top| top.l2[block].is_none()) {
+        top.l2[block] = Some(l2);
+        return;
+    }
+    let mut slots = vec![None; blocks];
+    slots[block] = Some(l2);
+    group.push(TopMidplane { l2: slots, l3: Vec::new() });
+}
+
+/// Assigns level-2 switches to blocks; returns false if two serve one. Those that serve no midplane
+/// take the unpopulated blocks; if there are too many of them, the first ones have lost their links
+/// and take the populated slots that are free.
 fn place_l2(
     switches: &[SwitchId],
     populated: usize,
     slots: &mut [Option<SwitchId>],
     block_of: impl Fn(SwitchId) -> Option<u32>,
-    mut conflict: impl FnMut(SwitchId, SwitchId),
-) {
+) -> bool {
     let mut spare = Vec::new();
     for l2 in switches {
         match block_of(*l2) {
             None => spare.push(*l2),
-            Some(block) => match slots[block as usize] {
-                Some(taken) => conflict(taken, *l2),
-                None => slots[block as usize] = Some(*l2),
-            },
+            Some(block) if slots[block as usize].is_some() => return false,
+            Some(block) => slots[block as usize] = Some(*l2),
         }
     }
     let lost = spare.len().saturating_sub(slots.len() - populated);
@@ -348,10 +346,11 @@ fn place_l2(
     for (slot, l2) in high.iter_mut().zip(unpopulated) {
         *slot = Some(*l2);
     }
+    true
 }
 
 impl Midplanes {
-    /// Returns the position of every switch.
+    /// Returns the position of every switch, the first of those that it has in several midplanes.
     pub(super) fn places(&self, switches: usize, tns_per_group: u32) -> Vec<Place> {
         let mut places = vec![Place::Outside; switches];
         for (leaf, switch) in (0u32..).zip(&self.leaves) {
@@ -360,15 +359,20 @@ impl Midplanes {
         for (at, switch) in (0u32..).zip(&self.l1).filter(|(_, switch)| **switch != NONE) {
             places[*switch as usize] = Place::L1 { cn: at / self.spines, g: at % self.spines };
         }
+        let mut set = |switch: SwitchId, place| {
+            if places[switch.index()] == Place::Outside {
+                places[switch.index()] = place;
+            }
+        };
         for (group, tops) in (0u32..).zip(&self.groups) {
             for (tn, top) in (group * tns_per_group..).zip(tops) {
                 for (block, l2) in (0u32..).zip(&top.l2) {
                     if let Some(l2) = l2 {
-                        places[l2.index()] = Place::L2 { tn, block };
+                        set(*l2, Place::L2 { tn, block });
                     }
                 }
                 for (x, l3) in (0u32..).zip(&top.l3) {
-                    places[l3.index()] = Place::L3 { tn, x };
+                    set(*l3, Place::L3 { tn, x });
                 }
             }
         }

@@ -144,20 +144,6 @@ pub enum Reason {
         /// Links from a leaf.
         level: u32,
     },
-    /// Two switches of one midplane compete for one position.
-    #[error("{a} and {b} of one midplane lead to the same top midplane")]
-    SamePosition {
-        /// Name of one switch.
-        a: String,
-        /// Name of the other switch.
-        b: String,
-    },
-    /// A switch fits into no TN group.
-    #[error("{switch} fits into no group of top midplanes")]
-    NoGroup {
-        /// Name of the switch.
-        switch: String,
-    },
     /// Most links of a regular tree would be missing.
     #[error("only {links} of the {positions} links of a regular tree of these sizes are there")]
     TooSparse {

@@ -1,5 +1,7 @@
 //! Properties that every answer of detection must have.
 
+use std::collections::BTreeSet;
+
 use fabricast_topology::{
     FatTree, FatTreeParams, Faults, Graph, Irregularity, Peer, Place, PortId, SwitchId,
 };
@@ -120,10 +122,49 @@ pub(crate) fn check_consistent(graph: &Graph, tree: &FatTree) {
             }
         }
     }
+    check_own_links(tree);
     for endpoint in graph.endpoints() {
         if let Some(leaf) = tree.leaf_of_endpoint(endpoint) {
             let port = graph.attachment(endpoint).unwrap();
             assert_eq!(graph.switch_of(port), tree.leaf_switch(leaf));
+        }
+    }
+}
+
+/// Checks that no link has two positions.
+fn check_own_links(tree: &FatTree) {
+    let params = *tree.params();
+    let leaves = 0..u32::try_from(tree.leaf_count()).unwrap();
+    let low = leaves.flat_map(|leaf| (0..params.leaf_up_ports()).map(move |up| (leaf, up)));
+    let cns = (0..params.cns).flat_map(|cn| (0..params.spines).map(move |g| (cn, g)));
+    let middle = cns.flat_map(|(cn, g)| (0..params.l1_up_ports()).map(move |u| (cn, g, u)));
+    let tns = (0..params.tns).flat_map(|tn| (0..params.blocks).map(move |block| (tn, block)));
+    let high = tns.flat_map(|(tn, block)| (0..params.l2_up_ports()).map(move |v| (tn, block, v)));
+    let ups = low.map(|(leaf, up)| tree.leaf_up(leaf, up));
+    let ups = ups.chain(middle.map(|(cn, g, u)| tree.l1_up(cn, g, u)));
+    let ups = ups.chain(high.map(|(tn, block, v)| tree.l2_up(tn, block, v)));
+    let mut seen = BTreeSet::new();
+    for port in ups.flatten() {
+        assert!(seen.insert(port), "{port:?} has two positions");
+    }
+}
+
+/// Checks that two trees that take the same positions in both halves of the level-1 switches, as
+/// those of a pair do, have no switch above level 1 in common.
+pub(crate) fn check_halves(tree: &FatTree) {
+    let params = *tree.params();
+    let half = params.spines / 2;
+    let per_group = params.tns_per_group;
+    for (low, high) in (0..half).flat_map(|low| (half..2 * half).map(move |high| (low, high))) {
+        for (low, high) in (0..per_group).map(|at| (low * per_group + at, high * per_group + at)) {
+            for block in 0..params.blocks {
+                let (low, high) = (tree.l2_switch(low, block), tree.l2_switch(high, block));
+                assert!(low.is_none() || low != high, "{low:?}");
+            }
+            for x in 0..params.l3_per_tn {
+                let (low, high) = (tree.l3_switch(low, x), tree.l3_switch(high, x));
+                assert!(low.is_none() || low != high, "{low:?}");
+            }
         }
     }
 }

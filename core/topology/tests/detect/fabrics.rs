@@ -78,6 +78,42 @@ pub(crate) fn three_levels() -> impl Strategy<Value = String> {
     })
 }
 
+/// Sizes of a pruned tree of directors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pruned {
+    pub(crate) midplanes: u32,
+    pub(crate) spines: u32,
+    pub(crate) uplinks: u32,
+    pub(crate) cores: u32,
+    pub(crate) line_ports: u32,
+    pub(crate) core_spines: u32,
+    pub(crate) core_lanes: u32,
+}
+
+impl Pruned {
+    pub(crate) fn toml(&self) -> String {
+        let Self { midplanes, spines, uplinks, cores, line_ports, core_spines, core_lanes } = self;
+        format!(
+            "kind = 'pruned-fat-tree'\nmidplanes = {midplanes}\nleaves = 2\n\
+             endpoints_per_leaf = 2\nspines = {spines}\nuplinks_per_spine = {uplinks}\n\
+             cores = {cores}\nline_ports = {line_ports}\ncore_spines = {core_spines}\n\
+             core_lanes = {core_lanes}\n"
+        )
+    }
+}
+
+/// Pruned trees in which level-1 switches of a midplane share directors, or have their own.
+pub(crate) fn pruned() -> impl Strategy<Value = Pruned> {
+    (3..8u32, 2..6u32, 1..4u32, 0..4usize, 2..4u32, 2..5u32, 1..3u32).prop_map(
+        |(midplanes, spines, uplinks, cores, line_ports, core_spines, core_lanes)| {
+            let all = spines * uplinks;
+            let divisors: Vec<u32> = (1..=all).filter(|n| all.is_multiple_of(*n)).collect();
+            let cores = divisors[cores % divisors.len()];
+            Pruned { midplanes, spines, uplinks, cores, line_ports, core_spines, core_lanes }
+        },
+    )
+}
+
 pub(crate) fn random_graph(hosts: &[u8], cables: &[(usize, usize)]) -> Graph {
     let mut builder = GraphBuilder::new();
     let mut used: Vec<u8> = hosts.to_vec();

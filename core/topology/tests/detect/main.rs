@@ -9,10 +9,10 @@ mod checks;
 mod fabrics;
 
 use checks::{
-    after, check_consistent, check_cut, check_numbers, check_removed, same_but_endpoints,
-    switch_links,
+    after, check_consistent, check_cut, check_halves, check_numbers, check_removed,
+    same_but_endpoints, switch_links,
 };
-use fabrics::{Numbers, four_levels, generate, random_graph, three_levels};
+use fabrics::{Numbers, four_levels, generate, pruned, random_graph, three_levels};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -98,6 +98,22 @@ proptest! {
     }
 
     #[test]
+    fn directors_that_midplanes_share_are_found(sizes in pruned(), pick: prop::sample::Index) {
+        let graph = generate(&sizes.toml());
+        let tree = FatTree::detect(&graph).unwrap();
+        check_consistent(&graph, &tree);
+        let params = tree.params();
+        let blocks = sizes.midplanes.div_ceil(sizes.line_ports);
+        prop_assert_eq!((params.levels, params.cns, params.blocks), (4, sizes.midplanes, blocks));
+        prop_assert_eq!(params.spines, sizes.spines);
+        prop_assert_eq!(params.l1_up_ports(), sizes.uplinks);
+        prop_assert_eq!((params.l3_per_tn, params.lanes2), (sizes.core_spines, sizes.core_lanes));
+        prop_assert_eq!(tree.irregularities(), &[]);
+        check_halves(&tree);
+        check_cut(&graph, *pick.get(&switch_links(&graph)))?;
+    }
+
+    #[test]
     fn random_cables_give_an_answer(
         hosts in prop::collection::vec(0..3u8, 1..12),
         cables in prop::collection::vec((0..12usize, 0..12usize), 0..40),
@@ -130,6 +146,34 @@ fn the_papers_fabric_has_its_sizes() {
     assert_eq!(tree.params(), &paper.params());
     assert_eq!(tree.irregularities(), &[]);
     check_numbers(&graph, &tree, &paper);
+}
+
+/// MR4LMS §4.2: 8 and 2 paths from a leaf switch to each core.
+#[test]
+fn the_sunway_fabrics_are_trees_of_shared_directors() {
+    for (name, cns, blocks) in [("bluelight", 34, 2), ("taihulight", 160, 9)] {
+        let graph = TopologySpec::preset(name).unwrap().generate().unwrap();
+        let tree = FatTree::detect(&graph).unwrap();
+        let expected = FatTreeParams {
+            levels: 4,
+            cns,
+            leaves_per_cn: 16,
+            spines: 16,
+            lanes0: 1,
+            tns_per_group: 4,
+            lanes1: 1,
+            tns: 64,
+            blocks,
+            cns_per_block: 18,
+            l3_per_tn: 9,
+            lanes2: 2,
+            endpoints_per_leaf: 16,
+        };
+        assert_eq!(tree.params(), &expected);
+        assert_eq!(tree.irregularities(), &[]);
+        check_consistent(&graph, &tree);
+        check_halves(&tree);
+    }
 }
 
 #[test]
