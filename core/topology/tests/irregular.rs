@@ -296,6 +296,26 @@ fn specs_with_bad_numbers_or_names_are_refused_by_field() {
 }
 
 #[test]
+fn lines_and_spines_of_a_core_go_together() {
+    let error = |line_ports: u32, core_spines: u32| {
+        let text = format!(
+            "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nendpoints_per_leaf = 2\n\
+             spines = 2\nuplinks_per_spine = 1\ncores = 2\nline_ports = {line_ports}\n\
+             core_spines = {core_spines}\n"
+        );
+        TopologySpec::parse(&text).unwrap().generate().map_err(|error| error.to_string())
+    };
+    assert_eq!(error(0, 2).unwrap_err(), "line_ports is 0, which must be at least 1");
+    assert_eq!(
+        error(4, 0).unwrap_err(),
+        "line_ports is 4, which must be 0 where a core is a single switch"
+    );
+    let graph = error(0, 0).unwrap();
+    assert_eq!(graph.switch_count(), 3 * 4 + 2);
+    assert!(graph.find_switch("core1").is_some());
+}
+
+#[test]
 fn faults_of_a_spec_are_left_out_of_the_graph() {
     let text = "kind = 'leaf-spine'\nleaves = 4\nspines = 2\nendpoints_per_leaf = 8\nlanes0 = 3\n\
         [faults]\nswitches = ['leaf3']\nendpoints = ['h1']\n\

@@ -108,6 +108,24 @@ fn four_levels() -> impl Strategy<Value = String> {
     })
 }
 
+/// Trees of directors, or single core switches, that level-1 switches of a midplane share.
+fn pruned() -> impl Strategy<Value = String> {
+    let sizes = (2u32..6, 1u32..5, 1u32..3, 0usize..4, 1u32..3);
+    let cores = prop_oneof![Just((0u32, 0u32)), (1u32..4, 1u32..4)];
+    let lanes = (1u32..3, 1u32..3);
+    (sizes, cores, lanes).prop_map(|((midplanes, spines, up, cores, hosts), core, lanes)| {
+        let ((line_ports, core_spines), (lanes0, core_lanes)) = (core, lanes);
+        let divisors: Vec<u32> = (1..=spines * up).filter(|n| spines * up % n == 0).collect();
+        let cores = divisors[cores % divisors.len()];
+        format!(
+            "kind = \"pruned-fat-tree\"\nmidplanes = {midplanes}\nleaves = 2\nspines = {spines}\n\
+             uplinks_per_spine = {up}\ncores = {cores}\nline_ports = {line_ports}\n\
+             core_spines = {core_spines}\nendpoints_per_leaf = {hosts}\nlanes0 = {lanes0}\n\
+             core_lanes = {core_lanes}"
+        )
+    })
+}
+
 /// Leaves of more than 64 endpoints.
 fn wide() -> impl Strategy<Value = String> {
     (1u32..4, 65u32..140).prop_map(|(leaves, hosts)| {
@@ -129,7 +147,13 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
 pub(crate) fn fabric_lacking(
     absent: impl Strategy<Value = Picks>,
 ) -> impl Strategy<Value = Fabric> {
-    let spec = prop_oneof![4 => two_levels(), 4 => three_levels(), 4 => four_levels(), 1 => wide()];
+    let spec = prop_oneof![
+        4 => two_levels(),
+        4 => three_levels(),
+        4 => four_levels(),
+        4 => pruned(),
+        1 => wide()
+    ];
     (spec, proptest::option::of(any::<u32>()), absent).prop_filter_map(
         "not a fabric that is found to be a fat tree",
         |(spec, disorder, absent)| Fabric::lacking(spec, disorder, absent),

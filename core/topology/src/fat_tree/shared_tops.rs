@@ -7,9 +7,10 @@
 //! each of them gets top midplanes (TNs) of its own in it. These have no link in common, so that
 //! their spanning trees stay free of conflict, but share level-3 switches, and core switches.
 //!
-//! The first switch (position 0) of every TN differs between the lower and the upper half of the
-//! level-1 switches where a director has two switches to choose from: the two trees of a pair,
-//! which take the same position in both halves, then meet in none.
+//! The two trees of a pair take the same positions in the lower and the upper half of the level-1
+//! switches. The lists of switches therefore begin at different ones in both halves, so that the
+//! trees meet in none above level 1, if a director has two level-3 switches or more. Core switches
+//! that only some groups share are put apart as far as turning the lists goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,17 +176,17 @@ impl Search<'_> {
                 lost.push((group, l2s));
                 continue;
             }
-            let own = match divided.get(&director) {
-                Some(groups) => {
-                    let rank = groups.iter().position(|other| *other == group);
-                    l3s.iter().copied().skip(rank.unwrap_or(0)).step_by(groups.len()).collect()
-                }
-                None => l3s.to_vec(),
-            };
+            let dividing = divided.get(&director).and_then(|groups| {
+                let rank = groups.iter().position(|other| *other == group)?;
+                Some((rank, groups.len()))
+            });
+            let (rank, groups) = dividing.unwrap_or((0, 1));
+            let mut own: Vec<SwitchId> = l3s.iter().copied().skip(rank).step_by(groups).collect();
+            begin_apart(&mut own, group, found.spines);
             let of_group = &mut tops[group as usize];
             for number in 0..l2s.iter().map(Vec::len).max().unwrap_or(0) {
                 let l2 = l2s.iter().map(|list| list.get(number).copied()).collect();
-                of_group.push(TopMidplane { l2, l3: turned(&own, group, found.spines) });
+                of_group.push(TopMidplane { l2, l3: own.clone() });
             }
         }
         for (group, l2s) in lost {
@@ -195,21 +196,41 @@ impl Search<'_> {
             }
         }
         if found.levels == 3 {
-            for (group, tops) in (0u32..).zip(&mut tops) {
-                let turn = turn(tops.len(), group, found.spines);
-                tops.rotate_left(turn);
+            let (low, high) = tops.split_at_mut(found.spines as usize / 2);
+            for (group, tops) in (0u32..).zip(low.iter_mut()) {
+                begin_apart(tops, group, found.spines);
+            }
+            for (group, tops) in (dense(low.len())..).zip(high) {
+                begin_apart(tops, group, found.spines);
+                avoid(tops, low);
             }
         }
         tops
     }
 }
 
-/// Returns a list that begins at another place for every group, as far as it is long enough.
-fn turned(list: &[SwitchId], group: u32, spines: u32) -> Vec<SwitchId> {
-    let mut list = list.to_vec();
+/// Turns a list of core switches until as few as possible are where another list has them.
+fn avoid(tops: &mut [TopMidplane], others: &[Vec<TopMidplane>]) {
+    let met = |tops: &[TopMidplane]| -> usize {
+        let met =
+            |other: &Vec<TopMidplane>| tops.iter().zip(other).filter(|(a, b)| a.l2 == b.l2).count();
+        others.iter().map(met).sum()
+    };
+    if tops.is_empty() {
+        return;
+    }
+    let mut best = (met(tops), 0);
+    for turn in 1..tops.len() {
+        tops.rotate_left(1);
+        best = best.min((met(tops), turn));
+    }
+    tops.rotate_left(1 + best.1);
+}
+
+/// Lets a list begin at another place for every group, as far as it is long enough.
+fn begin_apart<T>(list: &mut [T], group: u32, spines: u32) {
     let turn = turn(list.len(), group, spines);
     list.rotate_left(turn);
-    list
 }
 
 /// Returns the place of a list at which a group begins. No group of the lower half of the level-1

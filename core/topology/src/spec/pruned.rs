@@ -6,7 +6,7 @@
 //! switch by level-1 switch) goes to core n mod `cores`. A midplane thus has `uplinks / cores`
 //! *paths* to each core, from different level-1 switches. On a core each path has its own lines,
 //! filled midplane by midplane: the first line of a path serves midplanes 0 to `line_ports - 1`,
-//! and so on.
+//! and so on. Without spine switches a core is a single switch, to which all midplanes are connected.
 //!
 //! Both Sunway machines of MR4LMS §4.2 are of this kind. Published facts:
 //! - BlueLight: 8 704 processors; 256x34 puts each of 34 groups into one midplane, which therefore
@@ -50,9 +50,10 @@ pub struct PrunedSpec {
     pub uplinks_per_spine: u32,
     /// Number of cores, among which the uplinks of a midplane are divided evenly.
     pub cores: u32,
-    /// Ports that a core's line switch has for midplanes.
+    /// Ports that a core's line switch has for midplanes; left out if a core is a single switch.
+    #[serde(default)]
     pub line_ports: u32,
-    /// Spine switches inside a core.
+    /// Spine switches inside a core; 0 if it is a single switch.
     pub core_spines: u32,
     /// Parallel links from a leaf to a level-1 switch.
     #[serde(default = "one")]
@@ -76,20 +77,24 @@ impl PrunedSpec {
             ("spines", self.spines),
             ("uplinks_per_spine", self.uplinks_per_spine),
             ("cores", self.cores),
-            ("line_ports", self.line_ports),
-            ("core_spines", self.core_spines),
             ("lanes0", self.lanes0),
             ("core_lanes", self.core_lanes),
         ])?;
+        let single = self.core_spines == 0;
+        if single != (self.line_ports == 0) {
+            let rule = if single { "0 where a core is a single switch" } else { "at least 1" };
+            let value = self.line_ports.into();
+            return Err(SpecError::Range { field: "line_ports", value, rule: rule.to_owned() });
+        }
         let uplinks = self.spines.saturating_mul(self.uplinks_per_spine);
         if !uplinks.is_multiple_of(self.cores) {
             let rule = format!("a divisor of the {uplinks} uplinks of a midplane");
             return Err(SpecError::Range { field: "cores", value: self.cores.into(), rule });
         }
         let paths = uplinks / self.cores;
-        let lines_per_path = self.midplanes.div_ceil(self.line_ports);
-        let lines = u64::from(paths) * u64::from(lines_per_path);
-        let ports = port_counts(&self.levels(lines), self.switch_ports)?;
+        let lines_per_path = if single { 0 } else { self.midplanes.div_ceil(self.line_ports) };
+        let lines = if single { 1 } else { u64::from(paths) * u64::from(lines_per_path) };
+        let ports = port_counts(&self.levels(lines, paths), self.switch_ports)?;
         let lines = u32::try_from(lines).expect("a core's spine has a port for each");
         let mut wiring = Wiring { spec: self, lines, lines_per_path, cables: Cables::new() };
         wiring.add_switches(&ports);
@@ -98,9 +103,13 @@ impl PrunedSpec {
         Ok(wiring.cables.build())
     }
 
-    fn levels(&self, lines: u64) -> [Level; 4] {
+    fn levels(&self, lines: u64, paths: u32) -> [Level; 4] {
         let by = |a: u32, b: u32| u64::from(a) * u64::from(b);
         let inside = by(self.core_spines, self.core_lanes);
+        let outside = match self.core_spines {
+            0 => by(self.midplanes, paths),
+            _ => self.line_ports.into(),
+        };
         [
             Level {
                 name: "leaf",
@@ -115,7 +124,7 @@ impl PrunedSpec {
             Level {
                 name: "core line",
                 switches: lines.saturating_mul(self.cores.into()),
-                needs: inside.saturating_add(self.line_ports.into()),
+                needs: inside.saturating_add(outside),
             },
             Level {
                 name: "core spine",
@@ -147,7 +156,9 @@ impl Wiring<'_> {
         }
         for core in 0..spec.cores {
             for line in 0..*lines {
-                cables.add_switch(&format!("core{core}-line{line}"), ports[2]);
+                let within =
+                    if spec.core_spines > 0 { format!("-line{line}") } else { String::new() };
+                cables.add_switch(&format!("core{core}{within}"), ports[2]);
             }
             for spine in 0..spec.core_spines {
                 cables.add_switch(&format!("core{core}-spine{spine}"), ports[3]);
@@ -172,10 +183,13 @@ impl Wiring<'_> {
             for up in 0..spec.uplinks_per_spine {
                 let number = spine * spec.uplinks_per_spine + up;
                 let (core, path) = (number % spec.cores, number / spec.cores);
-                let line = path * self.lines_per_path + midplane / spec.line_ports;
+                let (line, port) = match spec.line_ports {
+                    0 => (0, path * spec.midplanes + midplane),
+                    ports => (path * self.lines_per_path + midplane / ports, midplane % ports),
+                };
                 let line = self.in_core(core, line);
                 let from = PortPosition(above, spec.leaves * spec.lanes0 + up);
-                self.cables.link(from, PortPosition(line, midplane % spec.line_ports));
+                self.cables.link(from, PortPosition(line, port));
             }
         }
     }

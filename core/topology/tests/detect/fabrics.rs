@@ -102,6 +102,11 @@ impl Pruned {
     }
 }
 
+/// Pruned trees whose cores are single switches.
+pub(crate) fn pruned_to_single_cores() -> impl Strategy<Value = Pruned> {
+    pruned().prop_map(|sizes| Pruned { line_ports: 0, core_spines: 0, ..sizes })
+}
+
 /// Pruned trees in which level-1 switches of a midplane share directors, or have their own.
 pub(crate) fn pruned() -> impl Strategy<Value = Pruned> {
     (3..8u32, 2..6u32, 1..4u32, 0..4usize, 2..4u32, 2..5u32, 1..3u32).prop_map(

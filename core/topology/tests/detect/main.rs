@@ -12,7 +12,9 @@ use checks::{
     after, check_consistent, check_cut, check_halves, check_numbers, check_removed,
     same_but_endpoints, switch_links,
 };
-use fabrics::{Numbers, four_levels, generate, pruned, random_graph, three_levels};
+use fabrics::{
+    Numbers, four_levels, generate, pruned, pruned_to_single_cores, random_graph, three_levels,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -111,6 +113,22 @@ proptest! {
         prop_assert_eq!(tree.irregularities(), &[]);
         check_halves(&tree);
         check_cut(&graph, *pick.get(&switch_links(&graph)))?;
+    }
+
+    #[test]
+    fn core_switches_that_midplanes_share_are_found(sizes in pruned_to_single_cores()) {
+        let graph = generate(&sizes.toml());
+        let tree = FatTree::detect(&graph).unwrap();
+        check_consistent(&graph, &tree);
+        let params = tree.params();
+        prop_assert_eq!((params.levels, params.cns), (3, sizes.midplanes));
+        prop_assert_eq!(params.spines, sizes.spines);
+        let is_even = sizes.uplinks <= sizes.cores || sizes.uplinks.is_multiple_of(sizes.cores);
+        prop_assert_eq!(params.l1_up_ports() == sizes.uplinks, is_even);
+        prop_assert_eq!(tree.irregularities().is_empty(), is_even);
+        if params.tns_per_group == sizes.cores && sizes.cores > 1 {
+            check_halves(&tree);
+        }
     }
 
     #[test]
