@@ -10,6 +10,7 @@
 //! Groups that share a place that is the same under every root are merged from the start.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 
 use fabricast_topology::SwitchId;
 
@@ -61,17 +62,25 @@ impl VirtualGroups {
         if !self.collect_owners(spt, 0, &candidate.places, 0..2) {
             return Err((candidate, PlaceError::ColorHeld));
         }
-        for at in 0..self.merging.len() {
-            self.release_places(self.merging[at]);
-        }
+        self.release_merging();
         if let Some(root) = self.settle(context, &candidate, spt, root_change) {
             self.unite(context.fabric, candidate, spt, root);
             return Ok(());
         }
+        self.claim_merging();
+        Err((candidate, PlaceError::NoRoot))
+    }
+
+    fn release_merging(&mut self) {
+        for at in 0..self.merging.len() {
+            self.release_places(self.merging[at]);
+        }
+    }
+
+    fn claim_merging(&mut self) {
         for at in 0..self.merging.len() {
             self.claim_places(self.merging[at]);
         }
-        Err((candidate, PlaceError::NoRoot))
     }
 
     /// Counts the groups that a group would be merged with on a spanning tree if no other changes
@@ -93,14 +102,10 @@ impl VirtualGroups {
         if merged >= limit {
             return None;
         }
-        for at in 0..self.merging.len() {
-            self.release_places(self.merging[at]);
-        }
+        self.release_merging();
         self.list_wanted(candidate);
         let more = self.fewest_in_the_way(context, candidate, spt, limit - merged);
-        for at in 0..self.merging.len() {
-            self.claim_places(self.merging[at]);
-        }
+        self.claim_merging();
         more.map(|more| merged + more)
     }
 
@@ -113,37 +118,49 @@ impl VirtualGroups {
         spt: TreeNumber,
         limit: u32,
     ) -> Option<u32> {
-        let [ups, tops] = self.choices();
         let homes = context.fabric.trees(spt);
-        if !homes.iter().any(|home| candidate.rows[0].is_live(home.leaf_up)) {
-            return None; // the links of leaves are the same under every root
-        }
         let mut least = limit;
+        let _ = self.each_root(context, candidate, spt, |this, root, is_free| {
+            if !is_free && least == 1 {
+                return ControlFlow::Continue(());
+            }
+            let extra = if is_free { 0 } else { this.list_in_the_way(spt, root) };
+            if extra < least
+                && this.all_keep_their_roots(root, is_free)
+                && this.serve(context, candidate, &this.roots.trees(homes, root))
+            {
+                least = extra;
+            }
+            if least == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        (least < limit).then_some(least)
+    }
+
+    /// Visits the roots of a spanning tree that make a difference for what is wanted, with whether
+    /// nobody is in the way there, until the visitor breaks off; none if the links of leaves, which
+    /// are the same under every root, are not live.
+    fn each_root(
+        &mut self,
+        context: Context<'_>,
+        candidate: &Candidate,
+        spt: TreeNumber,
+        mut visit: impl FnMut(&mut Self, u32, bool) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut homes = context.fabric.trees(spt).iter();
+        if !homes.any(|home| candidate.rows[0].is_live(home.leaf_up)) {
+            return ControlFlow::Continue(());
+        }
+        let [ups, tops] = self.choices();
         for up in 0..ups {
             let first = up * self.roots.tops;
             let lower_meets = overlap(self.owners.taken(2, spt, first), &self.wanted[0]);
-            if lower_meets && least == 1 {
-                continue;
-            }
             for root in first..first + tops {
                 let is_free =
                     !lower_meets && !overlap(self.owners.taken(3, spt, root), &self.wanted[1]);
-                if !is_free && least == 1 {
-                    continue;
-                }
-                let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
-                if extra < least
-                    && self.all_keep_their_roots(root, is_free)
-                    && self.serve(context, candidate, &self.roots.trees(homes, root))
-                {
-                    least = extra;
-                }
-                if least == 0 {
-                    return Some(0);
-                }
+                visit(self, root, is_free)?;
             }
         }
-        (least < limit).then_some(least)
+        ControlFlow::Continue(())
     }
 
     /// Counts the up-ports of both steps to a root that make a difference for what is wanted.
@@ -222,39 +239,30 @@ impl VirtualGroups {
         root_change: RootChange,
     ) -> Option<Offer> {
         let first = [first_bit(&self.wanted[0]), first_bit(&self.wanted[1])];
-        let [ups, tops] = self.choices();
         let homes = context.fabric.trees(spt);
-        if !homes.iter().any(|home| candidate.rows[0].is_live(home.leaf_up)) {
-            return None; // the links of leaves are the same under every root
-        }
         let mut best: Option<Offer> = None;
         let mut offers: Vec<Offer> = Vec::new(); // only for a policy
-        for up in 0..ups {
-            let lower_meets =
-                overlap(self.owners.taken(2, spt, up * self.roots.tops), &self.wanted[0]);
-            for root in up * self.roots.tops..up * self.roots.tops + tops {
-                let is_free =
-                    !lower_meets && !overlap(self.owners.taken(3, spt, root), &self.wanted[1]);
-                if !is_free && best.is_some_and(|(extra, ..)| extra == 0) {
-                    continue;
-                }
-                let trees = self.roots.trees(homes, root);
-                let extra = if is_free { 0 } else { self.list_in_the_way(spt, root) };
-                if root_change == RootChange::Forbidden && !self.all_keep_their_roots(root, is_free)
-                    || !self.serve(context, candidate, &trees)
-                {
-                    continue;
-                }
-                let votes = Reverse(self.staying(candidate, root));
-                let load = self.load(context.fabric, &trees[0], first);
-                let load = if candidate.fixed_first && root == 0 { 0 } else { load + 1 };
-                let offer = (extra, votes, load, root);
-                best = Some(best.map_or(offer, |best| best.min(offer)));
-                if self.chooser.is_on() {
-                    offers.push(offer);
-                }
+        let _ = self.each_root(context, candidate, spt, |this, root, is_free| {
+            if !is_free && best.is_some_and(|(extra, ..)| extra == 0) {
+                return ControlFlow::Continue(());
             }
-        }
+            let trees = this.roots.trees(homes, root);
+            let extra = if is_free { 0 } else { this.list_in_the_way(spt, root) };
+            if root_change == RootChange::Forbidden && !this.all_keep_their_roots(root, is_free)
+                || !this.serve(context, candidate, &trees)
+            {
+                return ControlFlow::Continue(());
+            }
+            let votes = Reverse(this.staying(candidate, root));
+            let load = this.load(context.fabric, &trees[0], first);
+            let load = if candidate.fixed_first && root == 0 { 0 } else { load + 1 };
+            let offer = (extra, votes, load, root);
+            best = Some(best.map_or(offer, |best| best.min(offer)));
+            if this.chooser.is_on() {
+                offers.push(offer);
+            }
+            ControlFlow::Continue(())
+        });
         let best = best?;
         offers.retain(|offer| (offer.0, offer.1) == (best.0, best.1));
         offers.sort_unstable();
