@@ -17,7 +17,7 @@ use fabricast_topology::{
 const COLORS: u16 = 12;
 
 /// Fabrics of every kind that can be generated.
-const SPECS: [&str; 9] = [
+const SPECS: [&str; 12] = [
     "kind = 'leaf-spine'\nleaves = 12\nspines = 4\nendpoints_per_leaf = 6",
     "kind = 'leaf-spine'\nleaves = 9\nspines = 3\nendpoints_per_leaf = 4\nlanes0 = 2",
     "kind = 'k-ary-3-level'\nk = 6",
@@ -27,6 +27,14 @@ const SPECS: [&str; 9] = [
      endpoints_per_leaf = 3\nlanes0 = 2\nlanes1 = 2\nlanes2 = 2",
     "kind = 'pruned-fat-tree'\nmidplanes = 6\nleaves = 4\nspines = 4\nuplinks_per_spine = 2\n\
      cores = 4\nline_ports = 6\ncore_spines = 3\nendpoints_per_leaf = 4",
+    // As the Sunway machines: several level-1 switches of a midplane lead to each director.
+    "kind = 'pruned-fat-tree'\nmidplanes = 7\nleaves = 4\nspines = 8\nuplinks_per_spine = 2\n\
+     cores = 4\nline_ports = 4\ncore_spines = 3\ncore_lanes = 2\nendpoints_per_leaf = 4",
+    "kind = 'pruned-fat-tree'\nmidplanes = 6\nleaves = 4\nspines = 4\nuplinks_per_spine = 3\n\
+     cores = 3\ncore_spines = 0\nendpoints_per_leaf = 4",
+    // Uneven: the level-1 switches have two links to one core switch and one to the other.
+    "kind = 'pruned-fat-tree'\nmidplanes = 5\nleaves = 3\nspines = 4\nuplinks_per_spine = 3\n\
+     cores = 2\ncore_spines = 0\nendpoints_per_leaf = 4",
     "kind = 'torus'\nx = 5\ny = 4\nz = 3\nendpoints_per_switch = 2",
     "kind = 'dragonfly'\na = 4\np = 2\nh = 2",
     "kind = 'random-regular'\nswitches = 48\nswitch_ports = 12\nseed = 3\n\

@@ -14,12 +14,16 @@ use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, Mgid, Peer, PortId, SplitMix, SwitchId, TableKind,
 };
 
-const SMALL: [&str; 4] = [
+const SMALL: [&str; 6] = [
     "kind = \"leaf-spine\"\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\n",
     "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nendpoints_per_leaf = 3\nlanes0 = 2\n",
     "kind = \"k-ary-3-level\"\nk = 4\n",
     "kind = \"cn-tn-fat-tree\"\nq = 2\nm = 4\np = 2\nk = 2\nw = 2\nl3_per_tn = 2\n\
      endpoints_per_leaf = 2\n",
+    "kind = \"pruned-fat-tree\"\nmidplanes = 3\nleaves = 2\nspines = 4\nuplinks_per_spine = 2\n\
+     cores = 2\nline_ports = 2\ncore_spines = 2\nendpoints_per_leaf = 2\n",
+    "kind = \"pruned-fat-tree\"\nmidplanes = 3\nleaves = 2\nspines = 4\nuplinks_per_spine = 2\n\
+     cores = 2\ncore_spines = 0\nendpoints_per_leaf = 2\n",
 ];
 const LARGE: &str = "kind = \"cn-tn-fat-tree\"\nq = 8\nm = 8\np = 2\nk = 8\nw = 4\nl3_per_tn = 4\n\
      endpoints_per_leaf = 8\n";

@@ -9,8 +9,8 @@ use fabricast_routing::{
 use fabricast_topology::{EndpointId, Mgid, PortId, TableKind};
 use proptest::prelude::*;
 
-use crate::check;
 use crate::fabrics::{Fabric, Step, fabric, faults, faults_of, make, steps};
+use crate::{check_restored, check_rules};
 
 /// Tables and scopes that go together.
 fn any_scope() -> impl Strategy<Value = (TableKind, RootScope)> {
@@ -117,12 +117,8 @@ proptest! {
         let mut engine = dynamic(&fabric, colors, scope);
         for step in &history {
             make(&mut engine, &fabric.graph, step);
-            let report = check(&fabric.graph, &engine);
-            prop_assert_eq!(&report.violations, &vec![], "after {:?}", step);
+            let report = check_rules(&fabric.graph, &engine)?;
             prop_assert_eq!(report.unused_entries, 0);
-            let figures = metrics(&fabric.graph, engine.plan());
-            prop_assert!(figures.max_entries <= u32::from(colors));
-            prop_assert_eq!(figures.groups as usize, report.groups);
             prop_assert_eq!(merged_without_need(&engine, engine.plan()), None);
         }
     }
@@ -135,22 +131,8 @@ proptest! {
         history in steps(30), future in steps(10),
     ) {
         let mut engine = dynamic(&fabric, colors, scope);
-        for step in &history {
-            make(&mut engine, &fabric.graph, step);
-        }
         let mut other = dynamic(&fabric, colors, scope);
-        other.set_faults(engine.faults().clone());
-        let groups = engine.groups().into_iter();
-        let puts = groups.map(|mgid| Change::Put { mgid, members: engine.members(mgid).unwrap() });
-        other.apply(&puts.collect::<Vec<_>>()).unwrap();
-        other.restore(&engine.choices()).unwrap();
-        prop_assert_eq!(other.plan(), engine.plan());
-        prop_assert_eq!(other.choices(), engine.choices());
-        for step in &future {
-            make(&mut engine, &fabric.graph, step);
-            make(&mut other, &fabric.graph, step);
-            prop_assert_eq!(other.plan(), engine.plan(), "after {:?}", step);
-        }
+        check_restored(&fabric.graph, (&mut engine, &mut other), (&history, &future))?;
     }
 
     /// A failure or its end changes the routes of groups that it hits, that it let go home, or that

@@ -3,7 +3,7 @@
 #[path = "../support/histories.rs"]
 mod histories;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_routing::{EngineOptions, FixedRootEngine, RoutingEngine};
@@ -37,6 +37,38 @@ impl Fabric {
         let fat_tree = FatTree::detect(&graph).ok()?;
         let (graph, fat_tree) = (Arc::new(graph), Arc::new(fat_tree));
         Some(Self { graph, fat_tree, _case: (spec, disorder, absent) })
+    }
+
+    /// Iterates over the switches of a top midplane, each with its position.
+    fn tops(&self, tn: u32) -> impl Iterator<Item = (u32, SwitchId)> + '_ {
+        let params = self.fat_tree.params();
+        let (blocks, l3s) = (params.blocks, params.l3_per_tn);
+        let l2 = (0..blocks).filter_map(move |at| Some((at, self.fat_tree.l2_switch(tn, at)?)));
+        let l3 = (0..l3s).filter_map(move |x| Some((blocks + x, self.fat_tree.l3_switch(tn, x)?)));
+        l2.chain(l3)
+    }
+
+    /// Tells whether top midplanes of different level-1 switches share switches.
+    pub(crate) fn shares_tops(&self) -> bool {
+        let params = self.fat_tree.params();
+        let group = |tn: u32| tn / params.tns_per_group;
+        let mut owner = BTreeMap::new();
+        (0..params.tns).any(|tn| {
+            self.tops(tn).any(|(_, at)| *owner.entry(at).or_insert(group(tn)) != group(tn))
+        })
+    }
+
+    /// Tells whether both trees of a pair, which take the same positions in both halves of the
+    /// level-1 switches, can meet in a switch above level 1.
+    pub(crate) fn halves_meet(&self) -> bool {
+        let params = self.fat_tree.params();
+        let (half, tns) = (params.spines / 2, params.tns_per_group);
+        let positions = |groups: std::ops::Range<u32>| {
+            (groups.start * tns..groups.end * tns)
+                .flat_map(move |tn| self.tops(tn).map(move |(at, switch)| (tn % tns, at, switch)))
+        };
+        let low: BTreeSet<_> = positions(0..half).collect();
+        positions(half..2 * half).any(|one| low.contains(&one))
     }
 
     /// Makes an engine, with fault tolerance if that is asked for and to be had.

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use fabricast_routing::{
-    Change, DynamicRootEngine, EngineOptions, RecordedChoice, RoutingEngine, metrics,
-};
+use fabricast_routing::{Change, DynamicRootEngine, EngineOptions, RecordedChoice, RoutingEngine};
 use fabricast_topology::{Mgid, TableKind};
 use proptest::prelude::*;
 
-use crate::check;
 use crate::fabrics::{Fabric, Step, Way, any_way, fabric, make, steps};
+use crate::{check_cover, check_restored, check_rules, note_reasons};
 
 /// Makes an engine; none on fabrics without the second trees that are asked for.
 fn hybrid(
@@ -53,11 +51,7 @@ proptest! {
         let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
         for step in &history {
             make(&mut engine, &fabric.graph, step);
-            let report = check(&fabric.graph, &engine);
-            prop_assert_eq!(&report.violations, &vec![], "after {:?}", step);
-            let figures = metrics(&fabric.graph, engine.plan());
-            prop_assert!(figures.max_entries <= u32::from(colors));
-            prop_assert_eq!(figures.groups as usize, report.groups);
+            check_rules(&fabric.graph, &engine)?;
         }
     }
 
@@ -154,21 +148,8 @@ proptest! {
         history in steps(30), future in steps(10),
     ) {
         let Some(mut engine) = hybrid(&fabric, colors, way) else { return Ok(()) };
-        for step in &history {
-            make(&mut engine, &fabric.graph, step);
-        }
         let mut other = hybrid(&fabric, colors, way).expect("the same options");
-        other.set_faults(engine.faults().clone());
-        let groups = engine.groups().into_iter();
-        let puts = groups.map(|mgid| Change::Put { mgid, members: engine.members(mgid).unwrap() });
-        other.apply(&puts.collect::<Vec<_>>()).unwrap();
-        other.restore(&engine.choices()).unwrap();
-        prop_assert_eq!(other.plan(), engine.plan());
-        for step in &future {
-            make(&mut engine, &fabric.graph, step);
-            make(&mut other, &fabric.graph, step);
-            prop_assert_eq!(other.plan(), engine.plan(), "after {:?}", step);
-        }
+        check_restored(&fabric.graph, (&mut engine, &mut other), (&history, &future))?;
     }
 }
 
@@ -179,29 +160,7 @@ fn is_unknown(error: &fabricast_routing::RestoreError) -> bool {
 /// The laws above would be empty if the random cases never left a home, or never merged.
 #[test]
 fn the_random_cases_leave_their_homes_and_merge() {
-    use proptest::strategy::ValueTree as _;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let cases = (fabric(), any_way(), steps(40));
-    let mut seen = BTreeSet::new();
-    for _ in 0..300 {
-        let (fabric, way, history) = cases.new_tree(&mut runner).unwrap().current();
-        let Some(mut engine) = hybrid(&fabric, 3, way) else { continue };
-        for step in &history {
-            make(&mut engine, &fabric.graph, step);
-            let plan = engine.plan();
-            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
-            seen.extend(merged.then(|| format!("merged {way:?}")));
-            seen.extend(plan.moved().iter().map(|moved| {
-                let text = format!("{:?}", moved.why);
-                format!("moved {}", text.split(' ').next().unwrap())
-            }));
-            let choices = engine.choices();
-            seen.extend(choices.iter().any(|choice| choice.root > 0).then(|| "root".to_owned()));
-            let alone = choices.iter().any(|choice| is_at_fixed_root(&engine, choice));
-            seen.extend(alone.then(|| "fixed root".to_owned()));
-        }
-    }
-    for case in [
+    let wanted = [
         "merged (PerPort, false)",
         "merged (PerPort, true)",
         "merged (PerSwitch, false)",
@@ -210,7 +169,20 @@ fn the_random_cases_leave_their_homes_and_merge() {
         "moved WouldMerge",
         "root",
         "fixed root",
-    ] {
-        assert!(seen.contains(case), "no case of {case:?}, only {seen:?}");
-    }
+    ];
+    let cases = (fabric(), any_way(), steps(40));
+    check_cover(&cases, &wanted, |(fabric, way, history), seen| {
+        let Some(mut engine) = hybrid(&fabric, 3, way) else { return };
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            let plan = engine.plan();
+            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
+            seen.extend(merged.then(|| format!("merged {way:?}")));
+            note_reasons(plan, seen);
+            let choices = engine.choices();
+            seen.extend(choices.iter().any(|choice| choice.root > 0).then(|| "root".to_owned()));
+            let alone = choices.iter().any(|choice| is_at_fixed_root(&engine, choice));
+            seen.extend(alone.then(|| "fixed root".to_owned()));
+        }
+    });
 }

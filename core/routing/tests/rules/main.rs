@@ -1,4 +1,5 @@
 //! Rules R1 to R4 as laws over random fabrics, faults and histories.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod dynamic_pairs;
 mod dynamic_root;
@@ -84,6 +85,67 @@ fn check(graph: &Graph, engine: &dyn RoutingEngine) -> Report {
     verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options)
 }
 
+/// R1, R2, R4: packets through the tables reach whom they must, within the colors there are.
+fn check_rules(graph: &Graph, engine: &dyn RoutingEngine) -> Result<Report, TestCaseError> {
+    let report = check(graph, engine);
+    prop_assert_eq!(&report.violations, &vec![]);
+    let figures = metrics(graph, engine.plan());
+    prop_assert!(figures.max_entries <= u32::from(engine.plan().colors()));
+    prop_assert_eq!(figures.groups as usize, report.groups);
+    Ok(report)
+}
+
+/// Choices can be written down and chosen again by an engine that knows nothing of the history, and
+/// both go on alike.
+fn check_restored(
+    graph: &Graph,
+    (engine, other): (&mut dyn RoutingEngine, &mut dyn RoutingEngine),
+    (history, future): (&[Step], &[Step]),
+) -> Result<(), TestCaseError> {
+    for step in history {
+        make(engine, graph, step);
+    }
+    other.set_faults(engine.faults().clone());
+    let groups = engine.groups().into_iter();
+    let puts = groups.map(|mgid| Change::Put { mgid, members: engine.members(mgid).unwrap() });
+    other.apply(&puts.collect::<Vec<_>>()).unwrap();
+    other.restore(&engine.choices()).unwrap();
+    prop_assert_eq!(other.plan(), engine.plan());
+    prop_assert_eq!(other.choices(), engine.choices());
+    for step in future {
+        make(engine, graph, step);
+        make(other, graph, step);
+        prop_assert_eq!(other.plan(), engine.plan(), "after {:?}", step);
+    }
+    Ok(())
+}
+
+/// Checks that random cases meet all that the laws about them are for.
+fn check_cover<S: Strategy>(
+    cases: &S,
+    wanted: &[&str],
+    mut look: impl FnMut(S::Value, &mut BTreeSet<String>),
+) {
+    use proptest::strategy::ValueTree as _;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = BTreeSet::new();
+    for _ in 0..300 {
+        look(cases.new_tree(&mut runner).unwrap().current(), &mut seen);
+    }
+    for case in wanted {
+        assert!(seen.contains(*case), "no case of {case:?}, only {seen:?}");
+    }
+}
+
+/// Notes why groups are elsewhere, and why some have no second tree.
+fn note_reasons(plan: &Plan, seen: &mut BTreeSet<String>) {
+    let mut note = |what: &str, why: String| {
+        seen.insert(format!("{what} {}", why.split(' ').next().unwrap()));
+    };
+    plan.moved().iter().for_each(|one| note("moved", format!("{:?}", one.why)));
+    plan.unprotected().for_each(|one| note("unprotected", format!("{:?}", one.link)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -122,14 +184,10 @@ proptest! {
         for step in &history {
             make(&mut engine, &fabric.graph, step);
         }
-        let report = check(&fabric.graph, &engine);
-        prop_assert_eq!(&report.violations, &vec![]);
+        let report = check_rules(&fabric.graph, &engine)?;
         prop_assert!(report.is_clean());
         // Dead links stay in the trees of a pair.
         prop_assert!(report.unused_entries == 0 || engine.plan().unprotected().next().is_some());
-        let figures = metrics(&fabric.graph, engine.plan());
-        prop_assert!(figures.max_entries <= u32::from(colors));
-        prop_assert_eq!(figures.groups as usize, report.groups);
     }
 
     /// R3: one batch, one at a time, backwards: the same plan. (Purity makes this hold
@@ -268,35 +326,7 @@ proptest! {
 /// The laws above would be empty if the random cases never met what they are about.
 #[test]
 fn the_random_cases_cover_what_they_should() {
-    use proptest::strategy::ValueTree as _;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let cases = (fabric(), any_way(), steps(40));
-    let mut seen = BTreeSet::new();
-    for _ in 0..300 {
-        let (fabric, way, history) = cases.new_tree(&mut runner).unwrap().current();
-        let params = *fabric.fat_tree.params();
-        let mut engine = fabric.engine(3, way);
-        seen.insert(format!("{} levels", params.levels));
-        seen.insert(format!("{} levels, lanes {}", params.levels, engine.layout().lanes() > 1));
-        for step in &history {
-            make(&mut engine, &fabric.graph, step);
-            let plan = engine.plan();
-            seen.extend(plan.cut_off().map(|cut| format!("{:?}", cut.why)));
-            seen.extend(plan.moved().iter().map(|moved| {
-                let text = format!("{:?}", moved.why);
-                format!("moved {}", text.split(' ').next().unwrap())
-            }));
-            seen.extend(plan.unrouted().first().map(|_| "unrouted".to_owned()));
-            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
-            let kind = if plan.is_dual() { "dual" } else { "single" };
-            seen.extend(merged.then(|| format!("merged {:?} {kind}", way.0)));
-            seen.extend(plan.unprotected().map(|one| {
-                let text = format!("{:?}", one.link);
-                format!("unprotected {}", text.split(' ').next().unwrap())
-            }));
-        }
-    }
-    for case in [
+    let wanted = [
         "1 levels",
         "2 levels, lanes false",
         "2 levels, lanes true",
@@ -304,6 +334,8 @@ fn the_random_cases_cover_what_they_should() {
         "3 levels, lanes true",
         "4 levels, lanes false",
         "4 levels, lanes true",
+        "3 levels, shared",
+        "4 levels, shared",
         "LinkDown",
         "LeafCutOff",
         "moved TreeBroken",
@@ -315,7 +347,25 @@ fn the_random_cases_cover_what_they_should() {
         "merged PerSwitch dual",
         "unprotected Dead",
         "unprotected Missing",
-    ] {
-        assert!(seen.contains(case), "no case of {case:?}, only {seen:?}");
-    }
+    ];
+    let cases = (fabric(), any_way(), steps(40));
+    check_cover(&cases, &wanted, |(fabric, way, history), seen| {
+        let params = *fabric.fat_tree.params();
+        let mut engine = fabric.engine(3, way);
+        seen.insert(format!("{} levels", params.levels));
+        seen.insert(format!("{} levels, lanes {}", params.levels, engine.layout().lanes() > 1));
+        if fabric.shares_tops() {
+            seen.insert(format!("{} levels, shared", params.levels));
+        }
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+            let plan = engine.plan();
+            seen.extend(plan.cut_off().map(|cut| format!("{:?}", cut.why)));
+            note_reasons(plan, seen);
+            seen.extend(plan.unrouted().first().map(|_| "unrouted".to_owned()));
+            let merged = plan.virtual_groups().any(|group| group.groups.len() > 1);
+            let kind = if plan.is_dual() { "dual" } else { "single" };
+            seen.extend(merged.then(|| format!("merged {:?} {kind}", way.0)));
+        }
+    });
 }
