@@ -219,10 +219,21 @@ impl Where {
         let has_top = params.levels >= 3;
         let top_midplane = numbered.filter(|_| has_top).map(|tree| tree.tn);
         let known = Self { level: None, top_midplane, tn_group: numbered.map(|tree| tree.g) };
-        let in_top = |level: u8, tn: u32| Self {
-            level: Some(level),
-            top_midplane: Some(tn),
-            tn_group: tn.checked_div(params.tns_per_group),
+        // A switch that several top midplanes share is looked for in those of the spanning tree.
+        let in_top = |level: u8, first: u32| {
+            let has_root = |tn: &u32| match level {
+                2 => (0..params.blocks).any(|at| view.l2_switch(*tn, at) == Some(own.root)),
+                _ => (0..params.l3_per_tn).any(|x| view.l3_switch(*tn, x) == Some(own.root)),
+            };
+            let tns = numbered.map_or(0..0, |tree| {
+                tree.g * params.tns_per_group..(tree.g + 1) * params.tns_per_group
+            });
+            let tn = top_midplane.into_iter().chain(tns).find(has_root).unwrap_or(first);
+            Self {
+                level: Some(level),
+                top_midplane: Some(tn),
+                tn_group: tn.checked_div(params.tns_per_group),
+            }
         };
         match view.place(own.root) {
             Place::Outside => known,
