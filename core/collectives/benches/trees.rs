@@ -8,45 +8,43 @@ use fabricast_collectives::{
     AdapterTree, Allocator, CollectiveId, Demand, Fabric, JobId, Nesting, Operation, Owner,
     Request, Settings, SizeRange, TenantId,
 };
+use fabricast_topology::EndpointId;
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Graph};
 
 fn main() {
     divan::main();
 }
 
 /// Midplanes of 16 leaf switches of 16 endpoints, or of 32 of 32.
-fn fabric(endpoints: u32) -> (Graph, FatTree, Vec<EndpointId>) {
+fn fabric(endpoints: u32) -> (Fabric, Vec<EndpointId>) {
     let (width, blocks) = if endpoints == 40_960 { (16, 10) } else { (32, 64) };
     let text = format!(
         "kind = 'cn-tn-fat-tree'\nq = {width}\nm = 16\np = 2\nk = {blocks}\nw = 16\n\
          endpoints_per_leaf = {width}\n"
     );
     let graph = TopologySpec::parse(&text).unwrap().generate().unwrap();
-    let fat_tree = FatTree::detect(&graph).unwrap();
     assert_eq!(graph.endpoint_count(), endpoints as usize);
     let endpoints = graph.endpoints().collect();
-    (graph, fat_tree, endpoints)
+    (Fabric::detect(Arc::new(graph)), endpoints)
 }
 
 #[divan::bench(args = [40_960, 1_048_576], sample_count = 5)]
 fn group_by_fabric(bencher: Bencher<'_, '_>, endpoints: u32) {
-    let (graph, fat_tree, endpoints) = fabric(endpoints);
-    bencher.bench_local(|| Nesting::of_fabric(&graph, &fat_tree, &endpoints).unwrap());
+    let (fabric, endpoints) = fabric(endpoints);
+    bencher.bench_local(|| Nesting::of_fabric(&fabric, &endpoints).unwrap());
 }
 
 #[divan::bench(args = [40_960, 1_048_576], sample_count = 5)]
 fn hierarchical_tree(bencher: Bencher<'_, '_>, endpoints: u32) {
-    let (graph, fat_tree, endpoints) = fabric(endpoints);
-    let nesting = Nesting::of_fabric(&graph, &fat_tree, &endpoints).unwrap();
+    let (fabric, endpoints) = fabric(endpoints);
+    let nesting = Nesting::of_fabric(&fabric, &endpoints).unwrap();
     bencher.bench_local(|| AdapterTree::hierarchical(&nesting, 32).unwrap());
 }
 
 /// One collective after another, each of 34 members a column apart, on the fabric of 40 960.
 #[divan::bench(args = [34, 1_156, 40_960], sample_count = 20)]
 fn allocate_and_release(bencher: Bencher<'_, '_>, members: u32) {
-    let (graph, fat_tree, endpoints) = fabric(40_960);
-    let fabric = Fabric::new(Arc::new(graph), Arc::new(fat_tree));
+    let (fabric, endpoints) = fabric(40_960);
     let mut allocator = Allocator::new(fabric, Settings::default());
     let step = endpoints.len() / members as usize;
     let request = Request {

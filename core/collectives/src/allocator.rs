@@ -222,8 +222,7 @@ impl Allocator {
     ) -> Option<AdapterTree> {
         let width = self.choose(id, operation, bytes)?.widths.best;
         let members = &self.collectives.get(&id)?.request.members;
-        let (graph, fat_tree) = (self.fabric.graph(), self.fabric.fat_tree());
-        let nesting = Nesting::of_fabric(graph, fat_tree, members).ok()?;
+        let nesting = Nesting::of_fabric(&self.fabric, members).ok()?;
         AdapterTree::within(&nesting, width, self.settings.limits.adapter_children).ok()
     }
 
@@ -246,7 +245,7 @@ impl Allocator {
     }
 
     /// Reserves entries for a job or tenant, in every switch on or above the leaf switches of some
-    /// endpoints, until [`Allocator::cancel`]. Entries that the holder uses already count as part
+    /// endpoints (without a fat tree, in all that are connected with theirs), until [`Allocator::cancel`]. Entries that the holder uses already count as part
     /// of the reservation; a job's reservation is part of its tenant's.
     ///
     /// # Errors

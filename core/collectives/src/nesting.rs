@@ -3,8 +3,12 @@
 //! Two processes of an inner group are closer than two of an outer one; a tree that follows the
 //! groups sends few packets over long paths.
 
-use fabricast_topology::{EndpointId, FatTree, Graph};
+use std::collections::VecDeque;
+
+use fabricast_topology::{EndpointId, Graph, Peer, SwitchId};
 use thiserror::Error;
+
+use crate::fabric::Fabric;
 
 /// Nested groups of processes, numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,22 +68,21 @@ pub enum NestingError {
 
 impl Nesting {
     /// Groups processes by their endpoints: one adapter, leaf switch, midplane, block of midplanes.
+    /// In a fabric that is no fat tree: one adapter, switch, cluster of switches.
     ///
-    /// Cost: O(P log P), less if the processes are in the order of the fabric.
+    /// Cost: O(P log P), less if the processes are in the order of the fabric; without a fat tree,
+    /// also O(links).
     ///
     /// # Errors
     ///
     /// [`NestingError::Empty`], [`NestingError::NotConnected`].
-    pub fn of_fabric(
-        graph: &Graph,
-        fat_tree: &FatTree,
-        processes: &[EndpointId],
-    ) -> Result<Self, NestingError> {
+    pub fn of_fabric(fabric: &Fabric, processes: &[EndpointId]) -> Result<Self, NestingError> {
+        let graph = fabric.graph();
         let mut keys = [const { Vec::new() }; 4];
         for (process, endpoint) in processes.iter().copied().enumerate() {
             let known = endpoint.index() < graph.endpoint_count();
-            let leaf = known.then(|| fat_tree.leaf_of_endpoint(endpoint)).flatten();
-            let leaf = leaf.ok_or_else(|| NestingError::NotConnected {
+            let place = known.then(|| place(fabric, endpoint)).flatten();
+            let place = place.ok_or_else(|| NestingError::NotConnected {
                 process,
                 endpoint: if known {
                     graph.endpoint_name(endpoint).to_owned()
@@ -87,18 +90,22 @@ impl Nesting {
                     format!("endpoint #{}", endpoint.0)
                 },
             })?;
-            let cn = fat_tree.cn_of_leaf(leaf);
-            let place = [graph.adapter_of(endpoint).0, leaf, cn, fat_tree.block_of_cn(cn)];
             keys.iter_mut().zip(place).for_each(|(keys, key)| keys.push(key));
         }
-        // Two links to a leaf switch and back, two more for every level further up.
-        let levels = fat_tree.params().levels;
+        // Links on a level: two to a leaf switch and back, two more for every level further up.
+        // Without a fat tree a cluster is one link wide.
+        let (links, outer_links) = match fabric.fat_tree() {
+            Some(tree) => ([0, 2, 4, 6], 2 * tree.params().levels),
+            None => ([0, 2, 3, 0], 2 + farthest_from_first(graph, &keys[1])),
+        };
+        let levels = fabric.fat_tree().map_or(3, |tree| tree.params().levels);
         let divisions: Vec<Division<'_>> = (0..levels)
+            .zip(links)
             .zip(&keys)
-            .map(|(level, keys)| Division { links: 2 * level, keys })
+            .map(|((_, links), keys)| Division { links, keys })
             .collect();
         let processes = u32::try_from(processes.len()).expect("fewer than 2^32 processes");
-        Self::new(processes, &divisions, 2 * levels)
+        Self::new(processes, &divisions, outer_links)
     }
 
     /// Groups processes by the given levels, innermost first; groups of a level are divided by all
@@ -183,6 +190,40 @@ impl Nesting {
     }
 }
 
+/// Returns the adapter, leaf switch, midplane and block of an endpoint, or its adapter, switch and
+/// cluster; `None` if it is not connected.
+fn place(fabric: &Fabric, endpoint: EndpointId) -> Option<[u32; 4]> {
+    let graph = fabric.graph();
+    let adapter = graph.adapter_of(endpoint).0;
+    if let Some(tree) = fabric.fat_tree() {
+        let leaf = tree.leaf_of_endpoint(endpoint)?;
+        let cn = tree.cn_of_leaf(leaf);
+        return Some([adapter, leaf, cn, tree.block_of_cn(cn)]);
+    }
+    let switch = graph.switch_of(graph.attachment(endpoint)?);
+    Some([adapter, switch.0, fabric.cluster_of(switch), 0])
+}
+
+/// Returns the hops from the first of some switches to the farthest that it reaches.
+fn farthest_from_first(graph: &Graph, switches: &[u32]) -> u32 {
+    let Some(first) = switches.first() else { return 0 };
+    let mut hops = vec![u32::MAX; graph.switch_count()];
+    hops[*first as usize] = 0;
+    let mut queue = VecDeque::from([SwitchId(*first)]);
+    while let Some(switch) = queue.pop_front() {
+        for port in graph.ports(switch) {
+            let Peer::Switch(peer) = graph.peer(port) else { continue };
+            let other = graph.switch_of(peer);
+            if hops[other.index()] == u32::MAX {
+                hops[other.index()] = hops[switch.index()] + 1;
+                queue.push_back(other);
+            }
+        }
+    }
+    let reached = switches.iter().map(|switch| hops[*switch as usize]);
+    reached.filter(|hops| *hops != u32::MAX).max().unwrap_or(0)
+}
+
 impl Level {
     fn new(order: &[u32], links: u32, same: impl Fn(u32, u32) -> bool) -> Self {
         let mut starts = Vec::new();
@@ -203,20 +244,43 @@ impl Level {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use fabricast_topology::spec::TopologySpec;
 
     use super::*;
+
+    fn fabric(spec: TopologySpec) -> Fabric {
+        Fabric::detect(Arc::new(spec.generate().unwrap()))
+    }
+
+    /// 5 groups of 4 routers with 2 endpoints each, one link between every two groups.
+    #[test]
+    fn processes_of_a_dragonfly_are_grouped_by_its_groups() {
+        let text = "kind = 'dragonfly'\na = 4\np = 2\nh = 1\n";
+        let fabric = fabric(TopologySpec::parse(text).unwrap());
+        let places: Vec<EndpointId> = (0..40).map(EndpointId).collect();
+        let nesting = Nesting::of_fabric(&fabric, &places).unwrap();
+        for (a, b) in (0..40).flat_map(|a| (0..40).map(move |b| (a, b))) {
+            let expected = match () {
+                () if a == b => 0,
+                () if a / 2 == b / 2 => 2,
+                () if a / 8 == b / 8 => 3,
+                () => 5,
+            };
+            assert_eq!(nesting.links(a, b), expected, "{a}, {b}");
+        }
+    }
 
     #[test]
     fn processes_of_a_fabric_are_as_far_apart_as_the_fat_tree_says() {
         // Blocks of 2 midplanes of 2 leaves of 3 endpoints.
         let text = "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 1\nk = 2\nw = 2\n\
                     endpoints_per_leaf = 3\n";
-        let graph = TopologySpec::parse(text).unwrap().generate().unwrap();
-        let fat_tree = FatTree::detect(&graph).unwrap();
+        let fabric = fabric(TopologySpec::parse(text).unwrap());
         // Two processes on the first endpoint.
         let places = [23, 0, 1, 3, 6, 12, 0].map(EndpointId);
-        let nesting = Nesting::of_fabric(&graph, &fat_tree, &places).unwrap();
+        let nesting = Nesting::of_fabric(&fabric, &places).unwrap();
         let from_first: Vec<u32> = (0..7).map(|process| nesting.links(1, process)).collect();
         assert_eq!(from_first, [8, 0, 2, 4, 6, 8, 0]);
         assert_eq!(nesting.links(1, 1), 0);
@@ -224,9 +288,8 @@ mod tests {
 
     #[test]
     fn endpoints_that_are_nowhere_are_named() {
-        let graph = TopologySpec::demo().generate().unwrap();
-        let fat_tree = FatTree::detect(&graph).unwrap();
-        let of = |places: &[EndpointId]| Nesting::of_fabric(&graph, &fat_tree, places);
+        let fabric = fabric(TopologySpec::demo());
+        let of = |places: &[EndpointId]| Nesting::of_fabric(&fabric, places);
         let refused = of(&[EndpointId(0), EndpointId(9_999)]).unwrap_err().to_string();
         assert_eq!(refused, "process 1: endpoint #9999 is not connected to a leaf switch");
         assert_eq!(of(&[]), Err(NestingError::Empty));

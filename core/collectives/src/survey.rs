@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use fabricast_topology::{EndpointId, SwitchId};
 
 use crate::fabric::Fabric;
-use crate::switch_tree::{Climber, PhysicalTree, minimum_tree};
+use crate::switch_tree::{Climber, PhysicalSwitch, minimum_tree};
 
 /// Method that decides which switches of a physical tree take an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,11 @@ pub fn survey<'a>(
     entries: u32,
 ) -> Survey {
     let mut climber = Climber::new(fabric);
-    let mut used_entries = UsedEntries { used: vec![0; fabric.graph().switch_count()], entries };
+    let mut used_entries = UsedEntries {
+        used: vec![0; fabric.graph().switch_count()],
+        entries,
+        one_way_down: fabric.has_one_way_down(),
+    };
     let mut survey = Survey::default();
     for members in groups {
         survey.groups += 1;
@@ -81,6 +85,8 @@ pub fn survey<'a>(
 struct UsedEntries {
     used: Vec<u32>,
     entries: u32,
+    /// True if a root has only one tree.
+    one_way_down: bool,
 }
 
 impl UsedEntries {
@@ -105,10 +111,14 @@ impl UsedEntries {
         let physical = |climber: &mut Climber, root| climber.descend(fabric, root, |_| 0);
         match method {
             Method::Plain => {
-                let blocked = self.above_full(fabric, climber.found());
-                let root = roots.into_iter().find(|root| !blocked.contains(root))?;
-                let PhysicalTree { switches, .. } = physical(climber, root);
-                Some(switches.into_iter().map(|node| node.switch).collect())
+                if self.one_way_down {
+                    let blocked = self.above_full(fabric, climber.found());
+                    roots.retain(|root| !blocked.contains(root));
+                }
+                let trees = roots.into_iter().map(|root| physical(climber, root).switches);
+                let switches = |tree: Vec<PhysicalSwitch>| tree.into_iter().map(|node| node.switch);
+                let mut trees = trees.map(|tree| switches(tree).collect::<Vec<_>>());
+                trees.find(|tree| tree.iter().all(|switch| !self.is_full(*switch)))
             }
             Method::Minimum { children } => {
                 let limit = |switch| if self.is_full(switch) { 0 } else { children };
@@ -139,7 +149,6 @@ impl UsedEntries {
 mod tests {
     use std::sync::Arc;
 
-    use fabricast_topology::FatTree;
     use fabricast_topology::spec::TopologySpec;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -147,16 +156,20 @@ mod tests {
 
     use super::*;
 
-    const FABRICS: [&str; 3] = [
+    const FABRICS: [&str; 6] = [
         "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\nlanes0 = 2\n",
         "kind = 'k-ary-3-level'\nk = 4\n",
         "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 2\nk = 2\nw = 2\nendpoints_per_leaf = 2\n",
+        "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 2\n\
+         cores = 2\nline_ports = 2\ncore_spines = 2\nendpoints_per_leaf = 2\n",
+        "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 1\n\
+         cores = 1\ncore_spines = 0\nendpoints_per_leaf = 2\n",
+        "kind = 'dragonfly'\na = 3\np = 2\nh = 1\n",
     ];
 
     fn fabric(spec: &str) -> Fabric {
         let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
-        let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
-        Fabric::new(graph, fat_tree)
+        Fabric::detect(graph)
     }
 
     /// The plain method of §4.1: root after root, until a tree has a free entry everywhere.

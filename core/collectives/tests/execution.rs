@@ -11,17 +11,20 @@ use fabricast_emulator::{
     ContributionError, Emulator, Failure, Fence, Reduction, Values, Work,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{
-    AggregationEntry, AggregationNode, EndpointId, FatTree, SwitchId, TableKind,
-};
+use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId, SwitchId, TableKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-const FABRICS: [&str; 3] = [
+const FABRICS: [&str; 6] = [
     "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\nlanes0 = 2\n",
     "kind = 'k-ary-3-level'\nk = 4\n",
     "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 1\nk = 2\nw = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 2\n\
+     cores = 2\nline_ports = 2\ncore_spines = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 1\n\
+     cores = 1\ncore_spines = 0\nendpoints_per_leaf = 2\n",
+    "kind = 'dragonfly'\na = 3\np = 2\nh = 1\n",
 ];
 const ID: CollectiveId = CollectiveId(1);
 
@@ -29,13 +32,12 @@ const ID: CollectiveId = CollectiveId(1);
 fn cluster(spec: &str, children: u32) -> (Allocator, Emulator) {
     let spec = TopologySpec::parse(spec).expect("a correct description");
     let graph = Arc::new(spec.generate().expect("a correct description"));
-    let fat_tree = Arc::new(FatTree::detect(&graph).expect("a fat tree"));
     let mut emulator = Emulator::new(Arc::clone(&graph), TableKind::PerPort, 1);
     emulator.set_aggregation_limits(AggregationLimits { entries: 2, children });
     let limits =
         Limits { switch_children: children, adapter_children: children - 1, ..Limits::default() };
     let settings = Settings { entries: 2, limits, ..Settings::default() };
-    (Allocator::new(Fabric::new(graph, fat_tree), settings), emulator)
+    (Allocator::new(Fabric::detect(graph), settings), emulator)
 }
 
 fn request(members: &[EndpointId]) -> Request {

@@ -8,7 +8,7 @@ use fabricast_collectives::{
     Trade,
 };
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, SplitMix};
+use fabricast_topology::{EndpointId, SplitMix};
 
 /// §3.1: "k = 41 makes F(k) least" for barrier and broadcast, a = 1.12 us, b = 0.01 us.
 #[test]
@@ -136,8 +136,7 @@ fn with_the_fewest_entries_no_communicator_goes_without() {
     let text = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 1\nk = 10\nw = 16\n\
                 endpoints_per_leaf = 8\n";
     let graph = TopologySpec::parse(text).unwrap().generate().unwrap();
-    let fat_tree = FatTree::detect(&graph).unwrap();
-    let fabric = Fabric::new(Arc::new(graph), Arc::new(fat_tree));
+    let fabric = Fabric::detect(Arc::new(graph));
     let mut chance = SplitMix::new(1);
     let mut random = vec![Vec::new(); 1_024];
     for endpoint in (0..40_960).map(EndpointId) {

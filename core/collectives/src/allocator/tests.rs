@@ -5,22 +5,26 @@ mod laws;
 use std::sync::Arc;
 
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, SwitchId};
+use fabricast_topology::{EndpointId, Faults, SwitchId};
 
 use super::*;
 
 fn fabric(spec: &str) -> Fabric {
     let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
-    let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
-    Fabric::new(graph, fat_tree)
+    Fabric::detect(graph)
 }
 
 const SMALL: &str = "kind = 'leaf-spine'\nleaves = 3\nspines = 2\nendpoints_per_leaf = 4\n";
 
-const FABRICS: [&str; 3] = [
+const FABRICS: [&str; 6] = [
     "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\nlanes0 = 2\n",
     "kind = 'k-ary-3-level'\nk = 4\n",
     "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 1\nk = 2\nw = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 2\n\
+     cores = 2\nline_ports = 2\ncore_spines = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 1\n\
+     cores = 1\ncore_spines = 0\nendpoints_per_leaf = 2\n",
+    "kind = 'dragonfly'\na = 3\np = 2\nh = 1\n",
 ];
 
 fn settings(entries: u16, children: u32) -> Settings {

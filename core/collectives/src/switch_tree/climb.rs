@@ -2,8 +2,11 @@
 //!
 //! Level by level, from the members' leaf switches upwards, every switch learns which of them are
 //! below it. The first level with a switch above all of them has the roots of least hop count. From
-//! a root downwards the path to every leaf switch is unique except for parallel links, of which the
-//! least loaded is taken.
+//! a root downwards the path to every leaf switch is unique, except for parallel links, of which the
+//! least loaded is taken, and for directors to which several level-1 switches lead.
+//!
+//! A fabric that is no fat tree is climbed in circles around the members' switches instead, one hop
+//! wider each time: "below" a switch are those that it is that near to.
 
 use fabricast_topology::{EndpointId, PortId, SwitchId};
 
@@ -26,6 +29,12 @@ pub struct Climber {
     below: Vec<u64>,
     /// Words for each place.
     words: usize,
+    /// Leaf switches of the members, which are found first.
+    leaves: usize,
+    /// Without levels: the switches that were roots before the last climb, by place.
+    was_root: Vec<bool>,
+    /// True if the fabric has levels.
+    has_levels: bool,
     /// By member: the index of its leaf switch, which is also its bit.
     members: Vec<u32>,
     /// By index: the upward link in the tree under construction.
@@ -49,6 +58,9 @@ impl Climber {
             level_starts: Vec::new(),
             below: Vec::new(),
             words: 0,
+            leaves: 0,
+            was_root: Vec::new(),
+            has_levels: fabric.fat_tree().is_some(),
             members: Vec::new(),
             ways: Vec::new(),
         }
@@ -65,6 +77,8 @@ impl Climber {
         }
         self.members.clear();
         self.below.clear();
+        self.was_root.clear();
+        self.has_levels = fabric.fat_tree().is_some();
         self.level_starts.clear();
         self.level_starts.push(0);
         for (member, endpoint) in members.iter().enumerate() {
@@ -72,6 +86,7 @@ impl Climber {
             let place = self.place(leaf);
             self.members.push(place);
         }
+        self.leaves = self.found.len();
         self.words = self.found.len().div_ceil(64);
         self.below.resize(self.found.len() * self.words, 0);
         for leaf in 0..self.found.len() {
@@ -97,23 +112,51 @@ impl Climber {
         &self.found
     }
 
-    /// Returns the switches of the highest level reached that are above all members, in no order.
+    /// Returns the switches of the highest level reached that are above all members, in no order;
+    /// without levels, those that are new since the last climb.
     #[must_use]
     pub fn roots(&self) -> Vec<SwitchId> {
-        let start = self.level_starts.last().copied().unwrap_or(0);
-        let leaves = self.level_starts.get(1).copied().unwrap_or(self.found.len());
-        let above_all = |place: &usize| {
-            let bits = &self.below[place * self.words..(place + 1) * self.words];
-            bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() == leaves
-        };
-        (start..self.found.len()).filter(above_all).map(|place| self.found[place]).collect()
+        let start = if self.has_levels { self.last_start() } else { 0 };
+        let is_new = |place: &usize| !self.was_root.get(*place).is_some_and(|was| *was);
+        let places = (start..self.found.len()).filter(is_new);
+        places.filter(|place| self.is_above_all(*place)).map(|place| self.found[place]).collect()
     }
 
-    /// Climbs one level; returns false if there is no switch above.
+    fn last_start(&self) -> usize {
+        self.level_starts.last().copied().unwrap_or(0)
+    }
+
+    fn is_above_all(&self, place: usize) -> bool {
+        let bits = &self.below[place * self.words..(place + 1) * self.words];
+        bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() == self.leaves
+    }
+
+    /// Climbs on: one level up, or without levels one hop farther from the members; returns false
+    /// if nothing is found there.
     ///
     /// Cost: O(links upwards * leaf switches / 64).
     pub fn climb(&mut self, fabric: &Fabric) -> bool {
-        let start = self.level_starts.last().copied().unwrap_or(0);
+        if self.has_levels { self.climb_level(fabric) } else { self.widen(fabric) }
+    }
+
+    fn widen(&mut self, fabric: &Fabric) -> bool {
+        let (end, words) = (self.found.len(), self.words);
+        self.was_root = (0..end).map(|place| self.is_above_all(place)).collect();
+        let before = self.below.clone();
+        for lower in 0..end {
+            for (_, switch) in fabric.up(self.found[lower]) {
+                let upper = self.place(switch) as usize;
+                self.below.resize(self.found.len() * words, 0);
+                let to = &mut self.below[upper * words..(upper + 1) * words];
+                let from = &before[lower * words..(lower + 1) * words];
+                to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+            }
+        }
+        self.below != before
+    }
+
+    fn climb_level(&mut self, fabric: &Fabric) -> bool {
+        let start = self.last_start();
         let end = self.found.len();
         for lower in start..end {
             for (_, switch) in fabric.up(self.found[lower]) {
@@ -134,9 +177,10 @@ impl Climber {
     }
 
     /// Builds the physical tree of a root from [`Climber::roots`]; `load` gives the load of the
-    /// link at a lower switch's port.
+    /// link at a lower switch's port. Of several shortest ways down a switch takes the one that
+    /// begins at the root with the least load.
     ///
-    /// Cost: O(ports of the tree's switches).
+    /// Cost: O(ports of the tree's switches), and sorting those.
     pub fn descend(
         &mut self,
         fabric: &Fabric,
@@ -145,13 +189,15 @@ impl Climber {
     ) -> PhysicalTree {
         self.ways.clear();
         self.ways.resize(self.found.len(), None);
-        let mut order = vec![self.places[root.index()]];
+        let root = self.places[root.index()];
+        let mut order = vec![root];
         let mut next = 0;
         while let Some(&upper) = order.get(next) {
             next += 1;
+            let first = order.len();
             for (port, switch) in fabric.down(self.found[upper as usize]) {
                 let place = self.places[switch.index()];
-                if place == NONE {
+                if place == NONE || place == root {
                     continue;
                 }
                 match &mut self.ways[place as usize] {
@@ -166,6 +212,8 @@ impl Climber {
                     }
                 }
             }
+            let load = |place: &u32| self.ways[*place as usize].map(|(_, port)| load(port));
+            order[first..].sort_by_key(load);
         }
         self.prune(&order)
     }
@@ -173,7 +221,7 @@ impl Climber {
     /// Returns the part of the tree that leads to members.
     fn prune(&self, order: &[u32]) -> PhysicalTree {
         let mut places = vec![NONE; self.found.len()];
-        for leaf in 0..self.level_starts.get(1).copied().unwrap_or(self.found.len()) {
+        for leaf in 0..self.leaves {
             let mut at = leaf;
             // Any number but NONE marks; the real ones follow.
             while std::mem::replace(&mut places[at], 0) == NONE {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer};
+use fabricast_topology::{EndpointId, Faults, Graph, Peer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -182,10 +182,15 @@ fn hops(graph: &Graph, faults: &Faults, from: SwitchId) -> Vec<Option<u32>> {
     hops
 }
 
-const FABRICS: [&str; 3] = [
+const FABRICS: [&str; 6] = [
     "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3\nlanes0 = 2\n",
     "kind = 'k-ary-3-level'\nk = 4\n",
     "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 1\nk = 2\nw = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 2\n\
+     cores = 2\nline_ports = 2\ncore_spines = 2\nendpoints_per_leaf = 2\n",
+    "kind = 'pruned-fat-tree'\nmidplanes = 3\nleaves = 2\nspines = 2\nuplinks_per_spine = 1\n\
+     cores = 1\ncore_spines = 0\nendpoints_per_leaf = 2\n",
+    "kind = 'dragonfly'\na = 3\np = 2\nh = 1\n",
 ];
 
 proptest! {
@@ -196,8 +201,7 @@ proptest! {
         broken in vec(any::<prop::sample::Index>(), 0..3),
     ) {
         let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
-        let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
-        let mut fabric = Fabric::new(Arc::clone(&graph), fat_tree);
+        let mut fabric = Fabric::detect(Arc::clone(&graph));
         let mut faults = Faults::new();
         for port in broken {
             let port = PortId(u32::try_from(port.index(graph.port_count())).unwrap());
@@ -258,15 +262,17 @@ proptest! {
 #[test]
 fn of_parallel_links_the_less_loaded_one_is_taken() {
     let graph = Arc::new(TopologySpec::parse(FABRICS[0]).unwrap().generate().unwrap());
-    let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
-    let fabric = Fabric::new(Arc::clone(&graph), fat_tree);
+    let fabric = Fabric::detect(Arc::clone(&graph));
     let mut climber = Climber::new(&fabric);
     climber.start(&fabric, &[EndpointId(0), EndpointId(3)]).unwrap();
     climber.climb(&fabric);
     let root = climber.roots()[0];
     let ports = |load: fn(PortId) -> u32| {
         let tree = climber.clone().descend(&fabric, root, load);
-        tree.switches.iter().filter_map(|node| node.up).map(|up| up.port).collect::<Vec<_>>()
+        let mut ports: Vec<PortId> =
+            tree.switches.iter().filter_map(|node| node.up).map(|up| up.port).collect();
+        ports.sort_unstable();
+        ports
     };
     let (low, high) = (ports(|port| port.0), ports(|port| u32::MAX - port.0));
     assert!(low.iter().zip(&high).all(|(low, high)| low < high), "{low:?} {high:?}");
