@@ -2010,9 +2010,9 @@ pub mod collective_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there are no trees on other
-    /// fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED
-    /// (whether it was changed is known when the call is repeated).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it was
+    /// changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct CollectiveServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -2439,9 +2439,9 @@ pub mod collective_service_server {
         >;
     }
     /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there are no trees on other
-    /// fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED
-    /// (whether it was changed is known when the call is repeated).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it was
+    /// changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct CollectiveServiceServer<T> {
         inner: Arc<T>,

@@ -88,6 +88,6 @@ pub(in crate::commands) fn parameters(file: Option<&Path>) -> Result<CostParamet
 }
 
 /// Sees a topology as trees of switches do.
-pub(super) fn fabric(topology: &Topology) -> Result<Fabric, Failure> {
-    Ok(Fabric::new(Arc::clone(&topology.graph), Arc::new(topology.fat_tree()?)))
+pub(super) fn fabric(topology: &Topology) -> Fabric {
+    Fabric::detect(Arc::clone(&topology.graph))
 }

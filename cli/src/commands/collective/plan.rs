@@ -75,7 +75,7 @@ pub(crate) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let (parameters, limits) = model(&args.model)?;
     let topology = Topology::read(&args.topology)?;
-    let fabric = fabric(&topology)?;
+    let fabric = fabric(&topology);
     let groups = groups(args, &topology)?;
     let members = || groups.iter().map(|(_, members)| members.as_slice());
     let Survey { entries: plain_entries, .. } = survey(&fabric, members(), Method::Plain, u32::MAX);

@@ -88,7 +88,7 @@ pub(crate) enum TreeChoice {
 pub(super) fn run(args: &TreeArgs, format: Format) -> Result<(), Failure> {
     let (parameters, limits) = model(&args.model)?;
     let topology = Topology::read(&args.topology)?;
-    let fabric = fabric(&topology)?;
+    let fabric = fabric(&topology);
     let members = members(args, &topology.graph)?;
     let count = u32::try_from(members.len())?;
     let choice =
@@ -143,7 +143,7 @@ fn of_adapters(
     why: String,
 ) -> Result<Built, Failure> {
     let graph = fabric.graph();
-    let nesting = Nesting::of_fabric(graph, fabric.fat_tree(), members)?;
+    let nesting = Nesting::of_fabric(fabric, members)?;
     let tree = AdapterTree::within(&nesting, width, most_children)?;
     let name = |process: u32| process_name(graph, members, process);
     let node =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabricast_collectives::{Fabric, Method, Survey, survey};
 use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, TableKind};
+use fabricast_topology::{EndpointId, TableKind};
 
 use super::parameters::LIMITS;
 use crate::experiment::{ExperimentError, Run};
@@ -67,8 +67,7 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Outcome>, ExperimentError> {
     for (name, text) in FABRICS.iter().take(if run.quick { 1 } else { FABRICS.len() }) {
         let spec = TopologySpec::parse(text).map_err(ExperimentError::at(*name))?;
         let graph = Arc::new(spec.generate().map_err(ExperimentError::at(*name))?);
-        let tree = Arc::new(FatTree::detect(&graph).map_err(ExperimentError::at(*name))?);
-        let fabric = Fabric::new(graph, tree);
+        let fabric = Fabric::detect(graph);
         for pattern in patterns {
             let groups = communicators(pattern, &fabric, run.seed)
                 .map_err(ExperimentError::at(pattern.name()))?;

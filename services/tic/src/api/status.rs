@@ -175,7 +175,6 @@ fn topology(error: &TopologyError) -> Status {
 fn collective(error: &CollectiveError) -> Status {
     let text = error.to_string();
     match error {
-        CollectiveError::NotAFatTree => Reason::NotAFatTree.status(text, &[]),
         CollectiveError::Differs { name } => {
             Reason::CollectiveExists.status(text, &[("collective", name)])
         }

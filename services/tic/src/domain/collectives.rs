@@ -22,10 +22,10 @@ use fabricast_collectives::{Fabric, ReservationId, Settings};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
 use fabricast_proto::v1;
-use fabricast_topology::{FatTree, Graph};
+use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
-use crate::domain::collectives::published::{Published, Publisher};
+use crate::domain::collectives::published::Publisher;
 use crate::domain::collectives::request::{CreateCollective, ReserveEntries, SetQuota};
 use crate::domain::collectives::table::CollectiveTable;
 use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Texts};
@@ -36,12 +36,12 @@ use crate::records::keys::{COLLECTIVES, Puts};
 #[derive(Debug)]
 pub(crate) struct CollectiveAllocations {
     graph: Arc<Graph>,
-    fat_tree: Option<Arc<FatTree>>,
+    /// The fabric as it is without faults.
+    fabric: Fabric,
     settings: Settings,
     /// Digest of the topology.
     topology: String,
-    /// `None` on a fabric that is no fat tree.
-    table: Option<CollectiveTable>,
+    table: CollectiveTable,
     /// The texts in the store.
     durable: Texts,
     /// Changes of the texts by the batch.
@@ -66,19 +66,20 @@ impl CollectiveAllocations {
     /// Starts with what the store holds, and publishes it.
     pub(crate) fn new(parts: CollectiveParts) -> Self {
         let CollectiveParts { graph, mut settings, topology, texts, publisher } = parts;
-        let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+        let fabric = Fabric::detect(Arc::clone(&graph));
         settings.limits.adapter_children -= 1;
-        let mut allocations = Self {
+        let table = CollectiveTable::load(&fabric, &settings, &topology, &texts);
+        let allocations = Self {
             graph,
-            fat_tree,
+            fabric,
             settings,
             topology,
-            table: None,
-            durable: Texts::new(),
+            table,
+            durable: texts,
             pending: BTreeMap::new(),
             publisher,
         };
-        allocations.start_over(texts);
+        allocations.publish();
         allocations
     }
 
@@ -115,8 +116,7 @@ impl CollectiveAllocations {
     /// Follows a change of the directory: releases the collectives of a group that has ended.
     pub(crate) fn applied(&mut self, change: &Change, puts: &mut Puts) {
         let Change::GroupDeleted(gn) = change else { return };
-        let Some(table) = &self.table else { return };
-        for name in table.of_group(gn.0) {
+        for name in self.table.of_group(gn.0) {
             self.remove(&name, puts);
         }
     }
@@ -124,8 +124,7 @@ impl CollectiveAllocations {
     /// Follows what has failed or been repaired since the last decision, where there are
     /// collectives at all.
     pub(crate) fn follow(&mut self, failed: &BTreeSet<ElementKey>, puts: &mut Puts) {
-        let Some(table) = &mut self.table else { return };
-        let Some(moved) = table.follow(failed, &self.graph) else { return };
+        let Some(moved) = self.table.follow(failed, &self.graph) else { return };
         for name in moved {
             self.store(&name, puts);
         }
@@ -144,18 +143,17 @@ impl CollectiveAllocations {
         puts: &mut Puts,
     ) -> Result<v1::Collective, CollectiveError> {
         let graph = Arc::clone(&self.graph);
-        if self.table()?.create(request, directory, &graph)? {
+        if self.table.create(request, directory, &graph)? {
             self.store(&request.name, puts);
             self.store_ledger(puts);
         }
-        let created = self.table()?.wire(&request.name, &graph);
+        let created = self.table.wire(&request.name, &graph);
         Ok(created.expect("a collective is in the table once it was created"))
     }
 
     /// Releases a collective; returns whether it existed.
-    pub(crate) fn release(&mut self, name: &str, puts: &mut Puts) -> Result<bool, CollectiveError> {
-        self.table()?;
-        Ok(self.remove(name, puts))
+    pub(crate) fn release(&mut self, name: &str, puts: &mut Puts) -> bool {
+        self.remove(name, puts)
     }
 
     /// Reserves entries for a tenant or a job.
@@ -165,47 +163,33 @@ impl CollectiveAllocations {
         puts: &mut Puts,
     ) -> Result<ReservationId, CollectiveError> {
         let graph = Arc::clone(&self.graph);
-        let id = self.table()?.reserve(request, &graph)?;
+        let id = self.table.reserve(request, &graph)?;
         self.store_ledger(puts);
         Ok(id)
     }
 
     /// Ends a reservation; returns whether it existed.
-    pub(crate) fn cancel(
-        &mut self,
-        id: ReservationId,
-        puts: &mut Puts,
-    ) -> Result<bool, CollectiveError> {
-        let cancelled = self.table()?.cancel(id);
+    pub(crate) fn cancel(&mut self, id: ReservationId, puts: &mut Puts) -> bool {
+        let cancelled = self.table.cancel(id);
         if cancelled {
             self.store_ledger(puts);
         }
-        Ok(cancelled)
+        cancelled
     }
 
     /// Limits a tenant or a job.
-    pub(crate) fn set_quota(
-        &mut self,
-        request: &SetQuota,
-        puts: &mut Puts,
-    ) -> Result<(), CollectiveError> {
-        self.table()?.set_quota(&request.holder, request.quota);
+    pub(crate) fn set_quota(&mut self, request: &SetQuota, puts: &mut Puts) {
+        self.table.set_quota(&request.holder, request.quota);
         self.store_ledger(puts);
-        Ok(())
     }
 
     /// Shows the holders of entries, reservations and quotas.
-    pub(crate) fn usage(&mut self) -> Result<v1::GetEntryUsageResponse, CollectiveError> {
-        let graph = Arc::clone(&self.graph);
-        Ok(self.table()?.usage(&graph))
-    }
-
-    fn table(&mut self) -> Result<&mut CollectiveTable, CollectiveError> {
-        self.table.as_mut().ok_or(CollectiveError::NotAFatTree)
+    pub(crate) fn usage(&self) -> v1::GetEntryUsageResponse {
+        self.table.usage(&self.graph)
     }
 
     fn remove(&mut self, name: &str, puts: &mut Puts) -> bool {
-        let removed = self.table.as_mut().is_some_and(|table| table.release(name));
+        let removed = self.table.release(name);
         if removed {
             self.put(format!("{COLLECTIVE}{name}"), None, puts);
             self.store_ledger(puts);
@@ -215,15 +199,14 @@ impl CollectiveAllocations {
 
     /// Adds the write of one collective.
     fn store(&mut self, name: &str, puts: &mut Puts) {
-        let text = self.table.as_ref().and_then(|table| table.record(name)).map(|one| one.text());
+        let text = self.table.record(name).map(|one| one.text());
         self.put(format!("{COLLECTIVE}{name}"), text, puts);
     }
 
     /// Adds the write of what belongs to no single collective.
     fn store_ledger(&mut self, puts: &mut Puts) {
-        let Some(table) = &mut self.table else { return };
-        table.ledger.revision += 1;
-        let text = table.ledger_text(&self.topology);
+        self.table.ledger.revision += 1;
+        let text = self.table.ledger_text(&self.topology);
         self.put(LEDGER.to_owned(), Some(text), puts);
     }
 
@@ -236,17 +219,11 @@ impl CollectiveAllocations {
     /// Builds the table from the texts; collectives that do not fit the fabric are logged and left
     /// out.
     fn reload(&mut self) {
-        self.table = self.fat_tree.as_ref().map(|fat_tree| {
-            let fabric = Fabric::new(Arc::clone(&self.graph), Arc::clone(fat_tree));
-            CollectiveTable::load(&fabric, &self.settings, &self.topology, &self.durable)
-        });
+        let Self { fabric, settings, topology, durable, .. } = self;
+        self.table = CollectiveTable::load(fabric, settings, topology, durable);
     }
 
     fn publish(&self) {
-        let published = match &self.table {
-            Some(table) => table.published(&self.graph),
-            None => Published::default(),
-        };
-        self.publisher.publish(published);
+        self.publisher.publish(self.table.published(&self.graph));
     }
 }

@@ -198,7 +198,7 @@ write_requests! {
     // Replies with whether it existed.
     ReleaseCollective => bool: |this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.release(&this.name, &mut writes.puts)?)
+        Ok(state.collectives.release(&this.name, &mut writes.puts))
     };
     ReserveEntries => ReservationId: |this, state, writes| {
         follow_fabric(state, writes);
@@ -207,11 +207,12 @@ write_requests! {
     // Replies with whether it existed.
     CancelReservation => bool: |this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.cancel(this.id, &mut writes.puts)?)
+        Ok(state.collectives.cancel(this.id, &mut writes.puts))
     };
     SetQuota => (): |this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.set_quota(&this, &mut writes.puts)?)
+        state.collectives.set_quota(&this, &mut writes.puts);
+        Ok(())
     };
     ReportTrees => (): |this, state, _writes| {
         state.route_terms.check(this.term)?;
@@ -219,7 +220,7 @@ write_requests! {
     };
     ViewUsage => v1::GetEntryUsageResponse: |_this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.usage()?)
+        Ok(state.collectives.usage())
     };
 }
 

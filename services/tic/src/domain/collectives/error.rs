@@ -12,8 +12,6 @@ pub(super) const MAX_PROCESSES: usize = 1 << 16;
 /// Why a request about collectives is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum CollectiveError {
-    #[error("collectives get trees on fat trees, this fabric is none")]
-    NotAFatTree,
     #[error("name: collective '{name}' exists and differs")]
     Differs { name: String },
     #[error("group: no group '{group}'")]

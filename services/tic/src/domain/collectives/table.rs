@@ -1,4 +1,4 @@
-//! The collectives of a fat tree, as the writer has them.
+//! The collectives of a fabric, as the writer has them.
 
 mod view;
 
@@ -19,7 +19,7 @@ use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Ledger, Member, Recor
 use crate::domain::collectives::wire;
 use crate::domain::elements::ElementKey;
 
-/// The collectives of a fat tree.
+/// The collectives of a fabric.
 #[derive(Debug)]
 pub(super) struct CollectiveTable {
     allocator: Allocator,
