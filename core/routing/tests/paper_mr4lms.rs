@@ -6,7 +6,7 @@
 //! random links nor the order of equal choices, so its numbers cannot be met exactly: each case has
 //! the published one beside ours, which is fixed here. All runs are in `docs/evaluation/mr4lms`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_routing::verify::{Options, Senders, verify};
@@ -14,8 +14,8 @@ use fabricast_routing::{
     Change, MAX_COLORS, MR4LMS_FABRICS, MgidSpace, Mr4lms, Mr4lmsOptions, PatternShape,
     RoutingEngine, metrics, table_entries,
 };
-use fabricast_topology::TableKind;
 use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{Peer, SwitchId, TableKind};
 
 /// Result of routing a pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,4 +97,57 @@ fn a_plane_on_the_random_fabric_is_merged_to_256_colors() {
     assert_eq!(free, Figures { colors: 274, trees: 416, max_tfi: 1, max_efi: 9 });
     let merged = route("random", shape, None);
     assert_eq!(merged, Figures { colors: 256, trees: 398, max_tfi: 2, max_efi: 14 });
+}
+
+/// §4.3: the paper's dragonfly needs 486 colors at most. Ours, wired in the absolute order, needs
+/// 684 for 36x18x163 with 4 processes, whatever the trees, and MR4LMS makes do with 685:
+///
+/// - A z-line has a member in every group of the dragonfly, always on the router of the same number.
+/// - For every number k there is a group, all of whose links to other groups lead to their routers
+///   k. A tree that reaches that group and another contains one of these routers, in which every
+///   z-line through the routers k has a member. So any two of the 648 z-lines meet in a switch.
+/// - The 36 y-lines of a group have a member on each of its 18 routers, and meet each other and
+///   every z-line there.
+#[test]
+fn the_dragonfly_as_we_wire_it_needs_684_colors() {
+    let fabric = MR4LMS_FABRICS.iter().find(|one| one.preset == "dragonfly").expect("it is listed");
+    let shape = PatternShape::Cube(36, 18, 163);
+    let pattern = fabric.patterns.iter().find(|one| one.shape == shape).expect("it is listed");
+    let spec = TopologySpec::preset("dragonfly").expect("a preset");
+    let graph = spec.generate().expect("a valid description");
+    let (routers, groups) = (18, 163);
+    let place = |switch: SwitchId| (switch.0 / routers, switch.0 % routers);
+
+    // By group: the numbers of the routers that its links to other groups lead to.
+    let mut led_to: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for switch in graph.switches() {
+        for port in graph.ports(switch) {
+            let Peer::Switch(far) = graph.peer(port) else { continue };
+            let ((own, _), (other, number)) = (place(switch), place(graph.switch_of(far)));
+            if own != other {
+                led_to.entry(own).or_default().insert(number);
+            }
+        }
+    }
+    let only = |number: u32| led_to.values().any(|numbers| *numbers == [number].into());
+    assert!((0..routers).all(only), "{led_to:?}");
+
+    let endpoints = u32::try_from(graph.endpoint_count()).expect("32-bit numbers");
+    let space = MgidSpace::any(MAX_COLORS).expect("colors in range");
+    let mut z_lines = 0;
+    let mut y_lines = vec![0; groups as usize];
+    for line in pattern.groups(&space, endpoints, 1).expect("it fits") {
+        let switch = |member| graph.switch_of(graph.attachment(member).expect("it is connected"));
+        let places: BTreeSet<(u32, u32)> =
+            line.members.iter().map(|member| place(switch(*member))).collect();
+        let first = *places.first().expect("a line has members");
+        if places.iter().map(|(group, _)| *group).eq(0..groups) {
+            assert!(places.iter().all(|(_, number)| *number == first.1), "{}", line.name);
+            z_lines += 1;
+        } else if places.iter().copied().eq((0..routers).map(|number| (first.0, number))) {
+            y_lines[first.0 as usize] += 1;
+        }
+    }
+    assert_eq!(z_lines, 648);
+    assert!(y_lines.iter().all(|count| *count == 36));
 }
