@@ -31,8 +31,9 @@ struct Case {
     pattern: Pattern,
 }
 
-/// Leaves and spines with 64 ports, as of NDR switches, and the C-MR4LMS paper's fabric.
-const CASES: [Case; 4] = [
+/// Leaves and spines with 64 ports, as of NDR switches, the C-MR4LMS paper's fabric, and trees in
+/// which several level-1 switches of a midplane lead to one director or core switch.
+const CASES: [Case; 7] = [
     Case {
         name: "64-port leaf-spine",
         toml: LEAF_SPINE,
@@ -49,12 +50,35 @@ const CASES: [Case; 4] = [
         pattern: Pattern::new(PatternShape::Cube(32, 32, 16), 1),
     },
     Case { name: "paper", toml: PAPER, pattern: Pattern::new(PatternShape::Cube(64, 32, 16), 1) },
+    Case {
+        name: "bluelight",
+        toml: BLUELIGHT,
+        pattern: Pattern::new(PatternShape::Plane(256, 34), 1),
+    },
+    Case {
+        name: "bluelight",
+        toml: BLUELIGHT,
+        pattern: Pattern::new(PatternShape::Cube(16, 16, 34), 1),
+    },
+    Case {
+        name: "shared cores",
+        toml: SHARED_CORES,
+        pattern: Pattern::new(PatternShape::Cube(16, 16, 16), 1),
+    },
 ];
 
 const LEAF_SPINE: &str = "kind = 'leaf-spine'\nleaves = 64\nspines = 32\nendpoints_per_leaf = 32\n";
 const PAPER: &str = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 32\nspines_per_cn = 16\n\
                      tns_per_group = 6\nblocks = 32\ncns_per_block = 16\ncns = 64\n\
                      endpoints_per_leaf = 16\nswitch_ports = 40\n";
+const BLUELIGHT: &str = "kind = 'pruned-fat-tree'\nmidplanes = 34\nleaves = 16\n\
+                         endpoints_per_leaf = 16\nspines = 16\nuplinks_per_spine = 4\n\
+                         cores = 8\nline_ports = 18\ncore_spines = 9\ncore_lanes = 2\n\
+                         switch_ports = 36\n";
+/// Half as many uplinks as endpoints, and every core switch above all level-1 switches.
+const SHARED_CORES: &str = "kind = 'pruned-fat-tree'\nmidplanes = 16\nleaves = 16\n\
+                            endpoints_per_leaf = 16\nspines = 8\nuplinks_per_spine = 8\n\
+                            cores = 8\ncore_spines = 0\n";
 
 /// Hundredths of the links between switches, and of the switches above the leaves, that are absent.
 #[derive(Clone, Copy)]
@@ -63,7 +87,8 @@ struct Damage {
     switches: u32,
 }
 
-const DAMAGES: [Damage; 3] = [
+const DAMAGES: [Damage; 4] = [
+    Damage { links: 0, switches: 0 },
     Damage { links: 1, switches: 0 },
     Damage { links: 5, switches: 0 },
     Damage { links: 1, switches: 1 },
@@ -84,6 +109,7 @@ const WAYS: [Way; 7] = [
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.links, self.switches) {
+            (0, 0) => f.write_str("nothing"),
             (links, 0) => write!(f, "{links} % of links"),
             (links, switches) => write!(f, "{links} % of links, {switches} % of switches"),
         }
