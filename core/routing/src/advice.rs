@@ -251,6 +251,21 @@ const fn means(cost: &RoutingCost) -> [f64; 2] {
     [cost.metrics.switch_links.mean_efi, cost.metrics.mean_tfi]
 }
 
+impl Advice {
+    /// Returns the engine of least cost, if this advice names it.
+    #[must_use]
+    pub const fn best_engine(&self) -> Option<EngineKind> {
+        match self {
+            Self::Best(best) => Some(best.engine),
+            Self::PerSwitch(_)
+            | Self::Measured(_)
+            | Self::Estimated(_)
+            | Self::NotTried { .. }
+            | Self::Impossible { .. } => None,
+        }
+    }
+}
+
 /// Compares figures of which less is better, one by one; none may be NaN.
 fn all_of(a: &[f64], b: &[f64]) -> Preference {
     let better = a.iter().zip(b).any(|(a, b)| a < b);

@@ -10,10 +10,10 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    BuildError, Change, GroupSource, Metrics, MgidSpace, PatternGroup, Plan, RoutingEngine,
-    Scenario, advise, build_engine, metrics, table_entries,
+    Advice, BuildError, Change, EngineKind, GroupSource, Metrics, MgidSpace, PatternGroup, Plan,
+    PortLoads, RoutingEngine, Scenario, advise, build_engine, metrics, table_entries,
 };
-use fabricast_topology::{FatTree, Graph, TableEntry};
+use fabricast_topology::{FatTree, Graph, Mgid, TableEntry};
 use serde::Serialize;
 
 use super::advice::Advised;
@@ -75,6 +75,10 @@ pub(crate) struct PlanArgs {
     /// Always compare with all other engines; default: only where that takes seconds at most.
     #[arg(long)]
     compare: bool,
+    /// Plan with the engine of least cost of those that are compared: the fewest groups without a
+    /// tree, then the least maximum EFI, then the least maximum TFI.
+    #[arg(long, conflicts_with = "engine")]
+    best_engine: bool,
     /// Output file for the routes.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -94,47 +98,66 @@ pub(crate) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let topology = Topology::read(&args.topology)?;
     let graph = &topology.graph;
-    let (mut engine, fat_tree) = engine(args, &topology)?;
+    let (engine, fat_tree) = engine(args, &topology)?;
     let loads = loads::read(&args.engine, graph)?;
-    if let Some(loads) = &loads {
-        engine.set_loads(Arc::clone(loads));
-    }
-    let space = *engine.space();
-    let records = groups(args, graph, space)?;
-    let mgids = allot_mgids(&records, space);
-    let changes: Vec<Change> = mgids
-        .iter()
-        .zip(&records)
-        .map(|(mgid, record)| Change::Put { mgid: *mgid, members: record.members.clone() })
-        .collect();
-    let started = Instant::now();
-    engine.apply(&changes).context("groups")?;
-    let planned = Instant::now();
-    let entries = table_entries(graph, engine.plan());
-    let expanded = Instant::now();
-
+    let records = groups(args, graph, *engine.space())?;
+    let mut routed = route(engine, &records, loads.as_ref())?;
     let scenario = Scenario {
         graph,
         fat_tree: fat_tree.as_ref(),
-        kind: engine.kind(),
+        kind: routed.engine.kind(),
         options: plan_input::options(&args.engine.engine, args.colors)?,
         loads: loads.as_ref(),
         groups: GroupSource::Listed(&records),
     };
     let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
-    let advice = advise(&scenario, args.colors, &*engine, budget).context("groups")?;
-    let advice = advice.iter().map(Advised::of).collect();
-    let numbered = mgids.iter().zip(records);
-    let numbered: Vec<GroupRecord> =
-        numbered.map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record }).collect();
+    let advice = advise(&scenario, args.colors, &*routed.engine, budget).context("groups")?;
+    let best = advice.iter().find_map(Advice::best_engine).filter(|_| args.best_engine);
+    if let Some(best) = best.filter(|kind| *kind != scenario.kind) {
+        let options = scenario.with_engine(best).options;
+        let made = build_engine(best, Arc::clone(graph), fat_tree.clone(), options);
+        routed = route(made.map_err(plan_input::build_failure)?, &records, loads.as_ref())?;
+    }
+    let Timed { engine, mgids, trees_ms } = routed;
+    let started = Instant::now();
+    let entries = table_entries(graph, engine.plan());
+    let tables_ms = started.elapsed().as_secs_f64() * 1e3;
+    let numbered = mgids.iter().zip(&records);
+    let numbered: Vec<GroupRecord> = numbered
+        .map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record.clone() })
+        .collect();
     write(args, &topology, &*engine, &entries, &numbered)?;
-    let figures = Figures {
-        trees_ms: (planned - started).as_secs_f64() * 1e3,
-        tables_ms: (expanded - planned).as_secs_f64() * 1e3,
-        advice,
-        ..figures(&*engine, graph, entries.len())
-    };
+    let advice = advice.iter().map(Advised::of).collect();
+    let figures =
+        Figures { trees_ms, tables_ms, advice, ..figures(&*engine, graph, entries.len()) };
     output::print(format, &figures, figures_text)
+}
+
+/// An engine with all groups, and the time that they took.
+struct Timed {
+    engine: Box<dyn RoutingEngine>,
+    mgids: Vec<Mgid>,
+    trees_ms: f64,
+}
+
+/// Routes groups in their order.
+fn route(
+    mut engine: Box<dyn RoutingEngine>,
+    records: &[GroupRecord],
+    loads: Option<&Arc<PortLoads>>,
+) -> Result<Timed, Failure> {
+    if let Some(loads) = loads {
+        engine.set_loads(Arc::clone(loads));
+    }
+    let mgids = allot_mgids(records, *engine.space());
+    let put = |(mgid, record): (&Mgid, &GroupRecord)| Change::Put {
+        mgid: *mgid,
+        members: record.members.clone(),
+    };
+    let changes: Vec<Change> = mgids.iter().zip(records).map(put).collect();
+    let started = Instant::now();
+    engine.apply(&changes).context("groups")?;
+    Ok(Timed { engine, mgids, trees_ms: started.elapsed().as_secs_f64() * 1e3 })
 }
 
 /// Writes the output files that the arguments name.
@@ -247,9 +270,12 @@ type Made = (Box<dyn RoutingEngine>, Option<Arc<FatTree>>);
 
 /// Builds the requested engine.
 fn engine(args: &PlanArgs, topology: &Topology) -> Result<Made, Failure> {
-    let kind = args.engine.engine.kind;
     let options = plan_input::options(&args.engine.engine, args.colors)?;
     let fat_tree = topology.fat_tree();
+    let kind = match (args.best_engine, &fat_tree) {
+        (true, Err(_)) => EngineKind::Mr4lms,
+        _ => args.engine.engine.kind,
+    };
     let view = fat_tree.as_ref().ok().cloned().map(Arc::new);
     match (build_engine(kind, topology.graph.clone(), view.clone(), options), fat_tree) {
         (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
