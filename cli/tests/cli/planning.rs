@@ -178,6 +178,33 @@ fn what_cannot_be_explained_is_refused() {
 }
 
 #[test]
+fn the_best_engine_is_the_one_of_least_cost() {
+    let sandbox = Sandbox::new();
+    sandbox.write("torus.toml", "kind = 'torus'\nx = 3\ny = 3\nz = 1\nendpoints_per_switch = 2\n");
+    let plan = |topology: &str, pattern: &str, options: &[&str]| {
+        let usual = ["route", "plan", "--topology", topology, "--pattern", pattern];
+        sandbox.json(&[&usual[..], options].concat())
+    };
+    assert_eq!(plan("torus.toml", "3x3", &["--best-engine"])["engine"], "mr4lms");
+    let tables = ["--tables", "per-switch", "--colors", "16"];
+    let usual = plan("demo", "64x32", &tables);
+    let files = ["--best-engine", "--groups-out", "g", "--out", "r", "--tables-out", "t"];
+    let found = plan("demo", "64x32", &[&tables[..], &files].concat());
+    let best = found["advice"].as_array().expect("a list").last().expect("there is a choice");
+    assert_eq!((&best["kind"], &best["engine"]), (&json!("best"), &found["engine"]), "{found}");
+    for figure in ["max_efi", "max_tfi", "unrouted"] {
+        assert_eq!(best[figure], found[figure], "{figure}: {found}");
+    }
+    assert!(found["max_efi"].as_u64() < usual["max_efi"].as_u64(), "{usual} {found}");
+    let verify = "route verify --topology demo --groups g --routes r --tables t";
+    let arguments: Vec<&str> = verify.split(' ').collect();
+    assert_eq!(sandbox.json(&arguments)["violation_count"], 0);
+    let both = ["route", "plan", "--topology", "demo", "--pattern", "64x32", "--best-engine"];
+    let run = sandbox.run(&[&both[..], &["--engine", "mr4lms"]].concat());
+    run.refused(2, "--engine");
+}
+
+#[test]
 fn plans_come_with_advice_and_measured_comparisons() {
     let sandbox = Sandbox::new();
     sandbox.write("t.toml", SPEC);

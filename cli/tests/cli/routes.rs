@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Run, Sandbox};
 
-pub(crate) const FABRICS: [(&str, &str); 6] = [
+pub(crate) const FABRICS: [(&str, &str); 8] = [
     ("two-levels", "kind=\"leaf-spine\"\nleaves=4\nspines=2\nendpoints_per_leaf=6\nlanes0=2\n"),
     (
         "missing-links",
@@ -14,6 +14,16 @@ pub(crate) const FABRICS: [(&str, &str); 6] = [
     ("three-levels", "kind=\"k-ary-3-level\"\nk=4\n"),
     ("dead-core", "kind=\"k-ary-3-level\"\nk=6\n[faults]\nswitches=[\"core1\"]\n"),
     ("four-levels", "kind=\"cn-tn-fat-tree\"\nq=2\nm=2\np=2\nk=2\nw=2\nendpoints_per_leaf=3\n"),
+    (
+        "directors",
+        "kind=\"pruned-fat-tree\"\nmidplanes=3\nleaves=2\nspines=2\nuplinks_per_spine=2\ncores=2\n\
+         line_ports=2\ncore_spines=2\nendpoints_per_leaf=2\n",
+    ),
+    (
+        "shared-core",
+        "kind=\"pruned-fat-tree\"\nmidplanes=3\nleaves=2\nspines=2\nuplinks_per_spine=1\ncores=1\n\
+         core_spines=0\nendpoints_per_leaf=2\n",
+    ),
     ("one-level", "kind=\"leaf-spine\"\nleaves=1\nspines=0\nendpoints_per_leaf=12\n"),
 ];
 

@@ -11,6 +11,9 @@
 //!
 //! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
 //!
+//! A [`Fabric`] is a fat tree, or any other topology; on those a switch tree is one of shortest
+//! ways to a switch in the middle.
+//!
 //! [`minimum_tree`] finds switch trees of fewest entries, and [`Allocator`] gives collectives their
 //! trees, within the entries that switches have.
 //!
