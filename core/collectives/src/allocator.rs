@@ -245,8 +245,9 @@ impl Allocator {
     }
 
     /// Reserves entries for a job or tenant, in every switch on or above the leaf switches of some
-    /// endpoints (without a fat tree, in all that are connected with theirs), until [`Allocator::cancel`]. Entries that the holder uses already count as part
-    /// of the reservation; a job's reservation is part of its tenant's.
+    /// endpoints (without a fat tree, in all that are connected with theirs), until
+    /// [`Allocator::cancel`]. Entries that the holder uses already count as part of the
+    /// reservation; a job's reservation is part of its tenant's.
     ///
     /// # Errors
     ///

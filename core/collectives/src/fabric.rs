@@ -135,8 +135,8 @@ impl Fabric {
         self.live[port.index()]
     }
 
-    /// Returns the switch that an endpoint can reach, in a fat tree a leaf switch; `None` if there is none or no such
-    /// endpoint.
+    /// Returns the switch that an endpoint can reach, in a fat tree a leaf switch; `None` if there
+    /// is none or no such endpoint.
     pub(crate) fn leaf_of(&self, endpoint: EndpointId) -> Option<SwitchId> {
         let known = endpoint.index() < self.graph.endpoint_count();
         let port = known.then(|| self.graph.attachment(endpoint)).flatten()?;
@@ -144,8 +144,8 @@ impl Fabric {
         (self.is_live(port) && self.level(switch) == Some(0)).then_some(switch)
     }
 
-    /// Returns the level of a switch, from 0 for leaf switches; `None` outside the fat tree. Without
-    /// a fat tree every level is 0.
+    /// Returns the level of a switch, from 0 for leaf switches; `None` outside the fat tree. In a
+    /// fabric that is none every level is 0.
     pub(crate) fn level(&self, switch: SwitchId) -> Option<u8> {
         let level = self.levels[switch.index()];
         (level != OUTSIDE).then_some(level)

@@ -102,7 +102,7 @@ fn a_plane_on_the_random_fabric_is_merged_to_256_colors() {
 /// §4.3: the paper's dragonfly needs 486 colors at most. Ours, wired in the absolute order, needs
 /// 684 for 36x18x163 with 4 processes, whatever the trees, and MR4LMS makes do with 685:
 ///
-/// - A z-line has a member in every group of the dragonfly, always on the router of the same number.
+/// - A z-line has a member in every group of the dragonfly, on the router of the same number.
 /// - For every number k there is a group, all of whose links to other groups lead to their routers
 ///   k. A tree that reaches that group and another contains one of these routers, in which every
 ///   z-line through the routers k has a member. So any two of the 648 z-lines meet in a switch.

@@ -2,8 +2,8 @@
 //!
 //! Level by level, from the members' leaf switches upwards, every switch learns which of them are
 //! below it. The first level with a switch above all of them has the roots of least hop count. From
-//! a root downwards the path to every leaf switch is unique, except for parallel links, of which the
-//! least loaded is taken, and for directors to which several level-1 switches lead.
+//! a root downwards the path to every leaf switch is unique, except for parallel links, of which
+//! the least loaded is taken, and for directors to which several level-1 switches lead.
 //!
 //! A fabric that is no fat tree is climbed in circles around the members' switches instead, one hop
 //! wider each time: "below" a switch are those that it is that near to.

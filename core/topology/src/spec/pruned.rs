@@ -6,7 +6,7 @@
 //! switch by level-1 switch) goes to core n mod `cores`. A midplane thus has `uplinks / cores`
 //! *paths* to each core, from different level-1 switches. On a core each path has its own lines,
 //! filled midplane by midplane: the first line of a path serves midplanes 0 to `line_ports - 1`,
-//! and so on. Without spine switches a core is a single switch, to which all midplanes are connected.
+//! and so on. Without spine switches a core is a single switch, which all midplanes lead to.
 //!
 //! Both Sunway machines of MR4LMS §4.2 are of this kind. Published facts:
 //! - BlueLight: 8 704 processors; 256x34 puts each of 34 groups into one midplane, which therefore
