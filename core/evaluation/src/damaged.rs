@@ -24,8 +24,30 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// Entries of a port's table.
 const COLORS: u16 = 32;
 
+/// Kinds of fabrics, each with tables of its own.
+#[derive(Clone, Copy)]
+enum Kind {
+    Switches,
+    Paper,
+    Directors,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Switches, Self::Paper, Self::Directors];
+
+    /// Name and title.
+    const fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Switches => ["64-port", "fabrics of 64-port switches"],
+            Self::Paper => ["paper", "the C-MR4LMS paper's fabric"],
+            Self::Directors => ["directors", "directors and core switches that are shared"],
+        }
+    }
+}
+
 /// A fabric and the groups on it.
 struct Case {
+    kind: Kind,
     name: &'static str,
     toml: &'static str,
     pattern: Pattern,
@@ -35,32 +57,43 @@ struct Case {
 /// which several level-1 switches of a midplane lead to one director or core switch.
 const CASES: [Case; 7] = [
     Case {
+        kind: Kind::Switches,
         name: "64-port leaf-spine",
         toml: LEAF_SPINE,
         pattern: Pattern::new(PatternShape::Cube(32, 32, 2), 1),
     },
     Case {
+        kind: Kind::Switches,
         name: "64-port leaf-spine",
         toml: LEAF_SPINE,
         pattern: Pattern::new(PatternShape::Plane(64, 32), 1),
     },
     Case {
+        kind: Kind::Switches,
         name: "64-port, three levels",
         toml: "kind = 'k-ary-3-level'\nk = 64\npods = 16\n",
         pattern: Pattern::new(PatternShape::Cube(32, 32, 16), 1),
     },
-    Case { name: "paper", toml: PAPER, pattern: Pattern::new(PatternShape::Cube(64, 32, 16), 1) },
     Case {
+        kind: Kind::Paper,
+        name: "paper",
+        toml: PAPER,
+        pattern: Pattern::new(PatternShape::Cube(64, 32, 16), 1),
+    },
+    Case {
+        kind: Kind::Directors,
         name: "bluelight",
         toml: BLUELIGHT,
         pattern: Pattern::new(PatternShape::Plane(256, 34), 1),
     },
     Case {
+        kind: Kind::Directors,
         name: "bluelight",
         toml: BLUELIGHT,
         pattern: Pattern::new(PatternShape::Cube(16, 16, 34), 1),
     },
     Case {
+        kind: Kind::Directors,
         name: "shared cores",
         toml: SHARED_CORES,
         pattern: Pattern::new(PatternShape::Cube(16, 16, 16), 1),
@@ -133,11 +166,14 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         "unprotected",
         "violations",
     ];
-    let mut tables = [
-        ("damaged", "One tree for each group, 32 entries a port"),
-        ("damaged-two-trees", "Two trees for each group, 32 entries a port"),
-    ]
-    .map(|(name, title)| Table::new(name, title, &columns));
+    let mut tables = Kind::ALL.map(|kind| {
+        let [name, title] = kind.names();
+        [("", "One tree"), ("-two-trees", "Two trees")].map(|(suffix, trees)| {
+            let name = format!("damaged-{name}{suffix}");
+            let title = format!("{trees} for each group, 32 entries a port: {title}");
+            Table::new(&name, &title, &columns)
+        })
+    });
     let steps = cases.len() * DAMAGES.len() * WAYS.len();
     for case in cases {
         let whole = Fabric::described(case.name, case.toml)?;
@@ -146,14 +182,15 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             for way in WAYS {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
-                run.step(tables.iter().map(|table| table.rows.len()).sum(), steps, &what);
+                let done = tables.iter().flatten().map(|table| table.rows.len()).sum();
+                run.step(done, steps, &what);
                 let routed = route_and_walk(run, &fabric, way, |space| {
                     let (endpoints, seed) = (fabric.endpoints(), run.seed);
                     pattern::groups(case.pattern, LayerPlan::Compact, space, endpoints, seed)
                 });
                 let (routed, violations) = routed.map_err(ExperimentError::at(what))?;
                 let cells = names(case, damage, way).into_iter().chain(cells(way, &routed));
-                let table = &mut tables[usize::from(way.fault_tolerant)];
+                let table = &mut tables[case.kind as usize][usize::from(way.fault_tolerant)];
                 table.push(cells.chain([Cell::Count(violations)]));
             }
         }
@@ -170,7 +207,8 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     if run.quick {
         notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));
     }
-    Ok(Report { tables: tables.into(), notes, ..Report::default() })
+    let tables = tables.into_iter().flatten().filter(|table| !table.rows.is_empty()).collect();
+    Ok(Report { tables, notes, ..Report::default() })
 }
 
 /// Gives the cells that say what was routed.

@@ -1,15 +1,18 @@
 //! Files survive a round trip, and every kind of damage is named by line and field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_routing::formats::{
     FormatProblem, GroupRecord, RoutesFile, allot_mgids, read_groups, read_routes, read_tables,
     write_groups, write_routes, write_tables,
 };
-use fabricast_routing::{Change, EngineOptions, FixedRootEngine, table_entries};
+use fabricast_routing::{
+    Change, EngineOptions, FixedRootEngine, MergePartner, Mr4lms, Mr4lmsOptions, RoutingEngine,
+    table_entries,
+};
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, PortId, TableKind};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, PortId, SplitMix, TableKind};
 
 fn fabric() -> Arc<Graph> {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nendpoints_per_leaf = 2\nlanes0 = 2";
@@ -141,6 +144,47 @@ fn routes_survive_a_round_trip_and_imply_the_tables() {
         assert!(!entries.is_empty());
         assert_eq!(file.table_entries(&graph, &members), entries);
     }
+}
+
+/// Trees that MR4LMS merges can be joined by links that no group needs by itself.
+#[test]
+fn links_that_only_join_trees_are_in_the_file() {
+    let spec = "kind = 'k-ary-3-level'\nk = 6\n";
+    let graph = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
+    let mut joins = 0;
+    for (tables, seed) in [TableKind::PerPort, TableKind::PerSwitch]
+        .into_iter()
+        .flat_map(|kind| (0..8u64).map(move |seed| (kind, seed)))
+    {
+        let mut engine = Mr4lms::new(
+            graph.clone(),
+            Mr4lmsOptions { merge_partner: MergePartner::Nearest, ..Mr4lmsOptions::new(2, tables) },
+        )
+        .unwrap();
+        let mut chance = SplitMix::new(seed);
+        let mut members = || -> Vec<EndpointId> {
+            let some: BTreeSet<u32> = (0..2).map(|_| chance.below(54)).collect();
+            some.into_iter().map(EndpointId).collect()
+        };
+        let puts: Vec<Change> =
+            (0..24).map(|mgid| Change::Put { mgid: Mgid(mgid), members: members() }).collect();
+        engine.apply(&puts).unwrap();
+        let file = RoutesFile::of(&engine, "00ff");
+        let all = |engine: &Mr4lms| -> BTreeMap<Mgid, Vec<EndpointId>> {
+            let groups = RoutingEngine::groups(engine).into_iter();
+            groups.map(|mgid| (mgid, RoutingEngine::members(engine, mgid).unwrap())).collect()
+        };
+        let entries = table_entries(&graph, engine.plan());
+        assert_eq!(file.table_entries(&graph, &all(&engine)), entries, "{tables:?}, {seed}");
+        assert_eq!(read_routes(&write_routes(&file, &graph), &graph), Ok(file.clone()));
+        joins += file
+            .groups
+            .iter()
+            .flat_map(|group| &group.trees)
+            .map(|tree| tree.joins.len())
+            .sum::<usize>();
+    }
+    assert!(joins > 0, "no case has such a link");
 }
 
 #[test]

@@ -4,8 +4,9 @@
 //! "S-b", 1]]}]}`. Links are those between switches, lower end first; with `"cut_off"` the members
 //! that are left out, and `"unrouted"` with the reason instead of a tree. With fault tolerance the
 //! header has `"fault_tolerant": true`, the second tree of a group `"tree": 1`, and `"color"` if
-//! that is not the group's. The tree of a virtual group is the union of its groups' trees and of
-//! the endpoint links of their members.
+//! that is not the group's. The tree of a virtual group is the union of its groups' trees, of the
+//! endpoint links of their members, and of `"joins"`: links between switches that connect trees of
+//! its groups and that none of them needs by itself, listed with one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +75,9 @@ pub struct TreeRecord {
     pub root: SwitchId,
     /// Links between switches, lower port first.
     pub links: Vec<(PortId, PortId)>,
+    /// Links between switches that the tree of the virtual group has besides, and none of its
+    /// groups by itself; listed with the first of them that has the tree.
+    pub joins: Vec<(PortId, PortId)>,
 }
 
 impl RoutesFile {
@@ -106,7 +110,33 @@ impl RoutesFile {
         });
         let mut groups: Vec<RouteRecord> = routed.chain(unrouted).collect();
         groups.sort_by_key(|group| group.mgid);
-        Self { header, groups }
+        let mut file = Self { header, groups };
+        file.list_joins(engine);
+        file
+    }
+
+    /// Lists the links of shared trees that none of the groups needs by itself.
+    fn list_joins(&mut self, engine: &dyn RoutingEngine) {
+        for shared in engine.plan().virtual_groups().filter(|shared| shared.groups.len() > 1) {
+            let place = |mgid: &Mgid| {
+                let at = self.groups.binary_search_by_key(mgid, |group| group.mgid).ok()?;
+                let trees = &self.groups[at].trees;
+                Some((at, trees.iter().position(|tree| tree.tree == shared.tree)?))
+            };
+            let places: Vec<(usize, usize)> = shared.groups.iter().filter_map(place).collect();
+            let Some((group, tree)) = places.first().copied() else { continue };
+            let links =
+                |(group, tree): &(usize, usize)| self.groups[*group].trees[*tree].links.iter();
+            let own: BTreeSet<PortId> =
+                places.iter().flat_map(links).flat_map(|(a, b)| [*a, *b]).collect();
+            let between = |port: &PortId| match engine.graph().peer(*port) {
+                Peer::Switch(far) if *port < far => Some((*port, far)),
+                Peer::Switch(_) | Peer::Endpoint(_) | Peer::None => None,
+            };
+            let all = shared.ports.iter().filter_map(between);
+            self.groups[group].trees[tree].joins =
+                all.filter(|(port, _)| !own.contains(port)).collect();
+        }
     }
 
     /// Writes out the table rows that these routes need, given the members of the groups.
@@ -122,7 +152,8 @@ impl RoutesFile {
         for group in routed() {
             for tree in &group.trees {
                 let ports = ports.entry((group.virtual_group, tree.tree, tree.color)).or_default();
-                ports.extend(tree.links.iter().flat_map(|(a, b)| [a, b]));
+                let links = tree.links.iter().chain(&tree.joins);
+                ports.extend(links.flat_map(|(a, b)| [a, b]));
             }
         }
         for group in routed() {
@@ -164,6 +195,7 @@ fn tree_records(engine: &dyn RoutingEngine, group: &GroupPlan<'_>) -> Vec<TreeRe
         color: color(tree.tree),
         root: tree.root,
         links: tree.links,
+        joins: Vec::new(),
     };
     trees.map(record).collect()
 }
@@ -276,28 +308,38 @@ fn read_tree(
         false => color,
     };
     let root = read_switch("root", fields.text("root")?, graph)?;
-    let links = fields.list("links")?.into_iter().map(|link| read_link(link, graph));
-    let links = links.collect::<Result<_, _>>()?;
+    let read = |field: &'static str, links: Vec<Value>| -> Result<Vec<_>, FormatProblem> {
+        links.into_iter().map(|link| read_link(field, link, graph)).collect()
+    };
+    let links = read("links", fields.list("links")?)?;
+    let joins = match fields.optional("joins") {
+        Some(value) => read("joins", list("joins", value)?)?,
+        None => Vec::new(),
+    };
     fields.finish()?;
-    Ok(TreeRecord { tree, color, root, links })
+    Ok(TreeRecord { tree, color, root, links, joins })
 }
 
-fn read_link(value: Value, graph: &Graph) -> Result<(PortId, PortId), FormatProblem> {
+fn read_link(
+    field: &'static str,
+    value: Value,
+    graph: &Graph,
+) -> Result<(PortId, PortId), FormatProblem> {
     let written = value.to_string();
-    let ends = list("links", value)?;
+    let ends = list(field, value)?;
     let [lower, lower_port, upper, upper_port] = <[Value; 4]>::try_from(ends).map_err(|ends| {
-        super::bad("links", "a list of [switch, port, switch, port]", &Value::Array(ends))
+        super::bad(field, "a list of [switch, port, switch, port]", &Value::Array(ends))
     })?;
     let port = |switch: Value, port: &Value| {
-        let switch = read_switch("links", text("links", switch)?, graph)?;
-        let number = read_port("links", port, switch, graph)?;
+        let switch = read_switch(field, text(field, switch)?, graph)?;
+        let number = read_port(field, port, switch, graph)?;
         Ok(graph.port(switch, number).expect("checked when it was read"))
     };
     let (lower, upper) = (port(lower, &lower_port)?, port(upper, &upper_port)?);
     if graph.peer(lower) == Peer::Switch(upper) {
         Ok((lower, upper))
     } else {
-        Err(FormatProblem::UnknownLink { field: "links".to_owned(), link: written })
+        Err(FormatProblem::UnknownLink { field: field.to_owned(), link: written })
     }
 }
 
@@ -332,6 +374,8 @@ struct TreeLine<'a> {
     color: Option<u16>,
     root: &'a str,
     links: Vec<(&'a str, u8, &'a str, u8)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    joins: Vec<(&'a str, u8, &'a str, u8)>,
 }
 
 /// Writes a routes file.
@@ -351,6 +395,7 @@ pub fn write_routes(file: &RoutesFile, graph: &Graph) -> String {
         color: (tree.color != group.color).then_some(tree.color),
         root: graph.switch_name(tree.root),
         links: tree.links.iter().map(link).collect(),
+        joins: tree.joins.iter().map(link).collect(),
     };
     let groups = file.groups.iter().map(|group| GroupLine {
         mgid: group.mgid,
