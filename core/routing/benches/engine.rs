@@ -46,6 +46,55 @@ fn batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// The least that trees and merging cost: marks the links of every member on its spanning tree, and
+/// unites the groups that meet.
+#[divan::bench(sample_count = 20)]
+fn bare_loop_over_8_900_groups(bencher: Bencher<'_, '_>) {
+    let (graph, engine, puts) = paper();
+    let tree = FatTree::detect(&graph).expect("a fat tree");
+    let place = |endpoint| {
+        let leaf = tree.leaf_of_endpoint(endpoint).expect("it is on a leaf");
+        (leaf as usize, tree.cn_of_leaf(leaf) as usize)
+    };
+    let places: Vec<(usize, usize)> = graph.endpoints().map(place).collect();
+    let (leaves, cns) = (tree.leaf_count(), tree.params().cns as usize);
+    let trees = engine.layout().space().total() as usize;
+    let words = places.len().div_ceil(64);
+    bencher.bench_local(|| {
+        let mut used = vec![0u64; trees * words];
+        let (mut at_leaf, mut at_cn) =
+            (vec![u32::MAX; trees * leaves], vec![u32::MAX; trees * cns]);
+        let mut sets: Vec<u32> = (0..).take(puts.len()).collect();
+        for (group, put) in (0u32..).zip(&puts) {
+            let Change::Put { mgid, members } = put else { continue };
+            let tree = mgid.0 as usize % trees;
+            for member in members {
+                let (leaf, cn) = places[member.index()];
+                used[tree * words + member.index() / 64] |= 1 << (member.index() % 64);
+                for user in [&mut at_leaf[tree * leaves + leaf], &mut at_cn[tree * cns + cn]] {
+                    match *user {
+                        u32::MAX => *user = group,
+                        first => unite(&mut sets, first, group),
+                    }
+                }
+            }
+        }
+        (used, at_leaf, at_cn, sets)
+    });
+}
+
+fn unite(sets: &mut [u32], a: u32, b: u32) {
+    let mut find = |mut at: u32| {
+        while sets[at as usize] != at {
+            sets[at as usize] = sets[sets[at as usize] as usize];
+            at = sets[at as usize];
+        }
+        at
+    };
+    let (a, b) = (find(a), find(b));
+    sets[a.max(b) as usize] = a.min(b);
+}
+
 /// Budget: 100 ms. Roots in a whole TN group.
 #[divan::bench(sample_count = 20)]
 fn dynamic_batch_of_8_900_groups(bencher: Bencher<'_, '_>) {
